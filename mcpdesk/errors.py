@@ -1,0 +1,100 @@
+"""The exceptions of the project; builtins are used wherever nobody would catch a special class.
+
+    DeskError
+    ├── ProtocolError            carries a JSON-RPC code and data
+    │   ├── LocalProtocolError   we broke the rules
+    │   └── RemoteProtocolError  the peer broke the rules
+    ├── TransportError           bytes could not be moved
+    ├── ManifestError            a server folder cannot be read (path, line, column)
+    ├── RegistrationError        one item cannot be offered (the rest serves)
+    ├── HandlerError             hosted code failed on purpose: `fail()`
+    └── DeskUserError            a person made a mistake: one sentence and a hint
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DeskError(Exception):
+    """Base of everything the project raises on purpose."""
+
+
+class ProtocolError(DeskError):
+    """A JSON-RPC failure. `http_status` is what an HTTP transport answers with it."""
+
+    def __init__(self, code: int, message: str, data: Any = None, http_status: int = 200) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.http_status = http_status
+
+
+class LocalProtocolError(ProtocolError):
+    """Our side asked for something the protocol does not allow."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something the protocol does not allow."""
+
+
+class TransportError(DeskError):
+    """A connection could not be opened, or broke."""
+
+
+class ManifestError(DeskError):
+    """A server folder's manifest is unusable.
+
+    `path` is the file, `key` the offending key if one is known, `line` and `column` count from 1.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        path: str,
+        key: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.key = key
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place}: {self.message}"
+
+
+class RegistrationError(DeskError):
+    """One item cannot be registered. `source` is `file:line` of the offender."""
+
+    def __init__(self, message: str, source: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.message}" if self.source else self.message
+
+
+class HandlerError(DeskError):
+    """Raised by `fail()`: the tool answers with `message` and no stack. `data` becomes structured content."""
+
+    def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class DeskUserError(DeskError):
+    """A mistake of the person at the keyboard. `exit_code` follows the command line's table."""
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code

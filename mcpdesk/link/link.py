@@ -1,0 +1,90 @@
+"""The one interface through which a front end sees and steers a core: snapshots out, intents in.
+
+Every method may be called from the front end's thread. Snapshots are cheap and never wait for the core, so a
+stuck core still has a screen. Intents that wait return futures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.link.values import Catalogue, CoreView, Failure, LogLine, Notice, Outcome, Progress
+from mcpdesk.recorder.index import Index
+
+
+class Call(Protocol):
+    """A request of the front end's own, under way as the peer `desk`."""
+
+    @property
+    def request_id(self) -> int:
+        """Its JSON-RPC id on the desk's connection."""
+
+    @property
+    def connection(self) -> int:
+        """The recorder's number of the desk's connection, to find its frames."""
+
+    @property
+    def started(self) -> float:
+        """Unix time in seconds."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """The latest progress, or None."""
+
+    @property
+    def logs(self) -> Sequence[str]:
+        """Text of the log notifications that came with it so far."""
+
+    @property
+    def outcome(self) -> Future[Outcome]:
+        """Done when the response arrived or the call was cancelled. Never raises for a failed call."""
+
+    def cancel(self) -> None:
+        """Send `notifications/cancelled`; the outcome follows at once."""
+
+
+class Link(Protocol):
+    """A front end's view of one core."""
+
+    @property
+    def traffic(self) -> Index:
+        """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
+
+    def view(self) -> CoreView:
+        """Everything small, at this moment."""
+
+    def catalogue(self, server: str) -> Catalogue:
+        """What a server offers now. The same object until it changes."""
+
+    def questions(self) -> tuple[Question, ...]:
+        """Waiting questions first, oldest first, then the ended ones, newest first (bounded)."""
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """Log lines numbered above `after`, oldest first (bounded in the past)."""
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """Notices numbered above `after`, oldest first (bounded in the past)."""
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        """Check arguments with the very validator a call would use. Empty: valid."""
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
+        """Send one request as the peer `desk`, over the in-memory transport, recorded like any other."""
+
+    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+        """Answer a waiting question; ignored when it is no longer waiting."""
+
+    def decline(self, question: int, reason: str = "") -> None:
+        """Decline a waiting question; ignored when it is no longer waiting."""
+
+    def reload(self, server: str) -> None:
+        """Look at the server's folder again now."""
+
+    def client_config(self, server: str, client: str) -> str:
+        """Text to paste: `claude-desktop`, `cursor`, `vscode` or `claude-code`; `curl` for one request."""
+
+    def busy(self) -> tuple[str, ...]:
+        """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""

@@ -1,0 +1,183 @@
+"""What a front end sees of a core: frozen values, safe to hand between threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ItemKind(StrEnum):
+    """The shelves of the catalogue, in the order they are shown."""
+
+    TOOL = "tool"
+    RESOURCE = "resource"
+    TEMPLATE = "template"
+    PROMPT = "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueItem:
+    """One thing a server offers, or would offer were it not broken."""
+
+    kind: ItemKind
+    name: str
+    """A tool's or prompt's name; a resource's URI; a template's URI template. Unique within its kind."""
+    title: str
+    """What to display; never empty."""
+    description: str = ""
+    source: str = ""
+    """`tools/user_profile.py:9`, relative to the server folder; `built-in` for the thirteen."""
+    problem: str = ""
+    """Why it is unavailable or broken; empty when it works."""
+    stale: bool = False
+    """True when `problem` concerns the newest file and the previous version still serves."""
+    changed: bool = False
+    """True when the last reload added or altered it."""
+    definition: dict[str, Any] = field(default_factory=dict)
+    """The wire object in the newest revision (inputSchema, annotations, arguments, mimeType ...). Do not mutate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All items of one server, tools first, in serving order."""
+
+    server: str
+    version: int
+    """Grows with every change; equal versions mean equal catalogues."""
+    items: tuple[CatalogueItem, ...]
+
+
+class Protection(StrEnum):
+    """Who may call over TCP."""
+
+    KEY = "key"
+    LOOPBACK = "loopback"
+    """No key asked, but only this machine can reach it and no tool runs programs."""
+    OPEN = "open"
+    """A key would be due, and `--no-auth` switched it off."""
+    OFFLINE = "offline"
+    """Nothing listens on TCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """One hosted server."""
+
+    name: str
+    title: str
+    version: str
+    folder: str
+    url: str
+    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` in the fallback; empty while nothing listens."""
+    catalogue_version: int
+    problems: tuple[str, ...] = ()
+    """Trouble that belongs to no single item: manifest, context.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """One connected peer. Ids are those of the recorder's connections."""
+
+    connection: int
+    server: str
+    name: str
+    transport: str
+    revision: str
+    opened: float
+    calls: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """The core's loop has not turned for a while, and this is where it stands."""
+
+    seconds: float
+    tool: str
+    where: str
+    """`tools/slow.py:14`; empty when the place is not in a hosted folder."""
+
+
+class Severity(StrEnum):
+    """Kinds of a notice."""
+
+    INFO = "information"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth a toast: reload, connect, disconnect, error. `screen` is where the detail is."""
+
+    number: int
+    text: str
+    severity: Severity
+    screen: str
+    """`workbench`, `traffic`, `activity`, `clients` or `logs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of the log: from the server, a hosted tool, a child process or a stray print."""
+
+    number: int
+    time: float
+    """Unix time in seconds."""
+    level: str
+    """A logging level of the specification: debug, info, notice, warning, error, critical ..."""
+    source: str
+    """`server`, `stderr`, `print`, or a logger's name."""
+    text: str
+    where: str = ""
+    """`tools/slow.py:14` where known."""
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreView:
+    """Everything small about a core, at one moment."""
+
+    servers: tuple[ServerView, ...]
+    clients: tuple[ClientView, ...]
+    protection: Protection
+    api_key: str = ""
+    """Masked by whoever shows it."""
+    api_key_header: str = "X-API-Key"
+    capture_path: str = ""
+    stuck: Stuck | None = None
+    questions_version: int = 0
+    """Grows when a question arrives or ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The latest progress of a running call."""
+
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended: exactly one of `result` and `error` is set.
+
+    `error` is a JSON-RPC error object. `cancelled` outcomes carry an error that says so.
+    """
+
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    raw: bytes
+    """The response frame, as received; empty when none came."""
+    elapsed_s: float
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One place where a value does not fit its schema."""
+
+    path: tuple[str | int, ...]
+    message: str

@@ -1,0 +1,69 @@
+"""The recorded value: one frame as it crossed a transport. Everything else is derived from it on sight."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Direction(IntEnum):
+    """Seen from the hosted server: `IN` arrives from the peer, `OUT` leaves for it."""
+
+    IN = 0
+    OUT = 1
+
+
+class Frame(msgspec.Struct, gc=False, frozen=True):
+    """One frame. Never tracked by the garbage collector, so that a full ring costs no pauses."""
+
+    number: int
+    """Position in the capture, from 0, without gaps."""
+    time: float
+    """Unix time in seconds."""
+    connection: int
+    direction: Direction
+    data: bytes
+    """The frame's bytes, cut to `KEPT_BYTES`; the capture file holds the whole."""
+    size: int
+    """Length of the whole frame in bytes."""
+
+
+class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
+    """One connection (a pipe, a session, or one sessionless POST's client) as the recorder knows it.
+
+    Recorded anew, with the same number, whenever something more is known: the peer's name, the revision.
+    """
+
+    number: int
+    server: str
+    transport: str
+    """`memory`, `http`, `stdio`, `unix`."""
+    peer: str
+    """Display name: `desk`, `claude-code 2.1`, or an address until the peer has told its name."""
+    revision: str
+    opened: float
+    """Unix time in seconds."""
+    closed: float | None = None
+
+
+class HttpNote(msgspec.Struct, gc=False, frozen=True):
+    """What HTTP said around a frame: request line and headers, or status. Secrets are masked when shown."""
+
+    frame: int
+    line: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Recorder(Protocol):
+    """What a transport is given. Every method is cheap, thread-safe and touches no disk."""
+
+    def connect(self, info: ConnectionInfo) -> None:
+        """Announce a connection, or what more is known of it."""
+
+    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
+        """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses."""
+
+    def note(self, note: HttpNote) -> None:
+        """Attach what HTTP said to a recorded frame."""

@@ -1,0 +1,73 @@
+"""An ordered, validating collection that tells its listeners when it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """An item that is left out, and why. `serving` is True when an older version of it still serves."""
+
+    name: str
+    reason: str
+    source: str
+    serving: bool = False
+
+
+class Registry(Generic[T]):
+    """Items of one kind, in serving order. `key` gives an item's unique name.
+
+    `version` grows with every change; `changed` holds the names the last change added or altered.
+    """
+
+    def __init__(self, kind: str, key: Callable[[T], str]) -> None:
+        self.kind = kind
+        self.version = 0
+        self.changed: frozenset[str] = frozenset()
+        self.unavailable: tuple[Unavailable, ...] = ()
+        self._key = key
+        self._items: dict[str, T] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, name: str) -> T | None:
+        """The item of that name, or None."""
+        return self._items.get(name)
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(kind)` after every change."""
+        self._listeners.append(listener)
+
+    def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
+        """Put a whole new set in place and say whether what is served changed.
+
+        Raises: ValueError when two items share a name; nothing is replaced then.
+        """
+        fresh: dict[str, T] = {}
+        for item in items:
+            name = self._key(item)
+            if name in fresh:
+                raise ValueError(f"two {self.kind}s are called {name!r}")
+            fresh[name] = item
+        refused = tuple(unavailable)
+        altered = frozenset(name for name, item in fresh.items() if self._items.get(name) != item)
+        served_changed = bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)
+        if not served_changed and refused == self.unavailable:
+            self._items = fresh
+            return False
+        self._items, self.unavailable = fresh, refused
+        self.changed = altered if served_changed else self.changed
+        self.version += 1
+        for listener in self._listeners:
+            listener(self.kind)
+        return served_changed

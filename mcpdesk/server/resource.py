@@ -1,0 +1,52 @@
+"""Resources and resource templates: definitions and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcpdesk.server.context import Context
+
+Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
+"""URI, template variables (empty for a plain resource) and a context in; str, bytes, a JSON-able value or a
+list of wire content objects out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource at a fixed URI."""
+
+    uri: str
+    name: str
+    reader: Reader = field(compare=False)
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    size: int | None = None
+    """Bytes; None when not known without reading."""
+    path: str = ""
+    """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
+    source: str = ""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate:
+    """A family of resources behind an RFC 6570 template."""
+
+    uri_template: str
+    name: str
+    reader: Reader = field(compare=False)
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    fingerprint: str = ""

@@ -1,0 +1,57 @@
+"""A server: an identity and what it offers. Knows nothing of folders, transports or the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Registry
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.context import RequestView
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds a server works within."""
+
+    tool_timeout_s: float = 30.0
+    question_timeout_s: float = 600.0
+    page_size: int = 100
+    """Items a page of a list answer."""
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """Identity plus registries. Everything here is touched by the core's thread only."""
+
+    name: str
+    version: str = "0.0.0"
+    title: str = ""
+    description: str = ""
+    instructions: str = ""
+    website_url: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
+    folder: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    tools_enabled: bool = True
+    """False: no tools capability is advertised and none can be called."""
+    create_context: Callable[[RequestView], Awaitable[Any]] | None = None
+    """From `context.py`: called once per request, its value is `ctx.context`."""
+    problems: tuple[str, ...] = ()
+    tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
+    resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
+    templates: Registry[ResourceTemplate] = field(
+        default_factory=lambda: Registry("template", lambda item: item.uri_template)
+    )
+    prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether any tool can start programs, which makes a key due over TCP."""
+        return any(tool.runs_programs for tool in self.tools)

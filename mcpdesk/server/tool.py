@@ -1,0 +1,49 @@
+"""A tool: its definition and how it is invoked. Knows nothing of folders, the wire or who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcpdesk.server.context import Context
+
+Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
+"""Checked arguments and a context in; any output, a `ToolResult`, or content blocks out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """An explicit result, for handlers that want to say exactly what the peer gets."""
+
+    content: tuple[dict[str, Any], ...] = ()
+    """Content blocks as wire objects; `mcpdesk.protocol.content` makes them."""
+    structured: Any = None
+    """Structured content; None means none."""
+    is_error: bool = False
+    meta: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool, ready to be called. Equal tools (same code, same schema) compare equal on all but the handler."""
+
+    name: str
+    handler: Handler = field(compare=False)
+    input_schema: dict[str, Any]
+    description: str = ""
+    title: str = ""
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+    """Seconds; None takes the server's setting."""
+    runs_programs: bool = False
+    """True for Bash and its kind: such a tool makes a key due over TCP."""
+    requires_jwt: bool = False
+    source: str = ""
+    """`tools/user_profile.py:9`, or `built-in`."""
+    fingerprint: str = ""
+    """Changes when the code behind it changed, so that a reload can tell."""
