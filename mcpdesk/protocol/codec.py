@@ -1,0 +1,72 @@
+"""Bytes to message and back: the one home of JSON on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
+
+
+def decode(data: bytes) -> Any:
+    """Parse one frame.
+
+    Raises: RemoteProtocolError (-32700) for what is not UTF-8 JSON of at most 1,024 levels.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}", http_status=400) from None
+
+
+def encode(message: Any) -> bytes:
+    """Serialise one message compactly, without any newline.
+
+    The result is copied: what the encoder returns keeps its whole growth buffer alive for as long as it is kept.
+    Raises: LocalProtocolError (-32603) for values JSON cannot carry.
+    """
+    try:
+        return bytes(memoryview(orjson.dumps(message)))
+    except TypeError as error:
+        raise LocalProtocolError(ErrorCode.INTERNAL_ERROR, f"Not expressible as JSON: {error}") from None
+
+
+def result_frame(identifier: Id, result: bytes) -> bytes:
+    """Wrap an encoded result in its response."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), result)
+
+
+def response(identifier: Id, result: JSONObject) -> bytes:
+    """Serialise a result response."""
+    return encode({"jsonrpc": "2.0", "id": identifier, "result": result})
+
+
+def error_object(error: ProtocolError) -> JSONObject:
+    """The wire form of an error."""
+    body: JSONObject = {"code": int(error.code), "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    return body
+
+
+def error_response(identifier: Id | None, error: ProtocolError) -> bytes:
+    """Serialise an error response; without `id` when the request's could not be read."""
+    message: JSONObject = {"jsonrpc": "2.0"}
+    if identifier is not None:
+        message["id"] = identifier
+    return encode(message | {"error": error_object(error)})
+
+
+def notification(method: str, params: JSONObject | None = None) -> bytes:
+    """Serialise a notification."""
+    message: JSONObject = {"jsonrpc": "2.0", "method": method}
+    if params:
+        message["params"] = params
+    return encode(message)
+
+
+def request(identifier: Id, method: str, params: JSONObject) -> bytes:
+    """Serialise a request."""
+    return encode({"jsonrpc": "2.0", "id": identifier, "method": method, "params": params})

@@ -1,0 +1,61 @@
+"""Content blocks as wire objects, built by name. Source: WIRE 6.5."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+Block = dict[str, Any]
+
+
+def text(value: str, **fields: Any) -> Block:
+    """A text block. `fields` may add `annotations` and `_meta`."""
+    return {"type": "text", "text": value, **fields}
+
+
+def image(data: bytes, mime_type: str = "image/png", **fields: Any) -> Block:
+    """An image block from raw bytes."""
+    return {"type": "image", "data": _base64(data), "mimeType": mime_type, **fields}
+
+
+def audio(data: bytes, mime_type: str = "audio/wav", **fields: Any) -> Block:
+    """An audio block from raw bytes."""
+    return {"type": "audio", "data": _base64(data), "mimeType": mime_type, **fields}
+
+
+def resource_link(uri: str, name: str, **fields: Any) -> Block:
+    """A link to a resource, which need not be listed. `fields` may be any of a resource's."""
+    return {"type": "resource_link", "uri": uri, "name": name, **fields}
+
+
+def embedded(uri: str, value: str | bytes, mime_type: str = "", **fields: Any) -> Block:
+    """A resource's contents inside a block."""
+    return {"type": "resource", "resource": contents(uri, value, mime_type), **fields}
+
+
+def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
+    """One entry of a `resources/read` result: text for str, blob for bytes."""
+    body: Block = {"uri": uri}
+    if mime_type:
+        body["mimeType"] = mime_type
+    if isinstance(value, str):
+        return body | {"text": value}
+    return body | {"blob": _base64(value)}
+
+
+def is_block(value: object) -> bool:
+    """Whether a value looks like a content block rather than like data."""
+    return isinstance(value, dict) and value.get("type") in _REQUIRED and _REQUIRED[value["type"]] <= value.keys()
+
+
+_REQUIRED: dict[str, frozenset[str]] = {
+    "text": frozenset({"text"}),
+    "image": frozenset({"data", "mimeType"}),
+    "audio": frozenset({"data", "mimeType"}),
+    "resource": frozenset({"resource"}),
+    "resource_link": frozenset({"uri", "name"}),
+}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

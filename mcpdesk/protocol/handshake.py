@@ -1,0 +1,78 @@
+"""The handshake era: one session's state and its legal transitions. Source: WIRE 1.2, 1.4, 3.2."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from mcpdesk.protocol.jsonrpc import invalid, invalid_params
+from mcpdesk.protocol.methods import LOG_LEVELS
+from mcpdesk.protocol.revisions import SERVED_NAMES, SESSIONLESS_DEFAULT, Revision, negotiate
+from mcpdesk.protocol.terms import Terms, display_name
+
+DEFAULT_LOG_LEVEL = LOG_LEVELS.index("info")
+
+
+class Phase(Enum):
+    """Where a session stands."""
+
+    NEW = "new"
+    OPENED = "opened"
+    """`initialize` was answered; `notifications/initialized` has not come yet."""
+    READY = "ready"
+
+
+_AFTER_INITIALIZED = {Phase.NEW: Phase.NEW, Phase.OPENED: Phase.READY, Phase.READY: Phase.READY}
+
+
+class Session:
+    """One handshake-era conversation. Lenient where peers are known to be early, strict on a second handshake."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.NEW
+        self.terms = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
+        self.subscriptions: set[str] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a handshake took place."""
+        return self.phase is not Phase.NEW
+
+    def initialize(self, params: dict[str, Any]) -> Revision:
+        """Apply an `initialize` request and return the negotiated revision.
+
+        Raises: RemoteProtocolError for a second handshake (-32600) or bad parameters (-32602).
+        """
+        if self.is_open:
+            raise invalid("this session is already initialized")
+        offered = params.get("protocolVersion")
+        if not isinstance(offered, str):
+            supported = {"supported": list(SERVED_NAMES), "requested": offered}
+            raise invalid_params(f"protocolVersion must be a string; served: {', '.join(SERVED_NAMES)}", supported)
+        capabilities = params.get("capabilities", {})
+        if not isinstance(capabilities, dict):
+            raise invalid_params("capabilities must be an object")
+        revision = negotiate(offered)
+        self.terms = Terms(revision, capabilities, display_name(params.get("clientInfo")), DEFAULT_LOG_LEVEL)
+        self.phase = Phase.OPENED
+        return revision
+
+    def initialized(self) -> None:
+        """Apply `notifications/initialized`."""
+        self.phase = _AFTER_INITIALIZED[self.phase]
+
+    def adopt(self, revision: Revision, client: str = "") -> None:
+        """Serve without a handshake, as HTTP allows: the version header names the revision."""
+        self.terms = Terms(revision, client=client, log_level=DEFAULT_LOG_LEVEL)
+
+    def set_level(self, level: str) -> None:
+        """Apply `logging/setLevel`. Raises: RemoteProtocolError (-32602) for an unknown level."""
+        old = self.terms
+        self.terms = Terms(old.revision, old.capabilities, old.client, log_level(level))
+
+
+def log_level(level: object) -> int:
+    """The severity index of a level's name. Raises: RemoteProtocolError (-32602) naming the known ones."""
+    if not isinstance(level, str) or level not in LOG_LEVELS:
+        raise invalid_params(f"Unknown log level {level!r}; known: {', '.join(LOG_LEVELS)}")
+    return LOG_LEVELS.index(level)

@@ -1,0 +1,96 @@
+"""JSON-RPC 2.0 as values: ids, error codes, and what kind of message an object is."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Any, TypeAlias
+
+from mcpdesk.errors import RemoteProtocolError
+
+Id: TypeAlias = str | int
+JSONObject: TypeAlias = dict[str, Any]
+
+LARGEST_ID = 2**63 - 1
+
+
+class ErrorCode(IntEnum):
+    """The codes we emit. Source: WIRE 2.3; the last three belong to the stateless era."""
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+    RESOURCE_NOT_FOUND = -32002
+    HEADER_MISMATCH = -32020
+    MISSING_CAPABILITY = -32021
+    UNSUPPORTED_VERSION = -32022
+
+
+class MessageKind(Enum):
+    """What a parsed message is."""
+
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+
+
+def is_id(value: object) -> bool:
+    """Whether a value may be a request id: a string or an integer; never a bool, a fraction or null."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_ID
+
+
+def classify(message: object) -> MessageKind:
+    """Say what a decoded message is.
+
+    Raises: RemoteProtocolError (-32600) for anything that is no legal message object.
+    """
+    if not isinstance(message, dict):
+        raise invalid("a message must be a JSON object")
+    if message.get("jsonrpc") != "2.0":
+        raise invalid('"jsonrpc" must be "2.0"')
+    if "method" in message:
+        return _classify_call(message)
+    if ("result" in message) == ("error" in message):
+        raise invalid('a message needs "method", or exactly one of "result" and "error"')
+    return MessageKind.RESPONSE
+
+
+def _classify_call(message: JSONObject) -> MessageKind:
+    if not isinstance(message["method"], str):
+        raise invalid('"method" must be a string')
+    if "result" in message or "error" in message:
+        raise invalid('"method" excludes "result" and "error"')
+    params = message.get("params")
+    if params is not None and not isinstance(params, dict):
+        raise invalid('"params" must be an object')
+    if "id" not in message:
+        return MessageKind.NOTIFICATION
+    if not is_id(message["id"]):
+        raise invalid('"id" must be a string or an integer of at most 64 bits')
+    return MessageKind.REQUEST
+
+
+def readable_id(message: object) -> Id | None:
+    """The id to echo in an error about a message that may be broken; None when it cannot be read."""
+    if isinstance(message, dict) and is_id(message.get("id")):
+        identifier: Id = message["id"]
+        return identifier
+    return None
+
+
+def id_key(identifier: Id) -> tuple[bool, Id]:
+    """A correlation key that keeps `1` and `"1"` apart."""
+    return (isinstance(identifier, str), identifier)
+
+
+def invalid(reason: str) -> RemoteProtocolError:
+    """The error for an illegal message."""
+    return RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"Invalid request: {reason}", http_status=400)
+
+
+def invalid_params(reason: str, data: Any = None) -> RemoteProtocolError:
+    """The error for a legal message whose parameters are not."""
+    return RemoteProtocolError(ErrorCode.INVALID_PARAMS, reason, data, http_status=400)

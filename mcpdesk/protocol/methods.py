@@ -1,0 +1,74 @@
+"""The table of methods: direction, gate, eras, routing name. Source: WIRE 6.1, 6.2, 5.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcpdesk.protocol.revisions import R2, REVISIONS, Revision
+
+_ALL = frozenset(revision.name for revision in REVISIONS)
+_HANDSHAKE = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
+_STATELESS = _ALL - _HANDSHAKE
+_SINCE_R2 = frozenset(revision.name for revision in REVISIONS[REVISIONS.index(R2) :])
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One request a client may send."""
+
+    name: str
+    revisions: frozenset[str]
+    capability: str = ""
+    """The server capability that must be advertised; empty for none."""
+    sub_capability: str = ""
+    """A flag inside the capability that must be set too."""
+    routing_field: str = ""
+    """The member of `params` that `Mcp-Name` repeats."""
+    is_cacheable: bool = False
+    list_key: str = ""
+    """The member of a paginated result that holds the items."""
+    param_types: tuple[tuple[str, type], ...] = ()
+    """Required members of `params`."""
+
+    def serves(self, revision: Revision) -> bool:
+        """Whether the method exists in a revision."""
+        return revision.name in self.revisions
+
+
+_ROWS = (
+    Method("initialize", _HANDSHAKE),
+    Method("server/discover", _STATELESS, is_cacheable=True),
+    Method("ping", _HANDSHAKE),
+    Method("tools/list", _ALL, "tools", is_cacheable=True, list_key="tools"),
+    Method("tools/call", _ALL, "tools", routing_field="name", param_types=(("name", str),)),
+    Method("resources/list", _ALL, "resources", is_cacheable=True, list_key="resources"),
+    Method("resources/templates/list", _ALL, "resources", is_cacheable=True, list_key="resourceTemplates"),
+    Method(
+        "resources/read", _ALL, "resources", routing_field="uri", is_cacheable=True, param_types=(("uri", str),)
+    ),
+    Method("resources/subscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),
+    Method("resources/unsubscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),
+    Method("subscriptions/listen", _STATELESS, param_types=(("notifications", dict),)),
+    Method("prompts/list", _ALL, "prompts", is_cacheable=True, list_key="prompts"),
+    Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
+    Method("completion/complete", _SINCE_R2, "completions"),
+    Method("logging/setLevel", _HANDSHAKE, "logging", param_types=(("level", str),)),
+)
+
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Ascending in severity."""
+
+_DOTTED = {row.name.replace("/", "."): row.name for row in _ROWS if "/" in row.name}
+_ALIASES = _DOTTED | {
+    "notifications/canceled": "notifications/cancelled",
+    "notifications.cancelled": "notifications/cancelled",
+    "notifications.canceled": "notifications/cancelled",
+    "notifications.initialized": "notifications/initialized",
+}
+
+
+def canonical(name: str) -> str:
+    """The specification's spelling of a method (`tools.list` is `tools/list`); handshake era only."""
+    return _ALIASES.get(name, name)

@@ -1,0 +1,156 @@
+"""The five published revisions and what each may carry, as data. Source: WIRE 1.5, 6.3 to 6.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+
+class Era(Enum):
+    """How version and capabilities are agreed upon."""
+
+    HANDSHAKE = "handshake"
+    """Once, in `initialize`."""
+    STATELESS = "stateless"
+    """On every request, in `params._meta`."""
+
+
+Structured = Literal["none", "object", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One published revision. Names are opaque: compare for equality, order by position in `REVISIONS`."""
+
+    name: str
+    era: Era
+    tool_fields: frozenset[str]
+    resource_fields: frozenset[str]
+    template_fields: frozenset[str]
+    prompt_fields: frozenset[str]
+    argument_fields: frozenset[str]
+    implementation_fields: frozenset[str]
+    content_types: frozenset[str]
+    structured: Structured
+    resource_not_found: int
+    has_batches: bool = False
+    has_version_header: bool = False
+    has_progress_message: bool = True
+    has_content_meta: bool = True
+    has_last_modified: bool = True
+    has_completions: bool = True
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether requests stand alone."""
+        return self.era is Era.STATELESS
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_TOOL = frozenset({"name", "description", "inputSchema"})
+_RESOURCE = frozenset({"uri", "name", "description", "mimeType", "annotations", "size"})
+_TEMPLATE = frozenset({"uriTemplate", "name", "description", "mimeType", "annotations"})
+_PROMPT = frozenset({"name", "description", "arguments"})
+_ARGUMENT = frozenset({"name", "description", "required"})
+_IMPLEMENTATION = frozenset({"name", "version"})
+_TITLED = frozenset({"title", "_meta"})
+_ICONS = frozenset({"icons"})
+_CONTENT = frozenset({"text", "image", "resource"})
+
+R1 = Revision(
+    name="2024-11-05",
+    era=Era.HANDSHAKE,
+    tool_fields=_TOOL,
+    resource_fields=_RESOURCE,
+    template_fields=_TEMPLATE,
+    prompt_fields=_PROMPT,
+    argument_fields=_ARGUMENT,
+    implementation_fields=_IMPLEMENTATION,
+    content_types=_CONTENT,
+    structured="none",
+    resource_not_found=-32002,
+    has_progress_message=False,
+    has_content_meta=False,
+    has_last_modified=False,
+    has_completions=False,
+)
+R2 = Revision(
+    name="2025-03-26",
+    era=Era.HANDSHAKE,
+    tool_fields=_TOOL | {"annotations"},
+    resource_fields=_RESOURCE,
+    template_fields=_TEMPLATE,
+    prompt_fields=_PROMPT,
+    argument_fields=_ARGUMENT,
+    implementation_fields=_IMPLEMENTATION,
+    content_types=_CONTENT | {"audio"},
+    structured="none",
+    resource_not_found=-32002,
+    has_batches=True,
+    has_content_meta=False,
+    has_last_modified=False,
+)
+R3 = Revision(
+    name="2025-06-18",
+    era=Era.HANDSHAKE,
+    tool_fields=R2.tool_fields | _TITLED | {"outputSchema"},
+    resource_fields=_RESOURCE | _TITLED,
+    template_fields=_TEMPLATE | _TITLED,
+    prompt_fields=_PROMPT | _TITLED,
+    argument_fields=_ARGUMENT | {"title"},
+    implementation_fields=_IMPLEMENTATION | {"title"},
+    content_types=R2.content_types | {"resource_link"},
+    structured="object",
+    resource_not_found=-32002,
+    has_version_header=True,
+)
+R4 = Revision(
+    name="2025-11-25",
+    era=Era.HANDSHAKE,
+    tool_fields=R3.tool_fields | _ICONS | {"execution"},
+    resource_fields=R3.resource_fields | _ICONS,
+    template_fields=R3.template_fields | _ICONS,
+    prompt_fields=R3.prompt_fields | _ICONS,
+    argument_fields=R3.argument_fields,
+    implementation_fields=R3.implementation_fields | _ICONS | {"description", "websiteUrl"},
+    content_types=R3.content_types,
+    structured="object",
+    resource_not_found=-32002,
+    has_version_header=True,
+)
+R5 = Revision(
+    name="2026-07-28",
+    era=Era.STATELESS,
+    tool_fields=R3.tool_fields | _ICONS,
+    resource_fields=R4.resource_fields,
+    template_fields=R4.template_fields,
+    prompt_fields=R4.prompt_fields,
+    argument_fields=R4.argument_fields,
+    implementation_fields=R4.implementation_fields,
+    content_types=R4.content_types,
+    structured="any",
+    resource_not_found=-32602,
+    has_version_header=True,
+)
+
+REVISIONS: tuple[Revision, ...] = (R1, R2, R3, R4, R5)
+"""Oldest first."""
+BY_NAME: dict[str, Revision] = {revision.name: revision for revision in REVISIONS}
+SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REVISIONS))
+"""Newest first, as `data.supported` and `supportedVersions` list them."""
+LATEST_HANDSHAKE = R4
+LATEST = R5
+SESSIONLESS_DEFAULT = R2
+"""What an HTTP peer speaks that names neither a version nor a session (a plain `curl`)."""
+
+
+def negotiate(offered: str) -> Revision:
+    """Pick the revision for a handshake: the offered one if served, else our newest of that era.
+
+    Source: spec 2025-11-25, lifecycle.
+    """
+    revision = BY_NAME.get(offered)
+    return revision if revision is not None and not revision.is_stateless else LATEST_HANDSHAKE

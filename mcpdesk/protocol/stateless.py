@@ -1,0 +1,80 @@
+"""The stateless era: what one request must bring along, checked in the order of WIRE 2.6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.handshake import log_level
+from mcpdesk.protocol.headers import check_routing
+from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
+from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
+from mcpdesk.protocol.terms import Terms, display_name
+
+PREFIX = "io.modelcontextprotocol/"
+VERSION_KEY = PREFIX + "protocolVersion"
+CAPABILITIES_KEY = PREFIX + "clientCapabilities"
+CLIENT_KEY = PREFIX + "clientInfo"
+LOG_LEVEL_KEY = PREFIX + "logLevel"
+SERVER_KEY = PREFIX + "serverInfo"
+SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
+
+
+def is_stateless(message: Mapping[str, Any]) -> bool:
+    """Whether a request carries per-request metadata, whatever its value."""
+    params = message.get("params")
+    if not isinstance(params, dict):
+        return False
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and VERSION_KEY in meta
+
+
+def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
+    """Check a request's metadata and return the terms it is served under.
+
+    `headers` (lower-case names) are compared with the body on HTTP; None on pipes.
+    Raises: RemoteProtocolError with the code and HTTP status of the first rule broken.
+    """
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        raise missing_metadata()
+    version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
+    if not isinstance(version, str) or not isinstance(capabilities, dict):
+        raise missing_metadata()
+    if headers is not None:
+        check_routing(headers, version, method, params)
+    revision = BY_NAME.get(version)
+    if revision is None or not revision.is_stateless:
+        raise unsupported(version)
+    level = meta.get(LOG_LEVEL_KEY)
+    wanted = None if level is None else log_level(level)
+    return Terms(revision, capabilities, display_name(meta.get(CLIENT_KEY)), wanted)
+
+
+def unsupported(requested: str) -> RemoteProtocolError:
+    """The error for a revision we do not serve."""
+    data = {"supported": list(SERVED_NAMES), "requested": requested}
+    return RemoteProtocolError(
+        ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data, http_status=400
+    )
+
+
+def missing_metadata() -> RemoteProtocolError:
+    """The error for a request that stands alone but does not say under which terms."""
+    return invalid_params(
+        f"params._meta needs {VERSION_KEY!r} (a string) and {CAPABILITIES_KEY!r} (an object), or send "
+        f"`initialize` first; versions served: {', '.join(SERVED_NAMES)}"
+    )
+
+
+def request_meta(revision: Revision, client: Mapping[str, Any], level: str | None = None) -> dict[str, Any]:
+    """The `_meta` a client of ours sends with every request."""
+    meta: dict[str, Any] = {
+        VERSION_KEY: revision.name,
+        CLIENT_KEY: dict(client),
+        CAPABILITIES_KEY: {},
+    }
+    if level is not None:
+        meta[LOG_LEVEL_KEY] = level
+    return meta

@@ -1,0 +1,28 @@
+"""What one request is served under, whichever era agreed upon it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcpdesk.protocol.revisions import Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Revision, capabilities and identity that hold for one request (stateless) or one session (handshake)."""
+
+    revision: Revision
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    client: str = ""
+    """Self-reported name and version, for display only: `claude-code 2.1`."""
+    log_level: int | None = None
+    """Index into `LOG_LEVELS` from which log messages are wanted; None: none are."""
+
+
+def display_name(implementation: object) -> str:
+    """`name version` of a self-reported Implementation, or an empty string."""
+    if not isinstance(implementation, dict):
+        return ""
+    parts = (implementation.get("title") or implementation.get("name"), implementation.get("version"))
+    return " ".join(part for part in parts if isinstance(part, str) and part)[:80]
