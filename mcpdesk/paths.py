@@ -1,0 +1,78 @@
+"""Where things live. The only user of `__file__`.
+
+Bundled folders lie beside the package in a checkout and inside it in a wheel. State and configuration follow
+the platform's custom; `MCPDESK_STATE_DIR` and `MCPDESK_CONFIG_DIR` move them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcpdesk.errors import DeskUserError
+
+PACKAGE = Path(__file__).resolve().parent
+BUNDLED = PACKAGE / "_bundled"
+
+
+def package_themes() -> Path:
+    """The folder of the themes that come with the program."""
+    return _bundled("themes")
+
+
+def sample_servers() -> Path:
+    """The folder of the sample server folders; `desk` in it is the default."""
+    return _bundled("sample_servers")
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where captures, the key and histories are kept. May not exist yet."""
+    if chosen := environ.get("MCPDESK_STATE_DIR"):
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_state_path("mcpdesk", appauthor=False))
+
+
+def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where a person's own themes and preferences are. May not exist yet."""
+    if chosen := environ.get("MCPDESK_CONFIG_DIR"):
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_config_path("mcpdesk", appauthor=False))
+
+
+def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the user's sockets: the session's own if there is one, else a private one under /tmp."""
+    session = environ.get("XDG_RUNTIME_DIR", "")
+    if session and os.path.isdir(session) and os.access(session, os.W_OK):
+        return private_folder(Path(session) / "mcpdesk")
+    return private_folder(Path("/tmp") / f"mcpdesk-{os.getuid()}")
+
+
+def private_folder(path: Path) -> Path:
+    """Make sure `path` is a folder only its owner, who is us, can enter.
+
+    Raises: DeskUserError when it cannot be made, or is somebody else's.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise DeskUserError(
+            f"The folder {path} cannot be made: {error.strerror}.",
+            "Make it writable, or set MCPDESK_STATE_DIR to a folder that is.",
+        ) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise DeskUserError(f"{path} is not a folder of yours.", "Remove it, or choose another place.")
+    if status.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def _bundled(name: str) -> Path:
+    inside = BUNDLED / name
+    return inside if inside.is_dir() else PACKAGE.parent / name

@@ -1,0 +1,376 @@
+"""Every setting in one table; each value knows where it came from.
+
+Precedence: flag, environment, the folder's env file, `settings` of its `mcp.json`, default. Deliberately
+ignorant of what a setting does: the readers of `Settings` know that.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import state_folder
+
+ENV_FILE = "mcpdesk-env.txt"
+OWN_PREFIX = "MCPDESK_"
+UNSHOWN = "••••"
+"""Stands for a secret wherever a value is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The effective settings. Milliseconds, bytes and seconds as the names say."""
+
+    host: str
+    port: int
+    socket: Path | None
+    """None: chosen when TCP listening is not permitted."""
+    tool_timeout_ms: int
+    question_timeout_ms: int
+    api_key: str
+    """Empty: none was configured; one is made when a key is due."""
+    api_key_header: str
+    no_auth: bool
+    enable_mcp: bool
+    max_body_bytes: int
+    tools: bool
+    streaming: bool
+    model: str
+    page_size: int
+    session_ttl_s: int
+    capture_max_bytes: int
+    """0: no limit."""
+    capture_memory_bytes: int
+    allowed_origins: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    watch_polling: bool
+    state_dir: Path
+
+
+class Kind(StrEnum):
+    """How a setting is written."""
+
+    TEXT = "text"
+    SECRET = "secret"
+    INTEGER = "integer"
+    BYTES = "bytes"
+    SWITCH = "switch"
+    LIST = "list"
+    PATH = "path"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    kind: Kind
+    default: Any
+    environment: tuple[str, ...]
+    """Names of the environment variables; the first that is set wins."""
+    help: str
+    least: int = 0
+    most: int = 2**53
+    pattern: str = ""
+    """What a text has to match in full."""
+    allowed: str = ""
+    """The pattern in words."""
+    from_folder: bool = True
+    """False: a server folder may not set it, only the person who starts the program."""
+
+    @property
+    def flag(self) -> str:
+        """The name of the flag, where a command has one."""
+        return "--" + self.name.replace("_", "-")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("host", Kind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
+            "The address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
+    Setting("port", Kind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
+            "The TCP port; 0 takes any free one. The desk moves to the next free one, serve does not.",
+            most=65535),
+    Setting("socket", Kind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
+            "The Unix socket to serve HTTP on when TCP listening is not permitted."),
+    Setting("tool_timeout_ms", Kind.INTEGER, 30_000, ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
+            "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1),
+    Setting("question_timeout_ms", Kind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
+            "A question nobody answers times out after this long.", least=1),
+    Setting("api_key", Kind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
+            "The key clients have to send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
+    Setting("api_key_header", Kind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
+            "The header that carries the key.",
+            pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
+    Setting("no_auth", Kind.SWITCH, False, ("MCPDESK_NO_AUTH",),
+            "Ask for no key even when a tool can run programs.", from_folder=False),
+    Setting("enable_mcp", Kind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
+            "false: the MCP endpoints answer 404; health and status stay."),
+    Setting("max_body_bytes", Kind.BYTES, 16 << 20, ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
+            "A larger request body is refused with 413.", least=1024),
+    Setting("tools", Kind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
+            "false: no tools are offered or called."),
+    Setting("streaming", Kind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
+            "false: answers come as JSON only, without progress on the way."),
+    Setting("model", Kind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
+            "The model to hint at when a tool asks for sampling."),
+    Setting("page_size", Kind.INTEGER, 100, ("MCPDESK_PAGE_SIZE",),
+            "Items on a page of a list answer.", least=1, most=10_000),
+    Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
+            "An HTTP session nobody uses ends after this long.", least=1),
+    Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
+            "The capture file stops growing at this size; 0 sets no limit."),
+    Setting("capture_memory_bytes", Kind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
+            "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
+    Setting("allowed_origins", Kind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
+            "Web origins that may call besides this machine's own, for example https://app.example."),
+    Setting("allowed_hosts", Kind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
+            "Host names a request may be addressed to besides this machine's own."),
+    Setting("watch_polling", Kind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
+            "Look for changed files by polling, for network and container mounts."),
+    Setting("state_dir", Kind.PATH, None, ("MCPDESK_STATE_DIR",),
+            "Where captures, the key and histories are kept.", from_folder=False),
+)  # fmt: skip
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+BY_VARIABLE = {variable: setting for setting in SETTINGS for variable in setting.environment}
+OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR"})
+"""Variables of ours that are no settings; read by `paths`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value somebody gave, before it is checked. `origin` reads `environment PORT`, `flag --port` ..."""
+
+    setting: Setting
+    value: object
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The settings and, by name, where each value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def resolve(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    env_file: Path | None = None,
+    manifest: Mapping[str, object] | None = None,
+) -> Resolved:
+    """Find every setting's value. `flags` that are None were not given; a missing `env_file` is no mistake.
+
+    Raises: DeskUserError naming key, value, origin and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for given in _given(flags, environ, env_file, manifest or {}):
+        name = given.setting.name
+        value = converted(given)
+        if name not in values:
+            values[name], origins[name] = value, given.origin
+    for setting in SETTINGS:
+        if setting.name not in values:
+            values[setting.name], origins[setting.name] = setting.default, "default"
+    values["state_dir"] = values["state_dir"] or state_folder(environ)
+    return Resolved(Settings(**values), origins)
+
+
+def shown(setting: Setting, value: object) -> str:
+    """A value as the settings table and the errors show it; a secret stays one."""
+    if setting.kind is Kind.SECRET and value:
+        return UNSHOWN
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None or value == "" else str(value)
+
+
+def converted(given: Given) -> Any:
+    """The value in its setting's type.
+
+    Raises: DeskUserError when it is not allowed.
+    """
+    setting = given.setting
+    value = given.value.strip() if isinstance(given.value, str) else given.value
+    try:
+        return CONVERTERS[setting.kind](setting, value)
+    except (ValueError, TypeError, AttributeError):
+        raise DeskUserError(
+            f"{setting.name}: {_quoted(setting, value)} ({given.origin}) is not allowed.",
+            f"Allowed: {allowed(setting)}.",
+        ) from None
+
+
+def allowed(setting: Setting) -> str:
+    """What a setting may be, in words."""
+    match setting.kind:
+        case Kind.INTEGER:
+            return f"a whole number from {setting.least} to {setting.most}"
+        case Kind.BYTES:
+            return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
+        case Kind.SWITCH:
+            return "true or false"
+        case Kind.LIST:
+            return "a list of texts, separated by commas"
+        case Kind.PATH:
+            return "a path"
+        case Kind.TEXT | Kind.SECRET:
+            return setting.allowed or "a text"
+
+
+def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
+    """Key, value and line number of every `KEY=value` line; `# ...` is a comment, quotes may enclose a value.
+
+    Raises: DeskUserError for a line of another form or a file that is not UTF-8.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeskUserError(f"{path}: cannot be read: {error}.", "It has to be UTF-8 text.") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip().removeprefix("export ")
+        if not line or line.startswith("#"):
+            continue
+        key, equals, value = line.partition("=")
+        if not equals or not key.strip():
+            raise DeskUserError(f"{path}:{number}: {line!r} is not understood.", "Write KEY=value.")
+        yield key.strip(), _unquoted(value.strip()), number
+
+
+def _given(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    env_file: Path | None,
+    manifest: Mapping[str, object],
+) -> Iterator[Given]:
+    """Everything that was given, strongest first."""
+    for name, value in flags.items():
+        if value is not None:
+            yield Given(BY_NAME[name], value, f"flag {BY_NAME[name].flag}")
+    yield from _from_environment(environ)
+    if env_file is not None:
+        yield from _from_env_file(env_file)
+    for name, value in manifest.items():
+        setting = BY_NAME.get(name)
+        if setting is None:
+            raise _unknown(name, value, "mcp.json", list(BY_NAME))
+        yield _allowed_in_folder(Given(setting, value, "mcp.json"))
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+    for name, value in environ.items():
+        if name.startswith(OWN_PREFIX) and name not in BY_VARIABLE and name not in OTHER_VARIABLES:
+            raise _unknown(name, value, "environment", list(BY_VARIABLE))
+    for setting in SETTINGS:
+        for name in setting.environment:
+            if environ.get(name, "").strip():
+                yield Given(setting, environ[name], f"environment {name}")
+
+
+def _from_env_file(path: Path) -> Iterator[Given]:
+    found: dict[str, tuple[str, int]] = {}
+    for key, value, line in read_env_file(path):
+        if key not in BY_VARIABLE:
+            raise _unknown(key, value, f"{path.name}:{line}", list(BY_VARIABLE))
+        found[key] = value, line
+    for setting in SETTINGS:
+        for key in setting.environment:
+            value, line = found.get(key, ("", 0))
+            if value:
+                yield _allowed_in_folder(Given(setting, value, f"{path.name}:{line} {key}"))
+
+
+def _allowed_in_folder(given: Given) -> Given:
+    if given.setting.from_folder:
+        return given
+    name = given.setting.name
+    raise DeskUserError(
+        f"{name}: {_quoted(given.setting, given.value)} ({given.origin}) is not allowed there.",
+        f"Only a flag or the environment variable {given.setting.environment[0]} may set it.",
+    )
+
+
+def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUserError:
+    near = difflib.get_close_matches(key, known, n=1)
+    value = UNSHOWN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+    return DeskUserError(f"{key}: unknown setting (value {value!r}, {origin}).", hint)
+
+
+def _quoted(setting: Setting, value: object) -> str:
+    return UNSHOWN if setting.kind is Kind.SECRET else repr(value)
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] in "'\"" and (end := value.find(value[0], 1)) > 0:
+        return value[1:end]
+    return re.split(r"(?:^|\s)#", value, maxsplit=1)[0].strip()
+
+
+def _text(setting: Setting, value: Any) -> str:
+    if not isinstance(value, str) or (setting.pattern and not re.fullmatch(setting.pattern, value)):
+        raise ValueError
+    return value
+
+
+def _integer(setting: Setting, value: Any) -> int:
+    if isinstance(value, bool | float):
+        raise ValueError
+    number = int(value)
+    if not setting.least <= number <= setting.most:
+        raise ValueError
+    return number
+
+
+def _bytes(setting: Setting, value: Any) -> int:
+    if not isinstance(value, str):
+        return _integer(setting, value)
+    found = re.fullmatch(r"(\d+)\s*(?:([kmg])(?:i?b)?)?", value, re.IGNORECASE)
+    if found is None:
+        raise ValueError
+    return _integer(setting, int(found[1]) << UNIT_BITS[(found[2] or "").lower()])
+
+
+def _switch(setting: Setting, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    return (
+        SWITCH_WORDS[value.lower()] if isinstance(value, str) and value.lower() in SWITCH_WORDS else _refuse()
+    )
+
+
+def _list(setting: Setting, value: Any) -> tuple[str, ...]:
+    items = re.split(r"[,\s]+", value) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ValueError
+    return tuple(item for item in items if item)
+
+
+def _path(setting: Setting, value: Any) -> Path:
+    return Path(value).expanduser()
+
+
+SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
+    ("false", "0", "no", "off"), False
+)
+UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
+CONVERTERS: dict[Kind, Callable[[Setting, Any], Any]] = {
+    Kind.TEXT: _text,
+    Kind.SECRET: _text,
+    Kind.INTEGER: _integer,
+    Kind.BYTES: _bytes,
+    Kind.SWITCH: _switch,
+    Kind.LIST: _list,
+    Kind.PATH: _path,
+}
