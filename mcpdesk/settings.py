@@ -362,8 +362,6 @@ def _path(setting: Setting, value: Any) -> Path:
 
 
 SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
-    ("false", "0", "no", "off"), False
-)
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
 CONVERTERS: dict[Kind, Callable[[Setting, Any], Any]] = {
     Kind.TEXT: _text,
