@@ -343,11 +343,7 @@ def _bytes(setting: Setting, value: Any) -> int:
 
 
 def _switch(setting: Setting, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    return (
-        SWITCH_WORDS[value.lower()] if isinstance(value, str) and value.lower() in SWITCH_WORDS else _refuse()
-    )
+    return value if isinstance(value, bool) else SWITCH_WORDS.index(value.lower()) % 2 == 0
 
 
 def _list(setting: Setting, value: Any) -> tuple[str, ...]:
