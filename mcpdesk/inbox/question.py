@@ -37,7 +37,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one page: labels of the chosen options, in their order, and free text if any was given."""
+    """The answer to one page: labels of the chosen options, in their order, and free text if any."""
 
     selected: tuple[str, ...] = ()
     other: str = ""
@@ -63,4 +63,6 @@ class Question:
     reason: str = ""
     """Why it was declined or withdrawn, if known."""
     answered_by: str = ""
+    ended: float | None = None
+    """Unix time in seconds at which it left `WAITING`; None while it waits."""
     extra: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,129 @@
+"""The inbox: questions wait here for a person, and every one of them ends exactly once.
+
+Owns the states of a question. Deliberately ignorant of who asks and of how an answer reaches it. Everything
+but `questions()`, `version` and `audience` is used on the loop that waits for the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.inbox.answers import fitting
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+
+MAX_WAITING = 500
+"""Questions that may wait at one time; one more is refused: a looping client must not fill the memory."""
+
+Listener = Callable[[Question], None]
+"""Told of a question when it arrives and when it ends, in its new state."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    question: Question
+    future: asyncio.Future[Question]
+    timer: asyncio.TimerHandle
+
+
+class Inbox:
+    """Waiting questions and the last `keep_ended` ended ones."""
+
+    def __init__(self, keep_ended: int = 200, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives Unix time in seconds."""
+        self.version = 0
+        """Grows when a question arrives or ends."""
+        self.audience = 0
+        """Front ends that could answer now; 0 means nobody would ever see a question."""
+        self._waiting: dict[int, _Waiting] = {}
+        self._ended: deque[Question] = deque(maxlen=keep_ended)
+        self._snapshot: tuple[Question, ...] = ()
+        self._listeners: list[Listener] = []
+        self._numbers = count(1)
+        self._clock = clock
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(question)` whenever a question arrives or ends."""
+        self._listeners.append(listener)
+
+    def questions(self) -> tuple[Question, ...]:
+        """Waiting ones first, oldest first, then the ended ones, newest first. Safe from any thread."""
+        return self._snapshot
+
+    def ask(
+        self, *, server: str, peer: str, tool: str, pages: Sequence[Page], timeout_s: float
+    ) -> tuple[int, asyncio.Future[Question]]:
+        """Put a question before the person; the future gets it back in its final state and never fails.
+
+        Raises: ValueError without pages; HandlerError when `MAX_WAITING` questions wait already.
+        """
+        if not pages:
+            raise ValueError("a question needs at least one page")
+        if len(self._waiting) >= MAX_WAITING:
+            raise HandlerError(f"the inbox is full: {MAX_WAITING} questions wait for an answer already")
+        loop = asyncio.get_running_loop()
+        now, number = self._clock(), next(self._numbers)
+        question = Question(number, server, peer, tool, tuple(pages), now, now + timeout_s)
+        timer = loop.call_later(timeout_s, self._end, number, QuestionState.TIMED_OUT)
+        waiting = _Waiting(question, loop.create_future(), timer)
+        self._waiting[number] = waiting
+        self._changed(question)
+        return number, waiting.future
+
+    def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
+        """Answer a question; False when it no longer waits, because the first answer wins.
+
+        Raises: ValueError naming the page when the answers do not fit the question.
+        """
+        waiting = self._waiting.get(id)
+        if waiting is None:
+            return False
+        checked = fitting(waiting.question.pages, answers)
+        return self._end(id, QuestionState.ANSWERED, answers=checked, by=by)
+
+    def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
+        """Refuse to answer; False when it no longer waits."""
+        return self._end(id, QuestionState.DECLINED, reason=reason, by=by)
+
+    def withdraw(self, id: int, reason: str) -> bool:
+        """Take a question back, because nobody waits for the answer any more; False when it had ended."""
+        return self._end(id, QuestionState.WITHDRAWN, reason=reason)
+
+    def withdraw_all(self, reason: str) -> None:
+        """Take every waiting question back."""
+        for number in list(self._waiting):
+            self.withdraw(number, reason)
+
+    def _end(
+        self,
+        id: int,
+        state: QuestionState,
+        *,
+        answers: tuple[Answer, ...] = (),
+        reason: str = "",
+        by: str = "",
+    ) -> bool:
+        waiting = self._waiting.pop(id, None)
+        if waiting is None:
+            return False
+        waiting.timer.cancel()
+        ended = replace(
+            waiting.question, state=state, answers=answers, reason=reason, answered_by=by, ended=self._clock()
+        )
+        self._ended.appendleft(ended)
+        if not waiting.future.done():
+            waiting.future.set_result(ended)
+        self._changed(ended)
+        return True
+
+    def _changed(self, question: Question) -> None:
+        waiting = (each.question for each in self._waiting.values())
+        self._snapshot = (*waiting, *self._ended)
+        self.version += 1
+        for listener in self._listeners:
+            listener(question)

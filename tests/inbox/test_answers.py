@@ -1,0 +1,41 @@
+"""Answers are checked against the pages they belong to."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.inbox.answers import MAX_OTHER, fitting
+from mcpdesk.inbox.question import Answer, Option, Page
+
+ONE = Page("Which?", options=(Option("a"), Option("b"), Option("c")))
+MANY = Page("Which ones?", options=ONE.options, multi_select=True)
+
+
+def test_labels_come_back_in_the_order_of_the_options() -> None:
+    assert fitting([MANY], [Answer(("c", "a"), " more ")]) == (Answer(("a", "c"), "more"),)
+
+
+def test_free_text_alone_answers_any_page() -> None:
+    assert fitting([ONE, Page("Why?")], [Answer(other="d"), Answer(other="so")])[1].other == "so"
+
+
+@pytest.mark.parametrize(
+    ("page", "answer", "message"),
+    [
+        (ONE, Answer(), "page 1: choose at least one option"),
+        (ONE, Answer(("a", "b")), "page 1: only one choice"),
+        (ONE, Answer(("a",), "and more"), "page 1: only one choice"),
+        (ONE, Answer(("z",)), "page 1: 'z' is none"),
+        (MANY, Answer(("a", "a")), "page 1: an option is chosen twice"),
+        (MANY, Answer(other="x" * (MAX_OTHER + 1)), "page 1: free text is limited"),
+        (Page("Why?"), Answer(other="  "), "page 1: write something"),
+    ],
+)
+def test_an_unfit_answer_names_its_page(page: Page, answer: Answer, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fitting([page], [answer])
+
+
+def test_the_number_of_answers_must_match_the_pages() -> None:
+    with pytest.raises(ValueError, match="2 pages want as many answers, not 1"):
+        fitting([ONE, MANY], [Answer(("a",))])

@@ -1,0 +1,109 @@
+"""Every question ends exactly once, and says how."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.inbox import inbox as module
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+
+DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL"), Option("SQLite", "one file")))
+
+
+def ask(inbox: Inbox, timeout_s: float = 60.0, *pages: Page) -> tuple[int, asyncio.Future[Question]]:
+    return inbox.ask(server="s", peer="p", tool="t", pages=pages or (DATABASE,), timeout_s=timeout_s)
+
+
+async def ended(future: asyncio.Future[Question]) -> Question:
+    return await asyncio.wait_for(future, 5)
+
+
+async def test_an_answer_reaches_the_asker() -> None:
+    inbox = Inbox(clock=lambda: 1000.0)
+    number, future = ask(inbox)
+    assert inbox.questions()[0].state is QuestionState.WAITING
+    assert inbox.answer(number, [Answer(("SQLite",))], by="desk 2")
+    question = await ended(future)
+    assert question.state is QuestionState.ANSWERED
+    assert question.answers == (Answer(("SQLite",)),)
+    assert question.answered_by == "desk 2"
+    assert (question.asked, question.deadline, question.ended) == (1000, 1060, 1000)
+
+
+async def test_the_first_answer_wins() -> None:
+    inbox = Inbox()
+    number, future = ask(inbox)
+    assert inbox.answer(number, [Answer(("SQLite",))])
+    assert not inbox.answer(number, [Answer(("PostgreSQL",))])
+    assert not inbox.decline(number)
+    assert not inbox.withdraw(number, "late")
+    assert (await ended(future)).answers == (Answer(("SQLite",)),)
+
+
+async def test_declined_timed_out_and_withdrawn_are_distinct() -> None:
+    inbox = Inbox()
+    declined, timed_out, withdrawn = ask(inbox), ask(inbox, 0.01), ask(inbox)
+    inbox.decline(declined[0], "not now")
+    inbox.withdraw(withdrawn[0], "client gone")
+    ends = [await ended(future) for _, future in (declined, timed_out, withdrawn)]
+    assert [(each.state, each.reason) for each in ends] == [
+        (QuestionState.DECLINED, "not now"),
+        (QuestionState.TIMED_OUT, ""),
+        (QuestionState.WITHDRAWN, "client gone"),
+    ]
+
+
+async def test_an_unfit_answer_leaves_the_question_waiting() -> None:
+    inbox = Inbox()
+    number, future = ask(inbox)
+    with pytest.raises(ValueError, match="page 1: 'MySQL' is none of the options"):
+        inbox.answer(number, [Answer(("MySQL",))])
+    assert not future.done()
+    assert inbox.answer(number, [Answer(other="MySQL")])
+
+
+async def test_an_asker_that_left_does_not_break_the_answer() -> None:
+    inbox = Inbox()
+    number, future = ask(inbox)
+    future.cancel()
+    assert inbox.answer(number, [Answer(("SQLite",))])
+    assert inbox.questions()[0].state is QuestionState.ANSWERED
+
+
+async def test_waiting_questions_come_first_and_history_is_bounded() -> None:
+    inbox = Inbox(keep_ended=2)
+    for _ in range(3):
+        inbox.decline(ask(inbox)[0])
+    ask(inbox)
+    ask(inbox)
+    assert [question.id for question in inbox.questions()] == [4, 5, 3, 2]
+    inbox.withdraw_all("the desk closes")
+
+
+async def test_listeners_and_version_follow_every_change() -> None:
+    inbox = Inbox()
+    heard: list[tuple[int, str]] = []
+    inbox.subscribe(lambda question: heard.append((question.id, question.state)))
+    number, _ = ask(inbox)
+    inbox.decline(number)
+    assert heard == [(1, "waiting"), (1, "declined")]
+    assert inbox.version == 2
+
+
+async def test_a_flood_of_questions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    inbox = Inbox()
+    ask(inbox)
+    ask(inbox)
+    with pytest.raises(HandlerError, match="inbox is full"):
+        ask(inbox)
+    inbox.withdraw_all("over")
+
+
+async def test_a_question_without_pages_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one page"):
+        Inbox().ask(server="s", peer="p", tool="t", pages=(), timeout_s=1)
