@@ -1,0 +1,488 @@
+"""A link with sample data and no core behind it, for developing and testing widgets.
+
+Everything shown is a plain attribute: a test sets `link.core = replace(link.core, ...)` and looks again.
+Calls of `slow-report` stay open until `link.calls[-1].finish(...)`; all others end at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.link.values import (
+    Catalogue,
+    CatalogueItem,
+    ClientView,
+    CoreView,
+    Failure,
+    ItemKind,
+    LogLine,
+    Notice,
+    Outcome,
+    Progress,
+    Protection,
+    ServerView,
+    Severity,
+)
+
+PROFILE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "userId": {"type": "string", "description": "Id as in the directory.", "minLength": 1},
+        "verbose": {"type": "boolean", "default": False, "description": "Include the audit trail."},
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "Only these tags."},
+    },
+    "required": ["userId"],
+    "additionalProperties": False,
+}
+
+ORDER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "customer": {"type": "string", "title": "Customer", "description": "Full name.", "maxLength": 60},
+        "email": {"type": "string", "format": "email"},
+        "quantity": {"type": "integer", "minimum": 1, "maximum": 99, "default": 1},
+        "discount": {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "description": "Share, 0 to 1."},
+        "size": {"type": "string", "enum": ["small", "medium", "large"], "default": "medium"},
+        "toppings": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["basil", "olives", "capers", "chili"]},
+            "uniqueItems": True,
+        },
+        "deliver_on": {"type": "string", "format": "date"},
+        "ready_at": {"type": "string", "format": "date-time"},
+        "gift": {"type": "boolean", "default": False},
+        "note": {
+            "type": ["string", "null"],
+            "description": "Anything the kitchen should know.\nSeveral lines.",
+        },
+        "address": {
+            "type": "object",
+            "properties": {
+                "street": {"type": "string"},
+                "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+                "country": {"const": "DE"},
+            },
+            "required": ["street", "zip"],
+        },
+        "lines": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {"article": {"type": "string"}, "count": {"type": "integer", "default": 1}},
+                "required": ["article"],
+            },
+        },
+        "payment": {
+            "oneOf": [
+                {
+                    "title": "Card",
+                    "type": "object",
+                    "properties": {"kind": {"const": "card"}, "number": {"type": "string"}},
+                    "required": ["kind", "number"],
+                },
+                {
+                    "title": "Invoice",
+                    "type": "object",
+                    "properties": {"kind": {"const": "invoice"}, "days": {"type": "integer", "default": 14}},
+                    "required": ["kind"],
+                },
+            ]
+        },
+        "extra": {"description": "Any JSON value."},
+    },
+    "required": ["customer", "quantity", "lines"],
+}
+
+REPORT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"days": {"type": "integer", "minimum": 1, "default": 30}},
+}
+
+
+def sample_catalogue() -> tuple[CatalogueItem, ...]:
+    """Three tools and a broken one, four resources, two templates, two prompts."""
+    tool, resource, template, prompt = ItemKind.TOOL, ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.PROMPT
+    return (
+        CatalogueItem(
+            tool,
+            "user-profile",
+            "User profile",
+            "Look a user up by id.",
+            "tools/user_profile.py:9",
+            changed=True,
+            definition={
+                "name": "user-profile",
+                "description": "Look a user up by id.",
+                "inputSchema": PROFILE_SCHEMA,
+                "outputSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "annotations": {"readOnlyHint": True},
+            },
+        ),
+        CatalogueItem(
+            tool,
+            "place-order",
+            "Place an order",
+            "Write an order into the book. Every kind of field a form can have.",
+            "tools/orders.py:31",
+            definition={
+                "name": "place-order",
+                "inputSchema": ORDER_SCHEMA,
+                "annotations": {"destructiveHint": True, "openWorldHint": True},
+            },
+        ),
+        CatalogueItem(
+            tool,
+            "slow-report",
+            "slow-report",
+            "Sum up the last days, slowly, with progress.",
+            "tools/report.py:5",
+            definition={"name": "slow-report", "inputSchema": REPORT_SCHEMA},
+        ),
+        CatalogueItem(
+            tool,
+            "send-mail",
+            "send-mail",
+            "Send a message.",
+            "tools/send_mail.py:3",
+            problem="needs MAIL_TOKEN",
+        ),
+        CatalogueItem(
+            resource,
+            "resource://getting-started",
+            "Getting started",
+            "How to use the profiles.",
+            "resources/getting_started.md",
+            definition={"uri": "resource://getting-started", "mimeType": "text/markdown", "size": 812},
+        ),
+        CatalogueItem(
+            resource,
+            "file:///config.json",
+            "config.json",
+            "",
+            "resources/config.json",
+            definition={"uri": "file:///config.json", "mimeType": "application/json"},
+        ),
+        CatalogueItem(
+            resource,
+            "file:///logo.png",
+            "logo.png",
+            "",
+            "resources/logo.png",
+            definition={"uri": "file:///logo.png", "mimeType": "image/png"},
+        ),
+        CatalogueItem(
+            resource,
+            "resource://clock",
+            "clock",
+            "The time, whenever it is read.",
+            "resources/clock.py:4",
+            problem="resources/clock.py:7: SyntaxError: expected ':'",
+            stale=True,
+            definition={"uri": "resource://clock", "mimeType": "text/plain"},
+        ),
+        CatalogueItem(
+            template,
+            "users://{id}/avatar{?size}",
+            "Avatar",
+            "A user's picture.",
+            "resources/avatar.py:6",
+            definition={"uriTemplate": "users://{id}/avatar{?size}", "mimeType": "image/png"},
+        ),
+        CatalogueItem(
+            template,
+            "notes://{+path}",
+            "Note",
+            "",
+            "resources/notes.py:3",
+            definition={"uriTemplate": "notes://{+path}", "mimeType": "text/markdown"},
+        ),
+        CatalogueItem(
+            prompt,
+            "summarize",
+            "Summarize",
+            "Summarize a text for somebody in a hurry.",
+            "prompts/summarize.md",
+            definition={
+                "name": "summarize",
+                "arguments": [
+                    {"name": "text", "description": "What to summarize.", "required": True},
+                    {"name": "style", "description": "bullets or prose"},
+                ],
+            },
+        ),
+        CatalogueItem(prompt, "greet", "greet", "", "prompts/greet.md", definition={"name": "greet"}),
+    )
+
+
+def sample_view(now: float) -> CoreView:
+    """Two servers, two connected clients and the desk, protected by a key."""
+    url = "http://127.0.0.1:3333/mcp/"
+    return CoreView(
+        servers=(
+            ServerView("profiles", "Profiles", "1.2.0", "~/servers/profiles", url + "profiles", 1),
+            ServerView("hello", "Hello", "0.1.0", "~/servers/hello", url + "hello", 1),
+        ),
+        clients=(
+            ClientView(0, "profiles", "desk", "memory", "2026-07-28", now - 700, 12, 1),
+            ClientView(1, "profiles", "claude-code 2.1", "http", "2025-11-25", now - 312, 40, 0),
+            ClientView(2, "hello", "cursor 1.4", "stdio", "2025-06-18", now - 45, 3, 2),
+        ),
+        protection=Protection.KEY,
+        api_key="sk-desk-0123456789abcdef",
+        capture_path="~/.local/state/mcpdesk/captures/today.mcpd",
+        questions_version=1,
+    )
+
+
+def sample_questions(now: float) -> tuple[Question, ...]:
+    """One waiting set of two pages, one answered."""
+    pages = (
+        Page(
+            "Which database should the service use?",
+            "Storage",
+            (
+                Option("PostgreSQL", "relational, what production runs"),
+                Option("SQLite", "one file, no server"),
+            ),
+        ),
+        Page(
+            "Which checks should run before a merge?",
+            "Checks",
+            (Option("lint"), Option("types", "mypy --strict"), Option("tests", "the whole suite")),
+            multi_select=True,
+        ),
+    )
+    waiting = Question(
+        7, "profiles", "claude-code 2.1", "AskUserQuestion", pages, asked=now - 12, deadline=now + 588
+    )
+    done = replace(
+        waiting,
+        id=6,
+        asked=now - 300,
+        state=QuestionState.ANSWERED,
+        answers=(Answer(("SQLite",)), Answer(("lint", "tests"), "spelling")),
+        answered_by="desk",
+    )
+    return (waiting, done)
+
+
+def sample_logs(now: float) -> list[LogLine]:
+    """One line per source and a few levels."""
+    rows = (
+        ("info", "server", "profiles: 3 tools, 4 resources, 2 prompts", "", "profiles"),
+        (
+            "warning",
+            "server",
+            "tools/send_mail.py left out: needs MAIL_TOKEN",
+            "tools/send_mail.py:3",
+            "profiles",
+        ),
+        ("info", "print", "looking up 123", "tools/user_profile.py:14", "profiles"),
+        ("debug", "orders", "book opened, 17 rows", "tools/orders.py:40", "profiles"),
+        ("warning", "stderr", "npm WARN deprecated [red]left-pad[/red] \x1b[31mred\x1b[0m", "", "profiles"),
+        (
+            "error",
+            "orders",
+            "Traceback (most recent call last):\n  ...\nKeyError: 'sku'",
+            "tools/orders.py:52",
+            "profiles",
+        ),
+    )
+    return [
+        LogLine(number, now - 60 + number * 7.5, level, source, text, where, server)
+        for number, (level, source, text, where, server) in enumerate(rows)
+    ]
+
+
+@dataclass
+class FakeCall:
+    """A call that ends when told to, or at once. Implements `link.Call`."""
+
+    method: str
+    params: dict[str, Any]
+    request_id: int
+    connection: int = 0
+    started: float = field(default_factory=time.time)
+    progress: Progress | None = None
+    logs: list[str] = field(default_factory=list)
+    outcome: Future[Outcome] = field(default_factory=Future)
+
+    def cancel(self) -> None:
+        """End it as cancelled, unless it has ended."""
+        if not self.outcome.done():
+            error = {"code": -32800, "message": "cancelled by the desk"}
+            self.outcome.set_result(Outcome(None, error, b"", time.time() - self.started, cancelled=True))
+
+    def finish(self, result: dict[str, Any] | None = None, error: dict[str, Any] | None = None) -> None:
+        """End it with a result or a JSON-RPC error."""
+        body = {"error": error} if error else {"result": result}
+        raw = orjson.dumps({"jsonrpc": "2.0", "id": self.request_id, **body})
+        self.outcome.set_result(Outcome(result, error, raw, max(0.0031, time.time() - self.started)))
+
+
+def text_result(text: str, structured: Any = None, is_error: bool = False) -> dict[str, Any]:
+    """A CallToolResult with one text block."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if structured is not None:
+        result["structuredContent"] = structured
+    return {**result, "isError": True} if is_error else result
+
+
+class QuietTraffic:
+    """An index nothing was ever recorded in."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Any] = []
+        self.connections: dict[int, Any] = {}
+        self.notes: dict[int, Any] = {}
+        self.per_second: list[float] = [1, 2, 4, 3, 9, 14, 6, 2, 8, 12, 5, 14]
+
+    def catch_up(self, budget_s: float = 0.005) -> bool:
+        """Nothing ever changes."""
+        return False
+
+    def rates(self, seconds: int) -> list[float]:
+        """Messages per second, newest last."""
+        return ([0.0] * seconds + self.per_second)[-seconds:]
+
+
+class FakeLink:
+    """Implements `link.Link` from attributes a test may replace."""
+
+    def __init__(self, now: float | None = None) -> None:
+        moment = time.time() if now is None else now
+        self.core = sample_view(moment)
+        self.catalogues = {
+            "profiles": Catalogue("profiles", 1, sample_catalogue()),
+            "hello": Catalogue("hello", 1, ()),
+        }
+        self.asked = list(sample_questions(moment))
+        self.log_lines = sample_logs(moment)
+        self.notice_list: list[Notice] = []
+        self.calls: list[FakeCall] = []
+        self.answers: list[tuple[int, tuple[Answer, ...]]] = []
+        self.declined: list[tuple[int, str]] = []
+        self.reloads: list[str] = []
+        self.losses: tuple[str, ...] = ()
+        self.traffic: Any = QuietTraffic()
+
+    def view(self) -> CoreView:
+        return self.core
+
+    def catalogue(self, server: str) -> Catalogue:
+        return self.catalogues[server]
+
+    def questions(self) -> tuple[Question, ...]:
+        return tuple(self.asked)
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        return [line for line in self.log_lines if line.number > after]
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        return [notice for notice in self.notice_list if notice.number > after]
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        import jsonschema_rs
+
+        schema = next(
+            (item.definition.get("inputSchema", True) for item in self._items(server) if item.name == tool),
+            True,
+        )
+        errors = jsonschema_rs.validator_for(schema, validate_formats=True).iter_errors(arguments)
+        return [Failure(tuple(error.instance_path), error.message) for error in errors]
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> FakeCall:
+        call = FakeCall(method, params, request_id=len(self.calls) + 1)
+        self.calls.append(call)
+        name = params.get("name", "")
+        if name == "slow-report":
+            call.progress = Progress(3, 10, "reading day 3")
+            call.logs.append("opened the book")
+        else:
+            result, error = _answer(method, params)
+            call.finish(result, error)
+        return call
+
+    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+        self.answers.append((question, tuple(answers)))
+        self._settle(question, state=QuestionState.ANSWERED, answers=tuple(answers), answered_by="desk")
+
+    def decline(self, question: int, reason: str = "") -> None:
+        self.declined.append((question, reason))
+        self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by="desk")
+
+    def reload(self, server: str) -> None:
+        self.reloads.append(server)
+
+    def client_config(self, server: str, client: str) -> str:
+        url = next((view.url for view in self.core.servers if view.name == server), "")
+        return f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {client}'
+
+    def busy(self) -> tuple[str, ...]:
+        return self.losses
+
+    def tell(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
+        """Add a notice."""
+        self.notice_list.append(Notice(len(self.notice_list), text, severity, screen))
+
+    def ask(self, *pages: Page) -> Question:
+        """Add a waiting question and return it."""
+        now = time.time()
+        number = max((question.id for question in self.asked), default=0) + 1
+        question = Question(number, "profiles", "claude-code 2.1", "AskUserQuestion", pages, now, now + 600)
+        self.asked.append(question)
+        self.core = replace(self.core, questions_version=self.core.questions_version + 1)
+        return question
+
+    def _items(self, server: str) -> tuple[CatalogueItem, ...]:
+        return self.catalogues[server].items
+
+    def _settle(self, number: int, **changes: Any) -> None:
+        self.asked = [replace(one, **changes) if one.id == number else one for one in self.asked]
+        self.core = replace(self.core, questions_version=self.core.questions_version + 1)
+
+
+def _answer(method: str, params: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """A result or an error for one request, as a real server would give."""
+    if method == "tools/call":
+        return _call_result(params)
+    if method == "resources/read":
+        return _contents(params["uri"])
+    if method == "prompts/get":
+        text = f"Summarize: {params.get('arguments', {}).get('text', '')}"
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}, None
+    if method == "completion/complete":
+        return {"completion": {"values": ["bullets", "prose"], "hasMore": False}}, None
+    return {}, None
+
+
+def _call_result(params: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    arguments = params.get("arguments") or {}
+    if params["name"] == "user-profile":
+        profile = {"name": "Ada", "id": arguments.get("userId"), "roles": ["admin", "author"], "active": True}
+        return text_result(orjson.dumps(profile).decode(), profile), None
+    if params["name"] == "place-order":
+        return text_result("the oven is cold", is_error=True), None
+    return None, {"code": -32602, "message": f"Unknown tool: {params['name']}"}
+
+
+def _contents(uri: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    if uri == "resource://getting-started":
+        text = '# Getting started\n\nAsk for a *profile* by id:\n\n```json\n{"userId": "123"}\n```\n'
+        return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": text}]}, None
+    if uri == "file:///logo.png":
+        pixel = (
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        )
+        return {"contents": [{"uri": uri, "mimeType": "image/png", "blob": pixel}]}, None
+    if uri == "file:///config.json":
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": '{"debug": false}'}]}, None
+    return None, {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}
