@@ -1,0 +1,72 @@
+"""The key of a desk: made once, kept in a file only its owner can read, compared in constant time."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import secrets
+import stat
+from pathlib import Path
+
+FILE_NAME = "api-key"
+KEY_BYTES = 24
+
+log = logging.getLogger(__name__)
+
+
+def load_or_create(state: Path) -> str:
+    """The key kept in the folder `state`, or a new one.
+
+    A folder that cannot be written costs only the keeping: the key then lives as long as the process.
+    """
+    path = state / FILE_NAME
+    kept = _read(path)
+    if kept:
+        return kept
+    key = secrets.token_urlsafe(KEY_BYTES)
+    try:
+        return _keep(path, key)
+    except OSError as error:
+        log.warning("the key is not kept, a new one is made at each start: %s", error)
+        return key
+
+
+def matches(given: str | None, expected: str) -> bool:
+    """Whether the given key is the expected one; takes equally long whatever is wrong with it."""
+    return given is not None and hmac.compare_digest(
+        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
+    )
+
+
+def _read(path: Path) -> str:
+    """The kept key; empty when there is none, or others could have read it."""
+    try:
+        with path.open(encoding="ascii") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+                log.warning("%s could be read by others: a new key is made", path)
+                return ""
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _keep(path: Path, key: str) -> str:
+    """Write the key and return the one that is kept: another process may have been first."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(key + "\n")
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            winner = _read(path)
+            if winner:
+                return winner
+            os.replace(draft, path)
+        return key
+    finally:
+        draft.unlink(missing_ok=True)

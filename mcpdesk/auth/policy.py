@@ -1,0 +1,102 @@
+"""Who may speak to a server over HTTP before any key is looked at: Origin, Host, and when a key is due.
+
+A web page in the user's own browser is the stranger here: `Origin` tells which page calls, `Host` tells a
+name that was made to point at this machine (DNS rebinding). Source: spec 2025-11-25, transports, security.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_AUTHORITY = re.compile(
+    r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>\d{1,5}))?"
+)
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class Authority(NamedTuple):
+    """The `host[:port]` of a URL or a Host header; `port` is empty when none was written."""
+
+    name: str
+    port: str
+
+
+def check_origin(origin: str | None, allowed: Iterable[str] = ()) -> bool:
+    """Whether a request with this Origin header may be served. Programs send none; `null` is nobody."""
+    if origin is None:
+        return True
+    site = _site(origin)
+    if site is None:
+        return False
+    return _is_local(site[1].name) or site in {_site(entry.rstrip("/")) for entry in allowed}
+
+
+def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.0.0.1") -> bool:
+    """Whether a request addressed to this Host may be served by a listener bound to `bound`.
+
+    `bound` is the address listened on; empty stands for a Unix socket. An entry of `allowed` without a port
+    allows every port. On other than loopback addresses an IP literal is safe: rebinding needs a name.
+    """
+    authority = _authority(host or "")
+    if authority is None:
+        return False
+    if _is_local(authority.name) or _listed(authority, allowed):
+        return True
+    if is_loopback(bound) or not bound:
+        return False
+    return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach a listener bound to `address`."""
+    name = _bare(address)
+    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
+
+
+def key_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
+    """Whether callers have to send the key: always when one was configured, and on TCP when a tool can run
+    programs. `no_auth` is the user's word against both."""
+    return not no_auth and (configured or (runs_programs and over_tcp))
+
+
+def _site(origin: str) -> tuple[str, Authority] | None:
+    """Scheme and authority of an origin with its default port left out; None for anything else."""
+    scheme, _, rest = origin.lower().partition("://")
+    authority = _authority(rest)
+    if scheme not in _DEFAULT_PORTS or authority is None:
+        return None
+    return scheme, authority._replace(port="") if authority.port == _DEFAULT_PORTS[scheme] else authority
+
+
+def _authority(text: str) -> Authority | None:
+    found = _AUTHORITY.fullmatch(text)
+    if found is None or int(found["port"] or 0) > 65535:
+        return None
+    return Authority(_bare(found["name"]), found["port"] or "")
+
+
+def _listed(authority: Authority, allowed: Iterable[str]) -> bool:
+    entries = {_authority(entry) for entry in allowed}
+    return authority in entries or authority._replace(port="") in entries
+
+
+def _is_local(name: str) -> bool:
+    return name in ("localhost", "127.0.0.1") or (":" in name and is_loopback(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _bare(name: str) -> str:
+    """A name in lower case; an IPv6 literal without its brackets, in its shortest spelling."""
+    name = name.lower().removeprefix("[").removesuffix("]")
+    return ipaddress.ip_address(name).compressed if ":" in name and _is_address(name) else name

@@ -1,0 +1,178 @@
+"""Origin, Host and the key, against friendly and hostile spellings."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from mcpdesk.auth.policy import check_host, check_origin, is_loopback, key_due
+
+LOCAL_ORIGINS = [
+    None,
+    "http://localhost",
+    "http://localhost:5173",
+    "https://localhost:8443",
+    "http://LOCALHOST:80",
+    "http://127.0.0.1:6274",
+    "http://[::1]:3333",
+    "http://[0:0:0:0:0:0:0:1]",
+]
+HOSTILE_ORIGINS = [
+    "",
+    "null",
+    "http://evil.example",
+    "http://localhost.evil.example",
+    "http://evil-localhost",
+    "http://127.0.0.1.nip.io",
+    "http://127.0.0.1@evil.example",
+    "http://localhost@evil.example:80",
+    "http://evil.example#localhost",
+    "http://evil.example/localhost",
+    "http://localhost/",
+    "http://localhost:99999",
+    "http://localhost:",
+    "http://localhost:80:80",
+    "http://localhost, http://evil.example",
+    "http://localhost http://evil.example",
+    "http://localhost\n",
+    "http://locаlhost",
+    "http://0.0.0.0:3333",
+    "http://2130706433",
+    "http://0x7f000001",
+    "http://[::1",
+    "http://[::1]evil.example",
+    "http://[::ffff:8.8.8.8]",
+    "http://[::1%25evil]",
+    "file://localhost",
+    "file://",
+    "chrome-extension://localhost",
+    "javascript://localhost",
+    "localhost",
+    "//localhost",
+    "http:/localhost",
+]
+LOCAL_HOSTS = [
+    "localhost",
+    "localhost:3333",
+    "LocalHost:1",
+    "127.0.0.1",
+    "127.0.0.1:3333",
+    "[::1]",
+    "[::1]:3333",
+]
+HOSTILE_HOSTS = [
+    None,
+    "",
+    ":3333",
+    "evil.example",
+    "evil.example:3333",
+    "localhost.evil.example",
+    "127.0.0.1.nip.io",
+    "localhost@evil.example",
+    "localhost:3333@evil.example",
+    "localhost/evil",
+    "localhost\r\nX: y",
+    "localhost ",
+    " localhost",
+    "localhost:port",
+    "localhost:-1",
+    "localhost:123456",
+    "::1",
+    "[::1",
+    "[localhost]",
+    "0.0.0.0",
+    "192.168.1.5",
+    "2130706433",
+    "lоcalhost",
+]
+
+
+@pytest.mark.parametrize("origin", LOCAL_ORIGINS)
+def test_local_page_or_a_program_may_call(origin: str | None) -> None:
+    assert check_origin(origin)
+
+
+@pytest.mark.parametrize("origin", HOSTILE_ORIGINS)
+def test_stranger_page_may_not_call(origin: str) -> None:
+    assert not check_origin(origin)
+    assert not check_origin(origin, ["https://app.example"])
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed", "expected"),
+    [
+        ("https://app.example", "https://app.example", True),
+        ("https://APP.example:443", "https://app.example/", True),
+        ("https://app.example:8443", "https://app.example:8443", True),
+        ("https://app.example:8443", "https://app.example", False),
+        ("http://app.example", "https://app.example", False),
+        ("https://sub.app.example", "https://app.example", False),
+        ("null", "null", False),
+        ("garbage", "garbage", False),
+    ],
+)
+def test_allow_list_names_whole_origins(origin: str, allowed: str, expected: bool) -> None:
+    assert check_origin(origin, [allowed]) is expected
+
+
+def test_unreadable_entry_of_the_allow_list_lets_nobody_in() -> None:
+    assert not check_origin("http://evil.example", ["*", ""])
+    assert not check_host("evil.example", ["*", ""])
+    assert not check_host("", ["", "*"])
+
+
+@pytest.mark.parametrize("host", LOCAL_HOSTS)
+@pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "localhost", "", "0.0.0.0"])
+def test_own_names_are_served_wherever_the_listener_is_bound(host: str, bound: str) -> None:
+    assert check_host(host, bound=bound)
+
+
+@pytest.mark.parametrize("host", HOSTILE_HOSTS)
+@pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "127.0.0.2", "localhost", ""])
+def test_other_names_are_refused_on_loopback(host: str | None, bound: str) -> None:
+    assert not check_host(host, bound=bound)
+
+
+def test_listener_open_to_the_network_serves_addresses_and_its_own_names_only() -> None:
+    assert check_host("192.168.1.5:3333", bound="0.0.0.0")
+    assert check_host("[fe80::1]:3333", bound="::")
+    assert check_host(f"{socket.gethostname()}:3333", bound="0.0.0.0")
+    assert check_host("desk.lan", bound="desk.lan")
+    assert not check_host("rebound.example:3333", bound="0.0.0.0")
+
+
+def test_allowed_host_without_port_allows_every_port() -> None:
+    assert check_host("desk.example:8080", ["desk.example"])
+    assert check_host("DESK.example", ["desk.example"])
+    assert check_host("desk.example:8080", ["desk.example:8080"])
+    assert not check_host("desk.example:8081", ["desk.example:8080"])
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("[::1]", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("192.168.1.5", False), ("desk.lan", False), ("", False)],
+)  # fmt: skip
+def test_loopback_addresses_are_known(address: str, expected: bool) -> None:
+    assert is_loopback(address) is expected
+
+
+@pytest.mark.parametrize(
+    ("runs_programs", "over_tcp", "no_auth", "configured", "due"),
+    [
+        (False, True, False, False, False),
+        (True, True, False, False, True),
+        (True, False, False, False, False),
+        (True, True, True, False, False),
+        (False, True, False, True, True),
+        (False, False, False, True, True),
+        (True, True, True, True, False),
+    ],
+)
+def test_key_is_due_when_programs_can_be_run_or_one_was_configured(
+    runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool, due: bool
+) -> None:
+    assert (
+        key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured) is due
+    )
