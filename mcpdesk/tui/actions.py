@@ -98,13 +98,89 @@ APP: tuple[Action, ...] = (
     ),
 )
 
-WORKBENCH: tuple[Action, ...] = ()
+WORKBENCH: tuple[Action, ...] = (
+    Action(
+        "call",
+        "ctrl+r,r",
+        "call",
+        "Workbench",
+        "workbench",
+        "Call the tool, read the resource, get the prompt.",
+    ),
+    Action(
+        "again",
+        "R",
+        "same again",
+        "Workbench",
+        "workbench",
+        "Repeat the last call with its arguments.",
+        footer=False,
+    ),
+    Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call."),
+    Action(
+        "toggle_json",
+        "ctrl+e",
+        "form or JSON",
+        "Workbench",
+        "workbench",
+        "Edit the same arguments the other way.",
+    ),
+    Action(
+        "history",
+        "ctrl+h,H,f3",
+        "history",
+        "Workbench",
+        "workbench",
+        "Earlier calls of this item; enter takes their arguments.",
+    ),
+    Action(
+        "clear_form",
+        "ctrl+l",
+        "reset",
+        "Workbench",
+        "workbench",
+        "Put the defaults back into the form.",
+        footer=False,
+    ),
+    Action("filter", "slash", "filter", "Workbench", "workbench", "Filter the catalogue."),
+    Action(
+        "copy",
+        "y",
+        "copy result",
+        "Workbench",
+        "workbench",
+        "Copy the result, its arguments, or a curl command.",
+        footer=False,
+    ),
+)
 
-CATALOGUE: tuple[Action, ...] = ()
+CATALOGUE: tuple[Action, ...] = (
+    Action("fold", "left,h", "fold group", "Catalogue", "catalogue", footer=False),
+    Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
+)
 
 FORM: tuple[Action, ...] = ()
 
-RESULT: tuple[Action, ...] = ()
+RESULT: tuple[Action, ...] = (
+    Action("show_tab(-1)", "left_square_bracket", "previous tab", "Result", "result", footer=False),
+    Action(
+        "show_tab(1)", "right_square_bracket", "next tab", "Result", "result", "Content, Structured, Raw."
+    ),
+)
+
+JSON: tuple[Action, ...] = (
+    Action("unfold", "right,l", "unfold", "JSON", "json", footer=False),
+    Action("fold", "left,h", "fold", "JSON", "json", "Fold, or go to the enclosing value.", footer=False),
+    Action(
+        "unfold_all", "asterisk", "unfold all", "JSON", "json", "Everything below the cursor.", footer=False
+    ),
+    Action("fold_all", "minus", "fold all", "JSON", "json", footer=False),
+    Action("search", "slash", "search", "JSON", "json", "Find keys and values; n and N go through them."),
+    Action("next_hit", "n", "next hit", "JSON", "json", footer=False),
+    Action("next_hit(-1)", "N", "previous hit", "JSON", "json", footer=False),
+    Action("copy_value", "y", "copy value", "JSON", "json"),
+    Action("copy_path", "Y", "copy path", "JSON", "json", footer=False),
+)
 
 TRAFFIC: tuple[Action, ...] = ()
 
@@ -121,6 +197,7 @@ ACTIONS: tuple[Action, ...] = (
     *CATALOGUE,
     *FORM,
     *RESULT,
+    *JSON,
     *TRAFFIC,
     *ACTIVITY,
     *QUESTION,

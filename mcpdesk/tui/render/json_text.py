@@ -1,0 +1,94 @@
+"""JSON values as text for people: pretty, compact, one-line previews and paths."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+Path = tuple[str | int, ...]
+"""Where a value stands inside another: keys and indices from the outside in."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def pretty(value: Any) -> str:
+    """Indented by two, keys in their order. Values JSON cannot carry appear as their `str`."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def compact(value: Any) -> str:
+    """On one line, without spaces."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """`items[0].name`, odd keys quoted; `$` for the whole value."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(part, ensure_ascii=False)}]"
+    return text or "$"
+
+
+def at_path(value: Any, path: Iterable[str | int]) -> Any:
+    """The value at a path.
+
+    Raises: LookupError when nothing is there.
+    """
+    for part in path:
+        inside = isinstance(value, list) and isinstance(part, int)
+        if not inside and not isinstance(value, dict):
+            raise LookupError(part)
+        value = value[part]
+    return value
+
+
+def preview(value: Any, room: int) -> str:
+    """At most `room` characters that hint at a value; containers are looked into no further than needed."""
+    text = _hint(value, room)
+    return text if len(text) <= room else text[: max(0, room - 1)] + "…"
+
+
+def _hint(value: Any, room: int) -> str:
+    if isinstance(value, str):
+        return json.dumps(value[: room + 1], ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{" + _joined((f"{key}: ", item) for key, item in _within(value.items(), room)) + "}"
+    if isinstance(value, list):
+        return "[" + _joined(("", item) for item in value[:room]) + "]"
+    return compact(value)
+
+
+def _within(items: Iterable[tuple[str, Any]], room: int) -> Iterable[tuple[str, Any]]:
+    used = 0
+    for key, item in items:
+        if used > room:
+            return
+        used += len(key) + 4
+        yield key[: room + 1], item
+
+
+def _joined(parts: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(label + _leaf(item) for label, item in parts)
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{…}" if value else "{}"
+    if isinstance(value, list):
+        return "[…]" if value else "[]"
+    return _hint(value, 24)

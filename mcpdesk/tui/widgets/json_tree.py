@@ -1,0 +1,246 @@
+"""A JSON value to read: foldable, searchable, with remarks at paths. Huge ones are laid out lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.json_outline import Outline, Row, RowKind, count_children
+from mcpdesk.tui.render.json_text import Path, at_path, compact, path_text, pretty, preview
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+
+_FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
+
+
+class JsonTree(LineList):
+    """Shows one value. Keys: enter folds, `/` searches, `y` copies the value and `Y` its path."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "choose", "Fold", show=False),
+        *bindings_for("json"),
+    ]
+    DEFAULT_CSS = "JsonTree { height: 1fr; }"
+
+    class CopyAsked(Message):
+        """The person wants `text` on the clipboard; `what` names it in a few words."""
+
+        def __init__(self, text: str, what: str) -> None:
+            super().__init__()
+            self.text = text
+            self.what = what
+
+    def __init__(self, value: Any = None, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._outline = Outline(value)
+        self._hidden = self._hidden_rows()
+        self._query = ""
+        self._typing = False
+        self._hits: list[Path] = []
+        self._hit = -1
+
+    @property
+    def row_count(self) -> int:
+        """Rows laid out; the root of a container is left out, unless something is said about it."""
+        return len(self._outline.rows) - self._hidden
+
+    @property
+    def selected(self) -> Path:
+        """The path of the value under the cursor."""
+        return self._row(self.cursor).path if self.row_count else ()
+
+    def load(self, value: Any, marks: Mapping[Path, str] | None = None) -> None:
+        """Show another value; `marks` are remarks at paths, drawn in red with a cross."""
+        self._outline = Outline(value, marks)
+        self._hidden = self._hidden_rows()
+        self._query, self._typing, self._hits = "", False, []
+        self.cursor = 0
+        self.rows_changed()
+
+    def spans(self, index: int, width: int) -> Iterator[Span]:
+        """Indent, fold glyph, key, value, and what is said about it."""
+        row = self._row(index)
+        yield "  " * (row.depth - self._hidden), ""
+        if row.kind is RowKind.MORE:
+            yield f"  … {row.value:,} more", "lines--muted"
+        elif row.kind is RowKind.TEXT:
+            yield f"  {one_line(row.value)}", "lines--text"
+        else:
+            yield from self._value_spans(row, width)
+
+    def row_chosen(self, index: int) -> None:
+        """Fold, unfold, or lay out more."""
+        self._outline.toggle(index + self._hidden)
+        self.rows_changed()
+
+    def action_cursor(self, by: int) -> None:
+        """Move by rows; running into rows not laid out yet lays them out."""
+        super().action_cursor(by)
+        if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
+            self.row_chosen(self.cursor)
+
+    def action_unfold(self) -> None:
+        """Unfold the row, or step into it."""
+        if self.row_count:
+            row = self._row(self.cursor)
+            if self._outline.is_open(row):
+                self.cursor += 1
+            elif self._outline.can_open(row):
+                self.row_chosen(self.cursor)
+
+    def action_fold(self) -> None:
+        """Fold the row, or go to the one it stands under."""
+        if self.row_count and self._outline.is_open(self._row(self.cursor)):
+            self.row_chosen(self.cursor)
+        elif self.row_count:
+            self.cursor = self._outline.parent(self.cursor + self._hidden) - self._hidden
+
+    def action_unfold_all(self) -> None:
+        """Unfold everything below the row, within reason."""
+        if self.row_count:
+            self._outline.open_below(self.cursor + self._hidden)
+            self.rows_changed()
+
+    def action_fold_all(self) -> None:
+        """Fold everything."""
+        self._outline.close_all()
+        self.rows_changed()
+
+    def action_copy_value(self) -> None:
+        """Copy the value under the cursor as JSON, a string as it is."""
+        value = at_path(self._outline.value, self.selected)
+        text = value if isinstance(value, str) else pretty(value)
+        self.post_message(self.CopyAsked(text, f"value of {path_text(self.selected)}"))
+
+    def action_copy_path(self) -> None:
+        """Copy where the value stands."""
+        self.post_message(self.CopyAsked(path_text(self.selected), "path"))
+
+    def action_search(self) -> None:
+        """Start typing what to look for."""
+        self._typing, self._query = True, ""
+        self._look_up()
+
+    def action_next_hit(self, by: int = 1) -> None:
+        """Go to another place that was found."""
+        if self._hits:
+            self._hit = (self._hit + by) % len(self._hits)
+            self._show(self._hits[self._hit])
+
+    def on_key(self, event: events.Key) -> None:
+        """Take keys while a search is typed; escape ends it."""
+        if not self._typing:
+            if event.key == "escape" and self._query:
+                self._end_search("", event)
+        elif event.key in ("enter", "escape"):
+            self._end_search(self._query if event.key == "enter" else "", event)
+        elif event.key == "backspace" or event.is_printable:
+            self._query = (
+                self._query[:-1] if event.key == "backspace" else self._query + (event.character or "")
+            )
+            self._look_up()
+            event.stop()
+            event.prevent_default()
+
+    def on_blur(self) -> None:
+        """Stop taking keys when the focus leaves."""
+        self._typing = False
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """A row, or the search at the bottom while there is one."""
+        if y == self.size.height - 1 and (self._typing or self._query):
+            return self._search_line()
+        return super().render_line(y)
+
+    def _value_spans(self, row: Row, width: int) -> Iterable[Span]:
+        is_open = self._outline.is_open(row)
+        yield (_UNFOLDED if is_open else _FOLDED if self._outline.can_open(row) else _LEAF), "lines--muted"
+        if row.key is not None:
+            key = one_line(row.key) if isinstance(row.key, str) else str(row.key)
+            yield (
+                key,
+                (
+                    "lines--hit"
+                    if self._is_hit(row)
+                    else "lines--key"
+                    if isinstance(row.key, str)
+                    else "lines--muted"
+                ),
+            )
+            yield ": ", "lines--muted"
+        mark = self._outline.marks.get(row.path)
+        room = max(12, width // 2) if mark else width
+        yield from _shown(row.value, is_open, room)
+        if mark is not None:
+            yield f"  ✗ {one_line(mark)}", "lines--bad"
+        elif self._outline.holds_mark(row):
+            yield "  ✗", "lines--bad"
+
+    def _search_line(self) -> Strip:
+        tally = (
+            f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found" if self._query else ""
+        )
+        cursor = "▏" if self._typing else ""
+        text = f"/{one_line(self._query)}{cursor}  {tally}"
+        style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
+        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
+
+    def _end_search(self, query: str, event: events.Key) -> None:
+        self._typing, self._query = False, query
+        if not query:
+            self._hits = []
+        self.refresh()
+        event.stop()
+        event.prevent_default()
+
+    def _look_up(self) -> None:
+        self._hits = self._outline.find(self._query)
+        self._hit = -1
+        self.action_next_hit()
+        self.refresh()
+
+    def _show(self, path: Path) -> None:
+        at = self._outline.reveal(path) - self._hidden
+        self.rows_changed()
+        self.cursor = at
+
+    def _is_hit(self, row: Row) -> bool:
+        return bool(self._hits) and self._hits[self._hit] == row.path
+
+    def _row(self, index: int) -> Row:
+        return self._outline.rows[index + self._hidden]
+
+    def _hidden_rows(self) -> int:
+        outline = self._outline
+        return int(
+            len(outline.rows) > 1 and isinstance(outline.value, dict | list) and () not in outline.marks
+        )
+
+
+def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
+    if isinstance(value, str):
+        if is_open:
+            yield f"text, {count_children(value):,} lines", "lines--muted"
+        else:
+            yield one_line(preview(value, room)), "lines--text"
+    elif isinstance(value, dict | list):
+        yield (
+            (_size(value) if is_open or not value else f"{_size(value)}  {one_line(preview(value, room))}"),
+            "lines--muted",
+        )
+    elif value is None or isinstance(value, bool):
+        yield compact(value), "lines--word"
+    else:
+        yield compact(value), "lines--number"
+
+
+def _size(value: dict[str, Any] | list[Any]) -> str:
+    return f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"

@@ -1,0 +1,174 @@
+"""A scrolling list of one-line rows with a cursor; only visible rows are ever drawn.
+
+Subclasses say how many rows there are and what a row consists of. Rows never wrap: what does not fit is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+Span = tuple[str, str]
+"""Text, and the component class that styles it; an empty class is the widget's own style."""
+
+
+class LineList(ScrollView, can_focus=True):
+    """The base of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "lines--cursor",
+        "lines--key",
+        "lines--muted",
+        "lines--text",
+        "lines--number",
+        "lines--word",
+        "lines--good",
+        "lines--bad",
+        "lines--warn",
+        "lines--head",
+        "lines--hit",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "cursor(-1)", "Up", show=False),
+        Binding("down,j", "cursor(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home,g", "first", "First", show=False),
+        Binding("end,G", "last", "Last", show=False),
+        Binding("enter", "choose", "Choose", show=False),
+    ]
+    DEFAULT_CSS = """
+    LineList {
+        background: transparent;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size-vertical: 1;
+        & > .lines--cursor {
+            background: $block-cursor-blurred-background;
+            text-style: $block-cursor-blurred-text-style;
+        }
+        & > .lines--key { color: $text-primary; }
+        & > .lines--muted { color: $text-muted; }
+        & > .lines--text { color: $text-success; }
+        & > .lines--number { color: $text-warning; }
+        & > .lines--word { color: $text-accent; }
+        & > .lines--good { color: $text-success; }
+        & > .lines--bad { color: $text-error; }
+        & > .lines--warn { color: $text-warning; }
+        & > .lines--head { text-style: bold; }
+        & > .lines--hit { text-style: bold underline; color: $text-accent; }
+        &:focus > .lines--cursor {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: $block-cursor-text-style;
+        }
+    }
+    """
+
+    cursor: reactive[int] = reactive(0)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        raise NotImplementedError
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        """What row `index` shows, left to right, in at most about `width` cells."""
+        raise NotImplementedError
+
+    def row_chosen(self, index: int) -> None:
+        """The person pressed enter on a row, or clicked it."""
+
+    def rows_changed(self) -> None:
+        """Tell the widget that its rows are others now; the cursor stays within them."""
+        self.virtual_size = Size(self.container_size.width, self.row_count)
+        self.cursor = self.validate_cursor(self.cursor)
+        self.refresh()
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor on a row."""
+        return max(0, min(cursor, self.row_count - 1))
+
+    def watch_cursor(self) -> None:
+        """Bring the cursor into view."""
+        self._show_cursor()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One row, cut to the width."""
+        width, index = self.size.width, y + self.scroll_offset.y
+        base = self.rich_style
+        if not 0 <= index < self.row_count:
+            return Strip.blank(width, base)
+        strip = Strip(self._segments(index, width, base)).adjust_cell_length(width, base)
+        if index == self.cursor:
+            strip = self._with_cursor(strip)
+        return strip.apply_meta({"row": index})
+
+    def action_cursor(self, by: int) -> None:
+        """Move by rows."""
+        self.cursor += by
+
+    def action_page(self, by: int) -> None:
+        """Move by pages."""
+        self.cursor += by * max(1, self.size.height - 1)
+
+    def action_first(self) -> None:
+        """Go to the first row."""
+        self.cursor = 0
+
+    def action_last(self) -> None:
+        """Go to the last row."""
+        self.cursor = self.row_count - 1
+
+    def action_choose(self) -> None:
+        """Choose the row under the cursor."""
+        if self.row_count:
+            self.row_chosen(self.cursor)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row under the mouse."""
+        index = event.style.meta.get("row")
+        if index is not None and index < self.row_count:
+            self.cursor = index
+            self.row_chosen(index)
+
+    def on_resize(self) -> None:
+        """Keep the cursor in view when the room changes."""
+        self.virtual_size = Size(self.container_size.width, self.row_count)
+        self._show_cursor()
+
+    def _show_cursor(self) -> None:
+        if self.row_count and self.size.height:
+            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+
+    def _segments(self, index: int, width: int, base: Style) -> list[Segment]:
+        left, segments = width, []
+        for text, component in self.spans(index, width):
+            if left <= 0:
+                break
+            text = text[: left + 1]
+            cells = cell_len(text)
+            if cells > left:
+                text, cells = set_cell_size(text, left - 1).rstrip() + "…", left
+            style = base + self.get_component_rich_style(component, partial=True) if component else base
+            segments.append(Segment(text, style))
+            left -= cells
+        return segments
+
+    def _with_cursor(self, strip: Strip) -> Strip:
+        style = self.get_component_rich_style("lines--cursor", partial=True)
+        return Strip(
+            [Segment(segment.text, (segment.style or Style()) + style) for segment in strip],
+            strip.cell_length,
+        )
