@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.transports.rendezvous import meeting_point as meeting_point
+from mcpdesk.transports.rendezvous import runtime_folder as fixed_runtime_folder
 
 PACKAGE = Path(__file__).resolve().parent
 BUNDLED = PACKAGE / "_bundled"
@@ -50,7 +52,7 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
     session = environ.get("XDG_RUNTIME_DIR", "")
     if session and os.path.isdir(session) and os.access(session, os.W_OK):
         return private_folder(Path(session) / "mcpdesk")
-    return private_folder(Path("/tmp") / f"mcpdesk-{os.getuid()}")
+    return private_folder(Path(fixed_runtime_folder()))
 
 
 def private_folder(path: Path) -> Path:

@@ -13,7 +13,7 @@ from mcpdesk.settings import BY_VARIABLE
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep the tests out of the person's files, and their settings out of the tests. Yields the parent folder."""
+    """Keep tests out of the person's files and settings out of the tests. Yields the folder of both."""
     for variable in BY_VARIABLE:
         monkeypatch.delenv(variable, raising=False)
     home = tmp_path_factory.mktemp("home")

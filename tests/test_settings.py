@@ -1,0 +1,204 @@
+"""Every setting: where it comes from, what it may be, and what is said when it may not."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import BY_NAME, SETTINGS, Kind, Settings, read_env_file, resolve, shown
+
+
+def test_table_and_settings_name_the_same_things() -> None:
+    assert [field.name for field in fields(Settings)] != []
+    assert {field.name for field in fields(Settings)} == set(BY_NAME)
+
+
+def test_no_variable_means_two_settings() -> None:
+    names = [name for setting in SETTINGS for name in setting.environment]
+    assert len(names) == len(set(names))
+
+
+def test_defaults_are_what_the_table_says(tmp_path: Path) -> None:
+    resolved = resolve({}, {"MCPDESK_STATE_DIR": str(tmp_path)})
+    assert resolved.settings.port == 3333
+    assert resolved.settings.host == "127.0.0.1"
+    assert resolved.settings.max_body_bytes == 16 * 1024 * 1024
+    assert resolved.settings.state_dir == tmp_path
+    assert resolved.origins["port"] == "default"
+    assert resolved.origins["state_dir"] == "environment MCPDESK_STATE_DIR"
+
+
+def test_stronger_origin_wins(tmp_path: Path) -> None:
+    env_file = tmp_path / "mcpdesk-env.txt"
+    env_file.write_text("# ours\nPORT=3\n")
+    flags: dict[str, object] = {"port": 1, "host": None}
+    environ = {"PORT": "2"}
+    manifest = {"port": 4}
+    expected = [
+        (resolve(flags, environ, env_file, manifest), 1, "flag --port"),
+        (resolve({}, environ, env_file, manifest), 2, "environment PORT"),
+        (resolve({}, {}, env_file, manifest), 3, "mcpdesk-env.txt:2 PORT"),
+        (resolve({}, {}, tmp_path / "none", manifest), 4, "mcp.json"),
+        (resolve({}, {}), 3333, "default"),
+    ]
+    for resolved, value, origin in expected:
+        assert (resolved.settings.port, resolved.origins["port"]) == (value, origin)
+
+
+def test_first_name_of_a_variable_wins() -> None:
+    resolved = resolve({}, {"PORT": "2", "MCPDESK_PORT": "1"})
+    assert resolved.settings.port == 1
+    assert resolved.origins["port"] == "environment MCPDESK_PORT"
+
+
+def test_empty_variable_counts_as_not_set() -> None:
+    assert resolve({}, {"PORT": "", "MCPDESK_HOST": " "}).origins["port"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("port", " 80 ", 80),
+        ("port", 0, 0),
+        ("tools", "Yes", True),
+        ("tools", "off", False),
+        ("tools", False, False),
+        ("max_body_bytes", "64K", 65536),
+        ("max_body_bytes", "2 MiB", 2 << 20),
+        ("max_body_bytes", "1gb", 1 << 30),
+        ("max_body_bytes", 4096, 4096),
+        ("allowed_hosts", "a.example, b.example", ("a.example", "b.example")),
+        ("allowed_hosts", ["a.example"], ("a.example",)),
+        ("socket", "~/desk.sock", Path.home() / "desk.sock"),
+        ("model", "sonnet", "sonnet"),
+        ("api_key_header", "X-My-Key", "X-My-Key"),
+    ],
+)
+def test_value_is_read_as_it_is_written(name: str, given: object, value: object) -> None:
+    assert getattr(resolve({name: given}, {}).settings, name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "allowed"),
+    [
+        ("port", "http", "a whole number from 0 to 65535"),
+        ("port", "65536", "a whole number from 0 to 65535"),
+        ("port", -1, "a whole number"),
+        ("port", 80.5, "a whole number"),
+        ("port", True, "a whole number"),
+        ("port", None, "a whole number"),
+        ("port", [80], "a whole number"),
+        ("page_size", 0, "a whole number from 1 to 10000"),
+        ("tools", "maybe", "true or false"),
+        ("tools", 1, "true or false"),
+        ("max_body_bytes", "12 parsecs", "a number of bytes, at least 1024"),
+        ("max_body_bytes", "1K5", "a number of bytes"),
+        ("allowed_hosts", [1], "a list of texts"),
+        ("allowed_hosts", {"a": 1}, "a list of texts"),
+        ("host", "a b", "a host name or an address"),
+        ("host", 1, "a host name or an address"),
+        ("api_key_header", "X Key:", "an HTTP header name"),
+        ("socket", 3, "a path"),
+    ],
+)
+def test_bad_value_names_key_value_origin_and_what_is_allowed(name: str, given: object, allowed: str) -> None:
+    with pytest.raises(DeskUserError) as caught:
+        resolve({}, {}, None, {name: given})
+    assert str(caught.value).startswith(f"{name}: {given!r} (mcp.json)")
+    assert allowed in caught.value.hint
+
+
+def test_weaker_bad_value_is_told_as_well() -> None:
+    with pytest.raises(DeskUserError, match="environment PORT"):
+        resolve({"port": 80}, {"PORT": "x"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "manifest", "origin", "hint"),
+    [
+        (
+            {"MCPDESK_PROT": "80"},
+            {},
+            "MCPDESK_PROT: unknown setting (value '80', environment)",
+            "MCPDESK_PORT",
+        ),
+        ({}, {"prot": 80}, "prot: unknown setting (value 80, mcp.json)", "Did you mean port?"),
+        ({}, {"zzzzzz": 1}, "zzzzzz: unknown setting", "Known: host, port"),
+    ],
+)
+def test_unknown_key_is_told_with_the_nearest_known_one(
+    environ: dict[str, str], manifest: dict[str, object], origin: str, hint: str
+) -> None:
+    with pytest.raises(DeskUserError) as caught:
+        resolve({}, environ, None, manifest)
+    assert origin in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_secret_is_shown_in_no_message() -> None:
+    for environ in ({"MCPDESK_API_KEY": "hush hush"}, {"MCPDESK_API_KEYS": "hush hush"}):
+        with pytest.raises(DeskUserError) as caught:
+            resolve({}, environ)
+        assert "hush" not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize("name", [setting.name for setting in SETTINGS if not setting.from_folder])
+def test_folder_cannot_open_the_desk_or_move_its_state(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DeskUserError, match="not allowed there"):
+        resolve({}, {}, None, {name: "true"})
+    env_file = tmp_path / "mcpdesk-env.txt"
+    env_file.write_text(f"{BY_NAME[name].environment[0]}=true\n")
+    with pytest.raises(DeskUserError, match="not allowed there"):
+        resolve({}, {}, env_file)
+
+
+def test_env_file_has_comments_quotes_and_exports(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.write_text(
+        "\ufeffTOOLS=true # offered\n\n# a line\nexport MODEL='a # b'\nPORT = 80\n"
+        "MCPDESK_API_KEY=a#b\nDZX_HOST=\n"
+    )
+    assert list(read_env_file(path)) == [
+        ("TOOLS", "true", 1),
+        ("MODEL", "a # b", 4),
+        ("PORT", "80", 5),
+        ("MCPDESK_API_KEY", "a#b", 6),
+        ("DZX_HOST", "", 7),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"PORT 80\n", b"=80\n", b"\xff\xfe"])
+def test_unreadable_env_file_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "env"
+    path.write_bytes(content)
+    with pytest.raises(DeskUserError, match=str(path)):
+        resolve({}, {}, path)
+
+
+def test_unknown_key_in_the_env_file_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mcpdesk-env.txt"
+    path.write_text("\nTOOL=true\n")
+    with pytest.raises(
+        DeskUserError, match=r"TOOL: unknown setting \(value 'true', mcpdesk-env.txt:2\)"
+    ) as caught:
+        resolve({}, {}, path)
+    assert caught.value.hint == "Did you mean TOOLS?"
+
+
+def test_values_are_shown_as_they_would_be_written() -> None:
+    settings = resolve({"api_key": "hush"}, {}).settings
+    texts = {setting.name: shown(setting, getattr(settings, setting.name)) for setting in SETTINGS}
+    assert texts["api_key"] == "••••"
+    assert texts["tools"] == "true"
+    assert texts["socket"] == texts["allowed_hosts"] == texts["model"] == "none"
+    assert texts["port"] == "3333"
+
+
+def test_every_setting_is_explained_and_of_a_known_kind() -> None:
+    for setting in SETTINGS:
+        assert setting.help.endswith((".", "example.")), setting.name
+        assert setting.environment[0] == f"MCPDESK_{setting.name.upper()}"
+        assert setting.kind in Kind
