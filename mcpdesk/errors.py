@@ -1,14 +1,14 @@
 """The exceptions of the project; builtins are used wherever nobody would catch a special class.
 
-    DeskError
-    ├── ProtocolError            carries a JSON-RPC code and data
-    │   ├── LocalProtocolError   we broke the rules
-    │   └── RemoteProtocolError  the peer broke the rules
-    ├── TransportError           bytes could not be moved
-    ├── ManifestError            a server folder cannot be read (path, line, column)
-    ├── RegistrationError        one item cannot be offered (the rest serves)
-    ├── HandlerError             hosted code failed on purpose: `fail()`
-    └── DeskUserError            a person made a mistake: one sentence and a hint
+DeskError
+├── ProtocolError            carries a JSON-RPC code and data
+│   ├── LocalProtocolError   we broke the rules
+│   └── RemoteProtocolError  the peer broke the rules
+├── TransportError           bytes could not be moved
+├── ManifestError            a server folder cannot be read (path, line, column)
+├── RegistrationError        one item cannot be offered (the rest serves)
+├── HandlerError             hosted code failed on purpose: `fail()`
+└── DeskUserError            a person made a mistake: one sentence and a hint
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ class DeskError(Exception):
 
 
 class ProtocolError(DeskError):
-    """A JSON-RPC failure. `http_status` is what an HTTP transport answers with it."""
+    """A JSON-RPC failure."""
 
-    def __init__(self, code: int, message: str, data: Any = None, http_status: int = 200) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.data = data
-        self.http_status = http_status
 
 
 class LocalProtocolError(ProtocolError):

@@ -18,13 +18,13 @@ def decode(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}", http_status=400) from None
+        raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
 
 
 def encode(message: Any) -> bytes:
     """Serialise one message compactly, without any newline.
 
-    The result is copied: what the encoder returns keeps its whole growth buffer alive for as long as it is kept.
+    The result is copied: what the encoder returns keeps its whole growth buffer alive while it is kept.
     Raises: LocalProtocolError (-32603) for values JSON cannot carry.
     """
     try:

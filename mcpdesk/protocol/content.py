@@ -45,7 +45,7 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 def is_block(value: object) -> bool:
     """Whether a value looks like a content block rather than like data."""
-    return isinstance(value, dict) and value.get("type") in _REQUIRED and _REQUIRED[value["type"]] <= value.keys()
+    return isinstance(value, dict) and _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys()
 
 
 _REQUIRED: dict[str, frozenset[str]] = {
@@ -55,6 +55,9 @@ _REQUIRED: dict[str, frozenset[str]] = {
     "resource": frozenset({"resource"}),
     "resource_link": frozenset({"uri", "name"}),
 }
+
+
+_UNMET = frozenset({"no block has this member"})
 
 
 def _base64(data: bytes) -> str:

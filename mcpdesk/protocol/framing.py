@@ -5,16 +5,8 @@ from __future__ import annotations
 DEFAULT_LIMIT = 16 << 20
 
 
-class FrameTooLarge(ValueError):
-    """A line exceeds the limit. Bytes up to its end are dropped; the framer stays usable."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"a line exceeds {limit} bytes")
-        self.limit = limit
-
-
 class LineFramer:
-    """Newline-delimited frames. Accepts `\\r\\n`; skips blank lines. Pieces are joined once, at the newline."""
+    """Newline-delimited frames; blank lines are skipped. Pieces are joined once, at the newline."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit

@@ -26,7 +26,7 @@ _AFTER_INITIALIZED = {Phase.NEW: Phase.NEW, Phase.OPENED: Phase.READY, Phase.REA
 
 
 class Session:
-    """One handshake-era conversation. Lenient where peers are known to be early, strict on a second handshake."""
+    """One handshake-era conversation: lenient with early peers, strict on a second handshake."""
 
     def __init__(self) -> None:
         self.phase = Phase.NEW
@@ -47,8 +47,8 @@ class Session:
             raise invalid("this session is already initialized")
         offered = params.get("protocolVersion")
         if not isinstance(offered, str):
-            supported = {"supported": list(SERVED_NAMES), "requested": offered}
-            raise invalid_params(f"protocolVersion must be a string; served: {', '.join(SERVED_NAMES)}", supported)
+            data = {"supported": list(SERVED_NAMES), "requested": offered}
+            raise invalid_params(f"protocolVersion must be one of {', '.join(SERVED_NAMES)}", data)
         capabilities = params.get("capabilities", {})
         if not isinstance(capabilities, dict):
             raise invalid_params("capabilities must be an object")

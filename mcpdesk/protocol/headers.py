@@ -27,7 +27,7 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(value: str) -> str:
-    """Undo `encode_value`. Raises: ValueError for a sentinel around anything but canonical Base64 of UTF-8."""
+    """Undo `encode_value`. Raises: ValueError for sentinels around anything but canonical Base64 of UTF-8."""
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX + _SUFFIX)):
         return value
     body = value[len(_PREFIX) : -len(_SUFFIX)]
@@ -43,7 +43,7 @@ def decode_value(value: str) -> str:
 
 def mismatch(reason: str) -> RemoteProtocolError:
     """The error for headers that are missing, malformed or contradict the body."""
-    return RemoteProtocolError(ErrorCode.HEADER_MISMATCH, f"Header mismatch: {reason}", http_status=400)
+    return RemoteProtocolError(ErrorCode.HEADER_MISMATCH, f"Header mismatch: {reason}")
 
 
 def check_routing(headers: Mapping[str, str], version: str, method: str, params: Mapping[str, Any]) -> None:

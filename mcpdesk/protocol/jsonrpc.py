@@ -88,9 +88,9 @@ def id_key(identifier: Id) -> tuple[bool, Id]:
 
 def invalid(reason: str) -> RemoteProtocolError:
     """The error for an illegal message."""
-    return RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"Invalid request: {reason}", http_status=400)
+    return RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"Invalid request: {reason}")
 
 
 def invalid_params(reason: str, data: Any = None) -> RemoteProtocolError:
     """The error for a legal message whose parameters are not."""
-    return RemoteProtocolError(ErrorCode.INVALID_PARAMS, reason, data, http_status=400)
+    return RemoteProtocolError(ErrorCode.INVALID_PARAMS, reason, data)

@@ -44,7 +44,12 @@ _ROWS = (
     Method("resources/list", _ALL, "resources", is_cacheable=True, list_key="resources"),
     Method("resources/templates/list", _ALL, "resources", is_cacheable=True, list_key="resourceTemplates"),
     Method(
-        "resources/read", _ALL, "resources", routing_field="uri", is_cacheable=True, param_types=(("uri", str),)
+        "resources/read",
+        _ALL,
+        "resources",
+        routing_field="uri",
+        is_cacheable=True,
+        param_types=(("uri", str),),
     ),
     Method("resources/subscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),
     Method("resources/unsubscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),

@@ -30,7 +30,7 @@ def result(method: str, body: JSONObject, revision: Revision, server: JSONObject
 
 
 def item(kind: str, wire: JSONObject, revision: Revision) -> JSONObject:
-    """One listed item (`tools`, `resources`, `resourceTemplates`, `prompts`) with the fields a revision knows."""
+    """One listed item with the fields a revision knows; `kind` is the list's key in its result."""
     return _SHAPERS[kind](wire, revision)
 
 
@@ -61,7 +61,8 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
         return content if revision.has_content_meta else _without_meta(content)
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
-    return {"type": "text", "text": f"({kind} content of type {content.get('mimeType')}, not part of {revision})"}
+    described = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
+    return {"type": "text", "text": described}
 
 
 def contents(entry: JSONObject, revision: Revision) -> JSONObject:

@@ -56,7 +56,7 @@ def unsupported(requested: str) -> RemoteProtocolError:
     """The error for a revision we do not serve."""
     data = {"supported": list(SERVED_NAMES), "requested": requested}
     return RemoteProtocolError(
-        ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data, http_status=400
+        ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data
     )
 
 

@@ -10,7 +10,7 @@ from mcpdesk.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Revision, capabilities and identity that hold for one request (stateless) or one session (handshake)."""
+    """Revision, capabilities and identity that hold for one stateless request or one session."""
 
     revision: Revision
     capabilities: dict[str, Any] = field(default_factory=dict)

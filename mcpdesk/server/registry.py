@@ -30,7 +30,7 @@ class Registry(Generic[T]):
         self.version = 0
         self.changed: frozenset[str] = frozenset()
         self.unavailable: tuple[Unavailable, ...] = ()
-        self._key = key
+        self.key = key
         self._items: dict[str, T] = {}
         self._listeners: list[Callable[[str], None]] = []
 
@@ -55,13 +55,15 @@ class Registry(Generic[T]):
         """
         fresh: dict[str, T] = {}
         for item in items:
-            name = self._key(item)
+            name = self.key(item)
             if name in fresh:
                 raise ValueError(f"two {self.kind}s are called {name!r}")
             fresh[name] = item
         refused = tuple(unavailable)
         altered = frozenset(name for name, item in fresh.items() if self._items.get(name) != item)
-        served_changed = bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)
+        served_changed = (
+            bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)
+        )
         if not served_changed and refused == self.unavailable:
             self._items = fresh
             return False

@@ -27,7 +27,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool, ready to be called. Equal tools (same code, same schema) compare equal on all but the handler."""
+    """One tool, ready to be called. Equality leaves the handler out: the fingerprint stands for the code."""
 
     name: str
     handler: Handler = field(compare=False)

@@ -1,0 +1,122 @@
+"""One hosted server as transports see it, and its open dialogues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.recorder.record import ConnectionInfo, Recorder
+from mcpdesk.server.conversation import Conversation
+from mcpdesk.server.dispatch import Dispatcher
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+
+_numbers = count(1)
+"""Connection numbers, unique in this process."""
+
+
+class HostedDialogue:
+    """A conversation that the recorder knows by number."""
+
+    def __init__(
+        self, endpoint: HostedEndpoint, transport: str, peer: str, push: Callable[[bytes], None] | None
+    ) -> None:
+        self.connection = next(_numbers)
+        self.opened = time.time()
+        self.conversation = Conversation(endpoint.dispatcher, transport, peer, push, self._known)
+        self.accept = self.conversation.accept
+        self.accept_message = self.conversation.accept_message
+        self._endpoint = endpoint
+        self._is_open = True
+        self._revision = ""
+        self._announce()
+
+    @property
+    def revision(self) -> str:
+        """The revision of its session."""
+        return self.conversation.session.terms.revision.name
+
+    @property
+    def shown_revision(self) -> str:
+        """The revision last spoken."""
+        return self._revision
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is in flight."""
+        return not self.conversation.running
+
+    def adopt(self, revision: str, client: str) -> bool:
+        """Serve a handshake revision without a handshake."""
+        known = BY_NAME.get(revision)
+        if known is None or known.is_stateless:
+            return False
+        self.conversation.session.adopt(known, client)
+        return True
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The peer is gone. Harmless when called twice."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self.conversation.close(reason)
+        self._endpoint.forget(self)
+        self._announce(closed=time.time())
+
+    def _known(self, terms: Terms) -> None:
+        self._announce(terms.revision.name)
+
+    def _announce(self, revision: str = "", closed: float | None = None) -> None:
+        self._revision = revision or self._revision
+        conversation = self.conversation
+        self._endpoint.recorder.connect(
+            ConnectionInfo(
+                number=self.connection,
+                server=self._endpoint.name,
+                transport=conversation.transport,
+                peer=conversation.peer,
+                revision=self._revision,
+                opened=self.opened,
+                closed=closed,
+            )
+        )
+
+
+class HostedEndpoint:
+    """One server of this core."""
+
+    def __init__(self, server: Server, services: Services, recorder: Recorder) -> None:
+        self.server = server
+        self.recorder = recorder
+        self.dispatcher = Dispatcher(server, services)
+        self.dialogues: dict[int, HostedDialogue] = {}
+
+    @property
+    def name(self) -> str:
+        """The server's name, as in its URL."""
+        return self.server.name
+
+    def open(self, transport: str, peer: str, push: Callable[[bytes], None] | None = None) -> HostedDialogue:
+        """Begin a dialogue."""
+        dialogue = HostedDialogue(self, transport, peer, push)
+        self.dialogues[dialogue.connection] = dialogue
+        return dialogue
+
+    def forget(self, dialogue: HostedDialogue) -> None:
+        """A dialogue ended."""
+        self.dialogues.pop(dialogue.connection, None)
+
+    def facts(self) -> dict[str, Any]:
+        """Name, version and counts, for the status page."""
+        server = self.server
+        return {
+            "name": server.name,
+            "version": server.version,
+            "tools": len(server.tools) if server.tools_enabled else 0,
+            "resources": len(server.resources) + len(server.templates),
+            "prompts": len(server.prompts),
+        }

@@ -1,0 +1,177 @@
+"""What a handler receives besides its arguments: progress, logging, asking a person, and who called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcpdesk.inbox.question import Page, Question
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.handshake import log_level
+from mcpdesk.server.call import Call
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+
+WAITING_BEAT_S = 5.0
+"""How often a peer hears that a person is still being waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """The request as `context.py` sees it; the same shape on every transport."""
+
+    method: str
+    transport: str
+    """`memory`, `http`, `stdio`, `unix`."""
+    peer: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """HTTP header names in lower case; empty on pipes."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The process environment on pipes; empty on HTTP."""
+    claims: Mapping[str, Any] | None = None
+
+
+class Context:
+    """Handed to every handler. `context` is what `context.py` returned; `tool` the name of what runs."""
+
+    __slots__ = ("_call", "_request", "_services", "context", "server", "tool")
+
+    def __init__(self, server: Server, services: Services, call: Call, tool: str) -> None:
+        self.server = server
+        self.tool = tool
+        self.context: Any = None
+        self._services = services
+        self._call = call
+        self._request: RequestView | None = None
+
+    @property
+    def request(self) -> RequestView:
+        """The request as it arrived: headers or environment, peer, claims."""
+        if self._request is None:
+            self._request = _view(self._call, self._services)
+        return self._request
+
+    @property
+    def peer(self) -> str:
+        """Display name of the caller."""
+        return self._call.peer
+
+    @property
+    def claims(self) -> Mapping[str, Any] | None:
+        """Verified token claims, or None."""
+        return self.request.claims
+
+    @property
+    def folder(self) -> Path | None:
+        """The server folder."""
+        return self.server.folder
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller cancelled, vanished, or the time is up."""
+        return bool(self._call.stop)
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the caller asked for progress."""
+        return self._call.progress_token is not None
+
+    @property
+    def audience(self) -> int:
+        """How many front ends could answer a question now."""
+        return self._services.inbox.audience
+
+    async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        call = self._call
+        if call.progress_token is None or progress <= call.progress_sent or call.stop:
+            return
+        call.progress_sent = progress
+        params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message and call.terms.revision.has_progress_message:
+            params["message"] = message
+        await self._notify("notifications/progress", params)
+
+    async def log(self, level: str, data: Any, logger: str = "") -> None:
+        """Log to the desk, and to the caller if it wants messages of this level.
+
+        Raises: RemoteProtocolError naming the known levels for an unknown one.
+        """
+        severity = log_level(level)
+        text = data if isinstance(data, str) else codec.encode(data).decode()
+        self._services.log(level, logger or self.tool or "server", text, "", self.server.name)
+        wanted = self._call.terms.log_level
+        if wanted is None or severity < wanted or self._call.stop:
+            return
+        params = {"level": level, "logger": logger or self.tool or self.server.name, "data": data}
+        await self._notify("notifications/message", params)
+
+    async def debug(self, data: Any) -> None:
+        """Log at level `debug`."""
+        await self.log("debug", data)
+
+    async def info(self, data: Any) -> None:
+        """Log at level `info`."""
+        await self.log("info", data)
+
+    async def warning(self, data: Any) -> None:
+        """Log at level `warning`."""
+        await self.log("warning", data)
+
+    async def error(self, data: Any) -> None:
+        """Log at level `error`."""
+        await self.log("error", data)
+
+    async def ask(self, pages: Sequence[Page]) -> Question:
+        """Ask a person and wait; returns the question in its final state, answered or not.
+
+        The time does not count against the tool's limit, and the caller hears that it is being waited.
+        """
+        inbox = self._services.inbox
+        number, future = inbox.ask(
+            server=self.server.name,
+            peer=self.peer,
+            tool=self.tool,
+            pages=pages,
+            timeout_s=self.server.limits.question_timeout_s,
+        )
+        try:
+            with self._services.deadlines.paused(self._call):
+                return await self._wait_for(future)
+        finally:
+            inbox.withdraw(number, self._call.stop or "the call ended")
+
+    async def _wait_for(self, future: asyncio.Future[Question]) -> Question:
+        began = time.monotonic()
+        while True:
+            done, _ = await asyncio.wait({future}, timeout=WAITING_BEAT_S)
+            if done:
+                return future.result()
+            waited = round(time.monotonic() - began, 1)
+            self._call.outlet.keep_alive()
+            await self.progress(waited, message="waiting for an answer on the desk")
+
+    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+        outlet = self._call.outlet
+        outlet.send(codec.notification(method, params))
+        await outlet.drain()
+
+
+async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
+    """The context of one call, with what `context.py` makes of the request."""
+    context = Context(server, services, call, name)
+    if server.create_context is not None:
+        context.context = await server.create_context(context.request)
+    return context
+
+
+def _view(call: Call, services: Services) -> RequestView:
+    headers = {} if call.headers is None else {name.lower(): value for name, value in call.headers.items()}
+    environment = services.environment() if call.headers is None else {}
+    return RequestView(call.method, call.transport, call.peer, headers, environment)

@@ -1,0 +1,267 @@
+"""One peer on one channel, in either era: from a frame to its reply, and the calls in flight.
+
+A pipe keeps one for its life, an HTTP session one for the session's, a TCP connection one for its
+sessionless requests. Knows nothing of how frames travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec, stateless
+from mcpdesk.protocol.handshake import Session
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, MessageKind, classify, id_key, invalid, readable_id
+from mcpdesk.protocol.methods import canonical
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.statuses import http_status
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.dispatch import Dispatcher
+from mcpdesk.server.subscriptions import Subscriber
+
+
+class Reply(NamedTuple):
+    """What goes back for one frame: `status` matters on HTTP only; no body, nothing to say."""
+
+    status: int
+    body: bytes | None
+
+
+Answer = Reply | Coroutine[Any, Any, Reply]
+"""A reply at once, or a coroutine to await for it."""
+
+ACCEPTED = Reply(202, None)
+
+
+class Conversation:
+    """State between one peer and one server.
+
+    `push` takes messages that belong to no request (list changes); None when the channel has no way for them.
+    `on_terms` hears the peer's name and revision whenever they become known or change.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        on_terms: Callable[[Terms], None] | None = None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.session = Session()
+        self.transport = transport
+        self.peer = peer
+        self.calls = 0
+        self.errors = 0
+        self._push = push
+        self._on_terms = on_terms
+        self._announced: tuple[str, str] | None = None
+        self._in_flight: dict[tuple[bool, Id], Call] = {}
+        self._subscriber: Subscriber | None = None
+
+    @property
+    def running(self) -> list[Call]:
+        """Calls in flight, oldest first."""
+        return list(self._in_flight.values())
+
+    def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
+        """Take one frame. Undecodable frames are answered like any other mistake."""
+        try:
+            message = codec.decode(frame)
+        except ProtocolError as error:
+            return self._refused(None, error, False)
+        return self.accept_message(message, outlet, headers)
+
+    def accept_message(
+        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Take one decoded message. `headers` are those of the HTTP request, None on pipes."""
+        if isinstance(message, list):
+            return self._accept_batch(message, outlet, headers)
+        try:
+            kind = classify(message)
+        except ProtocolError as error:
+            return self._refused(readable_id(message), error, False)
+        if kind is MessageKind.REQUEST:
+            return self._accept_request(message, outlet, headers)
+        if kind is MessageKind.NOTIFICATION:
+            self._accept_notification(message, headers)
+        return ACCEPTED
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The channel is gone: nothing more can be said to the peer."""
+        self._push = None
+        if self._subscriber is not None:
+            self.dispatcher.services.subscriptions.remove(self._subscriber)
+        for call in self.running:
+            call.end(reason)
+
+    def _accept_request(
+        self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None
+    ) -> Answer:
+        identifier: Id = message["id"]
+        is_stateless = self._is_stateless(message, headers)
+        try:
+            return self._serve(message, identifier, is_stateless, outlet, headers)
+        except ProtocolError as error:
+            return self._refused(identifier, error, is_stateless)
+
+    def _serve(
+        self,
+        message: JSONObject,
+        identifier: Id,
+        is_stateless: bool,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+    ) -> Answer:
+        params: JSONObject = message.get("params") or {}
+        method: str = message["method"] if is_stateless else canonical(message["method"])
+        terms = stateless.admit(method, params, headers) if is_stateless else self.session.terms
+        if not is_stateless and method in _HANDSHAKE:
+            return _HANDSHAKE[method](self, identifier, params)
+        if not is_stateless and headers is None and not self.session.is_open:
+            raise stateless.missing_metadata()
+        row = self.dispatcher.admit(method, params, terms.revision)
+        self._announce(terms)
+        if not is_stateless and method in _SESSION:
+            return _SESSION[method](self, identifier, params)
+        ready = self.dispatcher.immediate(row, params, terms)
+        if ready is not None:
+            return Reply(200, codec.result_frame(identifier, ready))
+        return self._start(
+            Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
+        )
+
+    def _start(self, call: Call) -> Coroutine[Any, Any, Reply]:
+        key = id_key(call.id)
+        if key in self._in_flight:
+            raise invalid(f"a request with id {call.id!r} is already in flight")
+        self._in_flight[key] = call
+        return self._run(call)
+
+    async def _run(self, call: Call) -> Reply:
+        call.task = asyncio.current_task()
+        self.calls += 1
+        try:
+            if call.stop:
+                return ACCEPTED
+            body = await self.dispatcher.run(call)
+            return ACCEPTED if call.stop else Reply(200, codec.result_frame(call.id, body))
+        except ProtocolError as error:
+            return self._refused(call.id, error, call.terms.revision.is_stateless)
+        except asyncio.CancelledError:
+            if not call.stop or call.task is None:
+                raise
+            call.task.uncancel()
+            return ACCEPTED
+        finally:
+            self._in_flight.pop(id_key(call.id), None)
+            call.stop = call.stop or "finished"
+            call.task = None
+
+    def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
+        method = canonical(message["method"])
+        if method == "notifications/initialized":
+            self.session.initialized()
+            self._hear_changes()
+        elif method == "notifications/cancelled" and (headers is None or self.session.is_open):
+            self._cancel(message.get("params") or {})
+
+    def _cancel(self, params: JSONObject) -> None:
+        identifier = params.get("requestId")
+        if not isinstance(identifier, str | int):
+            return
+        call = self._in_flight.get(id_key(identifier))
+        if call is not None:
+            reason = params.get("reason")
+            call.end(f"cancelled by the caller{': ' + reason if isinstance(reason, str) else ''}")
+
+    def _accept_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
+        if not (self.session.is_open and self.session.terms.revision.has_batches):
+            return self._refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
+        if not batch:
+            return self._refused(None, invalid("an empty batch"), False)
+        return self._run_batch(batch, outlet, headers)
+
+    async def _run_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Reply:
+        bodies: list[bytes] = []
+        for message in batch:
+            answer = self._accept_member(message, outlet, headers)
+            reply = answer if isinstance(answer, Reply) else await answer
+            if reply.body is not None:
+                bodies.append(reply.body)
+        return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
+
+    def _accept_member(self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
+        if isinstance(message, list):
+            return self._refused(None, invalid("a batch inside a batch"), False)
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            return self._refused(readable_id(message), invalid("initialize inside a batch"), False)
+        return self.accept_message(message, outlet, headers)
+
+    def _is_stateless(self, message: JSONObject, headers: Mapping[str, str] | None) -> bool:
+        version = None if headers is None else BY_NAME.get(headers.get("mcp-protocol-version", ""))
+        if version is not None and version.is_stateless:
+            return True
+        params = message.get("params")
+        if message["method"] == "initialize" and isinstance(params, dict):
+            return not isinstance(params.get("protocolVersion"), str) and stateless.is_stateless(message)
+        return stateless.is_stateless(message)
+
+    def _refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
+        self.errors += 1
+        return Reply(http_status(error, is_stateless), codec.error_response(identifier, error))
+
+    def _announce(self, terms: Terms) -> None:
+        known = (terms.client, terms.revision.name)
+        if known == self._announced:
+            return
+        self._announced = known
+        if terms.client:
+            self.peer = terms.client
+        if self._on_terms is not None:
+            self._on_terms(terms)
+
+    def _hear_changes(self) -> None:
+        if self._push is None or self._subscriber is not None:
+            return
+        self._subscriber = Subscriber(self.dispatcher.server.name, self._push, self.session.subscriptions)
+        self.dispatcher.services.subscriptions.add(self._subscriber)
+
+    def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
+        revision = self.session.initialize(params)
+        self._announce(self.session.terms)
+        return _result(identifier, self.dispatcher.offers.initialize_result(revision))
+
+    def _ping(self, identifier: Id, params: JSONObject) -> Reply:
+        return _result(identifier, {})
+
+    def _set_level(self, identifier: Id, params: JSONObject) -> Reply:
+        self.session.set_level(params["level"])
+        return _result(identifier, {})
+
+    def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        self.session.subscriptions.add(params["uri"])
+        return _result(identifier, {})
+
+    def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        self.session.subscriptions.discard(params["uri"])
+        return _result(identifier, {})
+
+
+def _result(identifier: Id, body: JSONObject) -> Reply:
+    return Reply(200, codec.response(identifier, body))
+
+
+_Immediate = Callable[[Conversation, Id, JSONObject], Reply]
+
+_HANDSHAKE: dict[str, _Immediate] = {"initialize": Conversation._initialize, "ping": Conversation._ping}
+_SESSION: dict[str, _Immediate] = {
+    "logging/setLevel": Conversation._set_level,
+    "resources/subscribe": Conversation._subscribe,
+    "resources/unsubscribe": Conversation._unsubscribe,
+}

@@ -1,0 +1,60 @@
+"""Time limits of running calls: one timer for all of them, so that a quick call costs none.
+
+A call's deadline is checked every `SWEEP_S`, so it may overrun by that much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcpdesk.server.call import Call
+
+SWEEP_S = 0.05
+TIMED_OUT = "timed out"
+
+
+class Deadlines:
+    """Calls with a limit. Used on the core's loop only."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, Call] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls.values()))
+
+    def watch(self, call: Call, limit_s: float) -> None:
+        """End the call once it has run for `limit_s` seconds."""
+        call.limit_s = limit_s
+        call.deadline = time.monotonic() + limit_s
+        self._calls[id(call)] = call
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def forget(self, call: Call) -> None:
+        """The call is over."""
+        self._calls.pop(id(call), None)
+
+    @contextmanager
+    def paused(self, call: Call) -> Iterator[None]:
+        """Time spent in here does not count: a person is being waited for."""
+        left = None if call.deadline is None else call.deadline - time.monotonic()
+        call.deadline = None
+        try:
+            yield
+        finally:
+            call.deadline = None if left is None else time.monotonic() + left
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for call in self:
+            if call.deadline is not None and call.deadline <= now:
+                call.end(TIMED_OUT)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._calls else None

@@ -1,0 +1,150 @@
+"""Method to handler, and the only place where hosted code's exceptions become answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec, content, shaping
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.methods import METHODS, Method
+from mcpdesk.protocol.revisions import Revision
+from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server import outcome
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import make_context
+from mcpdesk.server.offers import Offers
+from mcpdesk.server.reading import read_resource
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber
+from mcpdesk.server.tool_call import ToolCalls
+
+Run = Callable[[Call], Awaitable[JSONObject]]
+
+
+class Dispatcher:
+    """Answers the requests of one server. Conversations hand it what the protocol has already checked."""
+
+    def __init__(self, server: Server, services: Services) -> None:
+        self.server = server
+        self.services = services
+        self.offers = Offers(server)
+        self.tool_calls = ToolCalls(server, services)
+        self._runs: dict[str, Run] = {
+            "tools/call": self.tool_calls.run,
+            "resources/read": self._read_resource,
+            "prompts/get": self._get_prompt,
+            "subscriptions/listen": self._listen,
+        }
+        for registry in (server.tools, server.resources, server.templates, server.prompts):
+            registry.subscribe(self._changed)
+
+    def admit(self, method: str, params: JSONObject, revision: Revision) -> Method:
+        """Refuse what can be refused without running anything.
+
+        Raises: RemoteProtocolError (-32601, -32602).
+        """
+        row = METHODS.get(method)
+        if row is None or not row.serves(revision):
+            raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method[:80]}")
+        if row.capability and row.capability not in self.offers.capabilities(revision):
+            reason = f"Method not found: {method} needs the {row.capability} capability, which is not offered"
+            raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
+        for name, kind in row.param_types:
+            if not isinstance(params.get(name), kind):
+                raise invalid_params(f"{method} needs params.{name} ({kind.__name__})")
+        return row
+
+    def immediate(self, row: Method, params: JSONObject, terms: Terms) -> bytes | None:
+        """The encoded result of a method that runs no handler; None when `run` must be awaited."""
+        if row.list_key:
+            cursor = params.get("cursor")
+            if cursor is not None and not isinstance(cursor, str):
+                raise invalid_params("cursor must be a string")
+            return self.offers.page(row.name, terms.revision, cursor)
+        if row.name == "server/discover":
+            return self._encoded(row.name, self.offers.discover_result(terms.revision), terms)
+        return None
+
+    async def run(self, call: Call) -> bytes:
+        """Run the handler behind a request and return the encoded result.
+
+        Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
+        """
+        try:
+            body = await self._runs[call.method](call)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            self._log_failure(call.method, error)
+            reason = f"Internal error in {call.method}: {type(error).__name__}"
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from error
+        try:
+            return self._encoded(call.method, body, call.terms)
+        except LocalProtocolError as error:
+            if call.method != "tools/call":
+                raise
+            sorry = outcome.failed(f"{call.params['name']} returned what cannot be sent: {error.message}")
+            return self._encoded(call.method, sorry, call.terms)
+
+    def _encoded(self, method: str, body: JSONObject, terms: Terms) -> bytes:
+        identity = self.offers.implementation(terms.revision)
+        return codec.encode(shaping.result(method, body, terms.revision, identity))
+
+    async def _read_resource(self, call: Call) -> JSONObject:
+        return await read_resource(self.server, self.services, call)
+
+    async def _get_prompt(self, call: Call) -> JSONObject:
+        name = call.params["name"]
+        prompt = self.server.prompts.get(name)
+        if prompt is None:
+            raise invalid_params(f"Unknown prompt: {name[:120]}")
+        arguments = call.params.get("arguments") or {}
+        if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+            raise invalid_params("arguments must be an object of strings")
+        for argument in prompt.arguments:
+            if argument.required and argument.name not in arguments:
+                raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
+        rendered = await prompt.renderer(
+            arguments, await make_context(self.server, self.services, call, name)
+        )
+        body: JSONObject = {"messages": _messages(rendered)}
+        if prompt.description:
+            body["description"] = prompt.description
+        return shaping.prompt_result(body, call.terms.revision)
+
+    async def _listen(self, call: Call) -> JSONObject:
+        asked = call.params["notifications"]
+        known = frozenset(key for key, _ in LIST_CHANGED.values())
+        wanted = frozenset(key for key in known if asked.get(key) is True)
+        uris = [uri for uri in asked.get("resourceSubscriptions") or () if isinstance(uri, str)]
+        honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
+        if uris:
+            honoured["resourceSubscriptions"] = uris
+        tag = {SUBSCRIPTION_KEY: call.id}
+        params = {"_meta": tag, "notifications": honoured}
+        call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
+        subscriber = Subscriber(self.server.name, call.outlet.send, set(uris), wanted, call.id)
+        subscriptions = self.services.subscriptions
+        subscriptions.add(subscriber)
+        try:
+            await subscriptions.until_closed()
+        finally:
+            subscriptions.remove(subscriber)
+        return {"_meta": tag}
+
+    def _changed(self, kind: str) -> None:
+        self.services.subscriptions.list_changed(self.server.name, kind)
+
+    def _log_failure(self, name: str, error: BaseException) -> None:
+        text, where = outcome.author_lines(error, self.server.folder)
+        self.services.log("error", name, text, where, self.server.name)
+
+
+def _messages(rendered: Any) -> list[JSONObject]:
+    if isinstance(rendered, str):
+        return [{"role": "user", "content": content.text(rendered)}]
+    return list(rendered)

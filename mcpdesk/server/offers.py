@@ -1,0 +1,206 @@
+"""What a server offers, as wire objects; list answers are encoded once per revision and registry version."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Registry
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.server import Server
+from mcpdesk.server.tool import Tool
+
+
+class Offers:
+    """The list side of one server: capabilities, identity, pages."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
+
+    def implementation(self, revision: Revision) -> JSONObject:
+        """Our identity as a revision knows it."""
+        server = self._server
+        wire = {
+            "name": server.name,
+            "version": server.version,
+            "title": server.title,
+            "description": server.description,
+            "websiteUrl": server.website_url,
+            "icons": list(server.icons),
+        }
+        return shaping.implementation(_filled(wire, ("name", "version")), revision)
+
+    def capabilities(self, revision: Revision) -> JSONObject:
+        """The capability object of `initialize` and `server/discover`."""
+        offered: JSONObject = {"logging": {}} if not revision.is_stateless else {}
+        if self._server.tools_enabled:
+            offered["tools"] = {"listChanged": True}
+        offered["resources"] = {"subscribe": True, "listChanged": True}
+        offered["prompts"] = {"listChanged": True}
+        return offered
+
+    def initialize_result(self, revision: Revision) -> JSONObject:
+        """The InitializeResult."""
+        body: JSONObject = {
+            "protocolVersion": revision.name,
+            "capabilities": self.capabilities(revision),
+            "serverInfo": self.implementation(revision),
+        }
+        return body | self._instructions()
+
+    def discover_result(self, revision: Revision) -> JSONObject:
+        """The DiscoverResult, before it is shaped."""
+        body: JSONObject = {
+            "supportedVersions": list(SERVED_NAMES),
+            "capabilities": self.capabilities(revision),
+        }
+        return body | self._instructions()
+
+    def page(self, method: str, revision: Revision, cursor: str | None) -> bytes:
+        """The encoded result of a list method.
+
+        Raises: RemoteProtocolError (-32602) for a cursor we did not make.
+        """
+        registry = self._registry(method)
+        key = (method, revision.name, cursor)
+        kept = self._pages.get(key)
+        if kept is not None and kept[0] == registry.version:
+            return kept[1]
+        encoded = codec.encode(self._build_page(method, registry, revision, cursor))
+        if len(self._pages) >= 256:
+            self._pages.clear()
+        self._pages[key] = (registry.version, encoded)
+        return encoded
+
+    def _build_page(
+        self, method: str, registry: Registry[Any], revision: Revision, cursor: str | None
+    ) -> JSONObject:
+        list_key = METHODS[method].list_key
+        to_wire = WIRE[list_key]
+        items = list(registry)
+        start = _offset(cursor, [registry.key(item) for item in items])
+        end = start + self._server.limits.page_size
+        body: JSONObject = {
+            list_key: [shaping.item(list_key, to_wire(item), revision) for item in items[start:end]]
+        }
+        if end < len(items):
+            body["nextCursor"] = _cursor(end, registry.key(items[end - 1]))
+        return shaping.result(method, body, revision, self.implementation(revision))
+
+    def _registry(self, method: str) -> Registry[Any]:
+        server = self._server
+        table: dict[str, Registry[Any]] = {
+            "tools/list": server.tools,
+            "resources/list": server.resources,
+            "resources/templates/list": server.templates,
+            "prompts/list": server.prompts,
+        }
+        return table[method]
+
+    def _instructions(self) -> JSONObject:
+        return {"instructions": self._server.instructions} if self._server.instructions else {}
+
+
+def tool_wire(tool: Tool) -> JSONObject:
+    """A Tool object with every field we know of it."""
+    wire: JSONObject = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+        "icons": list(tool.icons),
+        "_meta": tool.meta,
+    }
+    return _filled(wire, ("name", "inputSchema"))
+
+
+def resource_wire(resource: Resource) -> JSONObject:
+    """A Resource object with every field we know of it."""
+    wire = {"uri": resource.uri, **_resource_fields(resource), "size": resource.size}
+    return _filled(wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name"))
+
+
+def template_wire(template: ResourceTemplate) -> JSONObject:
+    """A ResourceTemplate object with every field we know of it."""
+    return _filled(
+        {"uriTemplate": template.uri_template, **_resource_fields(template)}, ("uriTemplate", "name")
+    )
+
+
+def prompt_wire(prompt: Prompt) -> JSONObject:
+    """A Prompt object with every field we know of it."""
+    arguments = [
+        _filled(
+            {
+                "name": each.name,
+                "title": each.title,
+                "description": each.description,
+                "required": each.required,
+            },
+            ("name", "required"),
+        )
+        for each in prompt.arguments
+    ]
+    wire: JSONObject = {
+        "name": prompt.name,
+        "title": prompt.title,
+        "description": prompt.description,
+        "arguments": arguments,
+        "icons": list(prompt.icons),
+        "_meta": prompt.meta,
+    }
+    return _filled(wire, ("name",))
+
+
+WIRE: dict[str, Callable[[Any], JSONObject]] = {
+    "tools": tool_wire,
+    "resources": resource_wire,
+    "resourceTemplates": template_wire,
+    "prompts": prompt_wire,
+}
+"""A list's key in its result to the function that makes its items."""
+
+
+def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
+    return {
+        "name": item.name,
+        "title": item.title,
+        "description": item.description,
+        "mimeType": item.mime_type,
+        "annotations": item.annotations,
+        "icons": list(item.icons),
+        "_meta": item.meta,
+    }
+
+
+def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
+    kept = frozenset(required)
+    return {key: value for key, value in wire.items() if value or key in kept}
+
+
+def _cursor(offset: int, last: str) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([offset, last])).decode("ascii")
+
+
+def _offset(cursor: str | None, keys: list[str]) -> int:
+    if cursor is None:
+        return 0
+    try:
+        offset, last = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, TypeError, binascii.Error):
+        raise invalid_params("Unknown cursor: start again without one") from None
+    if not isinstance(offset, int) or not isinstance(last, str) or offset < 0:
+        raise invalid_params("Unknown cursor: start again without one")
+    return keys.index(last) + 1 if last in keys else min(offset, len(keys))

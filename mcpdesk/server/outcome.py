@@ -1,0 +1,118 @@
+"""Whatever a handler returned or raised, as one internal result. Source: WIRE 6.4."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import codec, content
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.schema import Failure, Validator
+from mcpdesk.server.tool import Tool, ToolResult
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+    """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
+    if isinstance(output, ToolResult):
+        return _explicit(tool, output, check)
+    if content.is_block(output):
+        return _declared(tool, {"content": [output], "isError": False}, check)
+    if isinstance(output, list) and output and all(content.is_block(each) for each in output):
+        return _declared(tool, {"content": output, "isError": False}, check)
+    return _from_data(tool, output, check)
+
+
+def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
+    """A CallToolResult that says what went wrong, for a model to act on."""
+    body: JSONObject = {"content": [content.text(message)], "isError": True}
+    return body if structured is None else body | {"structuredContent": structured}
+
+
+def raised(tool_name: str, error: Exception) -> JSONObject:
+    """A CallToolResult for an exception. No stack: that goes to the log."""
+    if isinstance(error, HandlerError):
+        return failed(error.message, error.data)
+    detail = str(error)
+    return failed(f"{tool_name} failed: {type(error).__name__}{': ' + detail if detail else ''}")
+
+
+def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:
+    """A CallToolResult naming each place where the arguments do not fit."""
+    lines = [f"- {_path(failure.path)}: {failure.message}" for failure in failures]
+    return failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
+
+
+def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
+    """The traceback cut to the author's own files, and `file:line` of its innermost one.
+
+    Both fall back to the whole when no line lies in `folder`.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
+    shown = own or list(frames)
+    text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
+    if not own or folder is None:
+        return text, ""
+    place = Path(own[-1].filename)
+    return text, f"{place.relative_to(folder)}:{own[-1].lineno}"
+
+
+def _explicit(tool: Tool, output: ToolResult, check: Validator | None) -> JSONObject:
+    body: JSONObject = {"content": list(output.content), "isError": output.is_error}
+    if output.meta:
+        body["_meta"] = output.meta
+    if output.structured is not None:
+        plain = _plain(output.structured)
+        body["structuredContent"] = plain
+        if not body["content"]:
+            body["content"] = [content.text(_as_text(plain))]
+    return body if output.is_error else _declared(tool, body, check)
+
+
+def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+    if output is None and tool.output_schema is not None:
+        return failed(f"{tool.name} returned nothing, but declares an output schema")
+    try:
+        plain = _plain(output)
+        text = _as_text(plain)
+    except (TypeError, ValueError) as error:
+        return failed(f"{tool.name} returned something that is not JSON: {error}")
+    body: JSONObject = {"content": [] if plain is None else [content.text(text)], "isError": False}
+    if isinstance(plain, dict) or tool.output_schema is not None:
+        body["structuredContent"] = plain
+    return _declared(tool, body, check)
+
+
+def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObject:
+    if check is None:
+        return body
+    if "structuredContent" not in body:
+        return failed(f"{tool.name} returned no structured content, but declares an output schema")
+    if check.accepts(body["structuredContent"]):
+        return body
+    lines = [f"- {_path(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])]
+    return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True)
+
+
+def _as_text(plain: Any) -> str:
+    return plain if isinstance(plain, str) else codec.encode(plain).decode()
+
+
+def _path(path: tuple[str | int, ...]) -> str:
+    if not path:
+        return "arguments"
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def _inside(filename: str, folder: Path) -> bool:
+    return Path(filename).is_relative_to(folder)

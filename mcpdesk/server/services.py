@@ -1,0 +1,30 @@
+"""What a server's handlers may use of the process around them, handed in as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.server.deadlines import Deadlines
+from mcpdesk.server.subscriptions import Subscriptions
+
+
+class Log(Protocol):
+    """Where log lines of hosted code go besides the wire."""
+
+    def __call__(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
+        """Keep one line. `where` is `file:line` when known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One per core, shared by all its servers."""
+
+    inbox: Inbox
+    log: Log
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
+    environment: Callable[[], dict[str, str]] = dict
+    """The process environment, shown to `context.py` on pipes."""

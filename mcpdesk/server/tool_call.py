@@ -1,0 +1,73 @@
+"""One `tools/call`: arguments checked, handler run within its limit, output checked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import shaping
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.server import outcome
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import make_context
+from mcpdesk.server.deadlines import TIMED_OUT
+from mcpdesk.server.schema import SchemaError
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+from mcpdesk.server.tool import Tool
+from mcpdesk.server.validators import Validators
+
+
+class ToolCalls:
+    """Runs the tools of one server."""
+
+    def __init__(self, server: Server, services: Services) -> None:
+        self.validators = Validators()
+        self._server = server
+        self._services = services
+
+    async def run(self, call: Call) -> JSONObject:
+        """The CallToolResult. Raises: ProtocolError for an unknown tool or misshapen params."""
+        name = call.params["name"]
+        tool = self._server.tools.get(name)
+        if tool is None:
+            raise invalid_params(f"Unknown tool: {name[:120]}")
+        arguments = call.params.get("arguments")
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            raise invalid_params("arguments must be an object")
+        return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
+
+    async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+        try:
+            check_input, check_output = self.validators.of(tool)
+        except SchemaError as error:
+            return outcome.failed(f"{tool.name} cannot be called: {error}")
+        if not check_input.accepts(arguments):
+            return outcome.refused_arguments(tool, check_input.failures(arguments))
+        try:
+            output = await self._within_limit(call, tool, arguments)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            text, where = outcome.author_lines(error, self._server.folder)
+            self._services.log("error", tool.name, text, where, self._server.name)
+            return outcome.raised(tool.name, error)
+        return outcome.tool_body(tool, output, check_output)
+
+    async def _within_limit(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
+        limit_s = self._server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+        deadlines = self._services.deadlines
+        deadlines.watch(call, limit_s)
+        try:
+            context = await make_context(self._server, self._services, call, tool.name)
+            return await tool.handler(arguments, context)
+        except asyncio.CancelledError:
+            if call.stop != TIMED_OUT or call.task is None:
+                raise
+            call.task.uncancel()
+            raise TimeoutError(f"not finished within its limit of {limit_s:g} s") from None
+        finally:
+            deadlines.forget(call)

@@ -1,0 +1,110 @@
+"""What a transport is given and what it gives: the seam between bytes and answers.
+
+A transport moves frames and records them. It does not know what they say beyond what its own rules ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from mcpdesk.recorder.record import Recorder
+
+Reply: TypeAlias = tuple[int, bytes | None]
+"""HTTP status and body; no body, nothing to say."""
+Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
+"""A reply at once, or a coroutine to await for it."""
+
+
+class Outlet(Protocol):
+    """Where messages about one request go while it is being answered."""
+
+    def send(self, message: bytes) -> None:
+        """Queue one encoded message."""
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was queued."""
+
+    def keep_alive(self) -> None:
+        """Show life on the connection without a message, where the transport can."""
+
+
+class Dialogue(Protocol):
+    """One peer talking with one server over one connection, session or pipe."""
+
+    @property
+    def connection(self) -> int:
+        """The recorder's number for it."""
+
+    def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
+        """Take one frame."""
+
+    def accept_message(
+        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Take one decoded message. `headers` are the HTTP request's; None on pipes."""
+
+    def adopt(self, revision: str, client: str) -> bool:
+        """Serve a handshake revision without a handshake; False when it is not one we serve."""
+
+    @property
+    def revision(self) -> str:
+        """The revision of its session."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is in flight."""
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The peer is gone."""
+
+
+class Endpoint(Protocol):
+    """One server as a transport sees it."""
+
+    @property
+    def name(self) -> str:
+        """The server's name, as in its URL."""
+
+    def facts(self) -> dict[str, Any]:
+        """Name, version and counts, for the status page."""
+
+    def open(self, transport: str, peer: str, push: Callable[[bytes], None] | None = None) -> Dialogue:
+        """Begin a dialogue. `push` takes messages that belong to no request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who may call over TCP, and how much they may send."""
+
+    api_key: str = ""
+    """Required when not empty."""
+    api_key_header: str = "X-API-Key"
+    allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    max_body_bytes: int = 16 << 20
+    session_ttl_s: float = 3600.0
+    enable_mcp: bool = True
+
+
+class Site(Protocol):
+    """A core as the HTTP transport sees it."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """Takes every frame."""
+
+    @property
+    def rules(self) -> Rules:
+        """What holds now."""
+
+    def endpoint(self, name: str) -> Endpoint | None:
+        """The server of that name; the first one for an empty name."""
+
+    def endpoints(self) -> list[Endpoint]:
+        """All servers, in order."""
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the core started."""
