@@ -38,6 +38,11 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(platformdirs.user_state_path("mcpdesk", appauthor=False))
 
 
+def captures_folder(state: Path) -> Path:
+    """Where the captures are, in the state folder. May not exist yet."""
+    return state / "captures"
+
+
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where a person's own themes and preferences are. May not exist yet."""
     if chosen := environ.get("MCPDESK_CONFIG_DIR"):

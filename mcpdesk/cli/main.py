@@ -1,0 +1,115 @@
+"""The command line: which command is meant, and how a mistake is told. Each command lives in its own module,
+imported when it is called for."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from mcpdesk.cli.report import report
+from mcpdesk.errors import DeskError, DeskUserError
+from mcpdesk.version import __version__
+
+COMMANDS = {
+    "desk": "mcpdesk.cli.desk",
+    "serve": "mcpdesk.cli.serve",
+    "stdio": "mcpdesk.cli.stdio",
+    "call": "mcpdesk.cli.call",
+    "list": "mcpdesk.cli.list",
+    "read": "mcpdesk.cli.read",
+    "prompt": "mcpdesk.cli.prompt",
+    "check": "mcpdesk.cli.check",
+    "settings": "mcpdesk.cli.settings",
+}
+"""Every command and the module that offers it as `command`, in the order the help lists them."""
+
+INTERRUPTED = 130
+EPILOG = """\b
+Examples:
+  mcpdesk                              the desk on the bundled sample
+  mcpdesk ~/servers/profiles           the desk on a folder of yours
+  mcpdesk serve ~/servers/profiles     the same server without a screen
+  mcpdesk stdio ~/servers/profiles     what a client's configuration starts
+  mcpdesk call ~/servers/profiles user-profile user_id=42
+"""
+
+
+class Commands(click.Group):
+    """Loads a command when it is named; anything else that comes first is a folder for the desk."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(COMMANDS[cmd_name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `desk` first where no command is."""
+        return super().parse_args(ctx, with_command(args))
+
+
+def with_command(arguments: list[str]) -> list[str]:
+    """The arguments, starting with a command or an option of the program itself.
+
+    Raises: DeskUserError for a first word that is neither a command nor a place.
+    """
+    first = arguments[0] if arguments else ""
+    if first in COMMANDS or first in ("--help", "-h", "--version"):
+        return arguments
+    if first and not first.startswith("-") and not _is_place(first):
+        near = difflib.get_close_matches(first, COMMANDS, n=1)
+        hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
+        raise DeskUserError(f"There is no command and no folder called {first!r}.", hint)
+    return ["desk", *arguments]
+
+
+def _is_place(word: str) -> bool:
+    return "://" in word or os.sep in word or Path(word).exists()
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def program() -> None:
+    """A desk for MCP servers: host server folders, call their tools, watch every message and answer their
+    questions.
+
+    Without a command it opens the desk on the folders that follow.
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; every mistake is told on stderr, without a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
+    except (DeskError, click.ClickException) as error:
+        return report(error)
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Run the command line; the process ends with its exit code."""
+    sys.exit(run())

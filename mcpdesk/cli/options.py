@@ -1,0 +1,74 @@
+"""Options the commands share: one flag for every setting, and the folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import SETTINGS, Kind, Setting, shown
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
+
+
+def setting_options(function: Command) -> Command:
+    """Give a command a flag for every setting that is no secret, and `--http`."""
+    for setting in reversed(SETTINGS):
+        if setting.kind is not Kind.SECRET:
+            function = _option(setting)(function)
+    return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
+
+
+def given_flags(values: dict[str, Any]) -> dict[str, object]:
+    """The flags of `setting_options`, as `settings.resolve` wants them.
+
+    Raises: DeskUserError when `--http` is not understood.
+    """
+    flags = {setting.name: values.get(setting.name) for setting in SETTINGS}
+    if http := values.get("http"):
+        found = _HTTP.fullmatch(http)
+        if found is None:
+            raise DeskUserError(f"--http: {http!r} is not understood.", "Write HOST:PORT, or a PORT alone.")
+        flags["host"] = (found["host"] or "").strip("[]") or flags["host"]
+        flags["port"] = found["port"]
+    return flags
+
+
+def server_folder(text: str) -> Path:
+    """A folder named on the command line.
+
+    Raises: DeskUserError when it is a URL, missing or a file.
+    """
+    if "://" in text:
+        raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise DeskUserError(
+            f"There is no folder {text!r}.", "A server folder has tools/, resources/ or prompts/."
+        )
+    if not path.is_dir():
+        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean {str(path.parent)!r}?")
+    return path.resolve()
+
+
+def _option(setting: Setting) -> Callable[[Command], Command]:
+    text = f"{setting.help} [{shown(setting, setting.default)}]"
+    if setting.name == "no_auth":
+        return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
+    return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
+
+
+METAVARS = {
+    Kind.TEXT: "TEXT",
+    Kind.INTEGER: "NUMBER",
+    Kind.BYTES: "BYTES",
+    Kind.SWITCH: "true|false",
+    Kind.LIST: "A,B",
+    Kind.PATH: "PATH",
+}

@@ -1,0 +1,41 @@
+"""How a mistake is told: one sentence and a hint on stderr, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import click
+
+from mcpdesk.errors import DeskError, DeskUserError, ManifestError, ProtocolError, TransportError
+
+OK = 0
+TOOL_ERROR = 1
+USAGE = 2
+CANNOT_CONNECT = 3
+PROTOCOL_ERROR = 4
+TIMED_OUT = 5
+
+CODES: tuple[tuple[type[DeskError], int], ...] = (
+    (ManifestError, USAGE),
+    (TransportError, CANNOT_CONNECT),
+    (ProtocolError, PROTOCOL_ERROR),
+)
+
+
+def report(error: DeskError | click.ClickException) -> int:
+    """Tell the error on stderr and return its exit code."""
+    if isinstance(error, click.UsageError):
+        message, hint, code = error.format_message(), _usage_hint(error), USAGE
+    elif isinstance(error, click.ClickException):
+        message, hint, code = error.format_message(), "", USAGE
+    elif isinstance(error, DeskUserError):
+        message, hint, code = str(error), error.hint, error.exit_code
+    else:
+        message, hint = str(error), ""
+        code = next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
+    click.echo(f"mcpdesk: {message}", err=True)
+    if hint:
+        click.echo(f"  {hint}", err=True)
+    return code
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    return f"See `{error.ctx.command_path} --help`." if error.ctx else "See `mcpdesk --help`."

@@ -1,0 +1,189 @@
+"""Who may import whom: every arrow is walked, and the start-up of cheap commands watched."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "mcpdesk"
+EVERYWHERE = frozenset({"errors", "version"})
+"""Modules of the root that anything may import."""
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "version": set(),
+    "paths": {"transports.rendezvous"},
+    "settings": {"paths"},
+    "__main__": {"transports.pump", "cli.main"},
+    "__init__": {"server"},
+    "protocol": set(),
+    "recorder": {"protocol"},
+    "jobs": {"protocol"},
+    "inbox": {"protocol"},
+    "storage": {"protocol"},
+    "auth": {"protocol"},
+    "server": {"protocol", "jobs", "inbox", "auth"},
+    "tools": {"server", "jobs", "inbox", "storage", "protocol"},
+    "transports": {"protocol", "auth", "recorder"},
+    "client": {"protocol", "transports", "inbox"},
+    "hosting": {
+        "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
+        "settings", "paths",
+    },
+    "link": {"hosting", "recorder", "inbox", "server.schema", "protocol"},
+    "tui": {"link", "recorder", "inbox.question", "protocol", "paths"},
+    "cli": {
+        "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui", "settings",
+        "paths",
+    },
+}  # fmt: skip
+"""Package -> what of ours it may import, besides itself and `EVERYWHERE`. `a.b` allows that module only."""
+
+FOREIGN: dict[str, set[str]] = {
+    "protocol": {"asyncio", "time", "socket", "threading", "pathlib", "aiohttp", "textual", "rich", "click"},
+    "recorder": {"asyncio", "aiohttp", "textual", "rich", "click"},
+    "jobs": {"aiohttp", "textual", "rich", "click"},
+    "inbox": {"aiohttp", "textual", "rich", "click"},
+    "auth": {"aiohttp", "textual", "rich", "click"},
+    "server": {"aiohttp", "textual", "rich", "click"},
+    "tools": {"aiohttp", "textual", "rich", "click"},
+    "transports": {"textual", "rich", "click"},
+    "hosting": {"textual", "rich", "click"},
+    "link": {"textual", "rich", "click"},
+    "tui": {"aiohttp", "click"},
+}
+"""Package -> libraries it never imports, not even inside a function."""
+
+LAZY: dict[str, set[str]] = {
+    "": {"jwt", "PIL", "textual_image", "bs4", "prometheus_client", "redis", "platformdirs", "uvloop"},
+    "cli": {"textual", "aiohttp", "rich"},
+    "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
+    "link": {"aiohttp"},
+    "server": {"jsonschema_rs"},
+}
+"""Package ("" = every one) -> libraries imported inside functions only, because they cost start-up time."""
+
+
+def is_ours(name: str) -> bool:
+    """Whether a dotted name is a module or package of ours."""
+    place = PACKAGE.parent.joinpath(*name.split("."))
+    return name.startswith("mcpdesk.") and (place.is_dir() or place.with_suffix(".py").exists())
+
+
+class Import(ast.NodeVisitor):
+    """Collects (module, line, is inside a function) of every import outside `TYPE_CHECKING`."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, int, bool]] = []
+        self._depth = 0
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.found += [(alias.name, node.lineno, self._depth > 0) for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            name = full if is_ours(full) else node.module or ""
+            self.found.append((name, node.lineno, self._depth > 0))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_If(self, node: ast.If) -> None:
+        name = node.test.attr if isinstance(node.test, ast.Attribute) else getattr(node.test, "id", "")
+        for part in node.orelse if name == "TYPE_CHECKING" else [*node.body, *node.orelse]:
+            self.visit(part)
+
+
+def imports() -> Iterator[tuple[str, str, str, bool]]:
+    """Package, `file:line`, imported module, and whether it happens inside a function."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        visitor = Import()
+        visitor.visit(ast.parse(path.read_text()))
+        package = relative.parts[0].removesuffix(".py")
+        for module, line, inside in visitor.found:
+            yield package, f"{relative}:{line}", module, inside
+
+
+def test_every_arrow_between_packages_is_allowed() -> None:
+    wrong = []
+    for package, place, module, _ in imports():
+        name = module.removeprefix("mcpdesk.")
+        if module == name or name == "mcpdesk":
+            continue
+        target = name.split(".")[0]
+        allowed = ALLOWED.get(package, set())
+        if target == package or target in EVERYWHERE | allowed or ".".join(name.split(".")[:2]) in allowed:
+            continue
+        wrong.append(f"{place} imports {module}")
+    assert wrong == []
+
+
+def test_every_package_has_a_row_in_the_table() -> None:
+    found = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+    assert found <= set(ALLOWED)
+
+
+def test_no_package_imports_a_library_it_has_to_live_without() -> None:
+    wrong = [
+        f"{place} imports {module}"
+        for package, place, module, _ in imports()
+        if module.split(".")[0] in FOREIGN.get(package, set())
+    ]
+    assert wrong == []
+
+
+def test_expensive_libraries_are_imported_inside_functions() -> None:
+    wrong = [
+        f"{place} imports {module}"
+        for package, place, module, inside in imports()
+        if not inside and module.split(".")[0] in LAZY[""] | LAZY.get(package, set())
+    ]
+    assert wrong == []
+
+
+def test_relative_imports_are_not_used() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert wrong == []
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level names of everything loaded after `statement` ran in a fresh interpreter."""
+    code = f"{statement}\nimport sys; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    return {name.split(".")[0] for name in output.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        (
+            "import mcpdesk.transports.pump",
+            {"asyncio", "orjson", "msgspec", "click", "aiohttp", "textual", "logging"},
+        ),
+        ("import mcpdesk.cli.stdio", {"aiohttp", "textual", "rich", "PIL", "platformdirs"}),
+        ("import mcpdesk.cli.serve", {"aiohttp", "textual", "rich"}),
+        ("import mcpdesk.cli.desk", {"aiohttp", "textual", "rich"}),
+        ("import mcpdesk.cli.main", {"asyncio", "aiohttp", "textual", "rich", "orjson"}),
+        ("import mcpdesk", {"asyncio", "aiohttp", "textual", "click"}),
+    ],
+)
+def test_command_loads_only_what_it_needs(statement: str, unwanted: set[str]) -> None:
+    assert loaded_by(statement) & unwanted == set()
