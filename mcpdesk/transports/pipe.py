@@ -1,0 +1,69 @@
+"""What every byte-stream transport shares: the pipe it is given, and the bounds of what is kept for it.
+
+A transport does not know what it carries. It opens a pipe, feeds it bytes in any split, and writes what comes
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+READ_SIZE = 256 * 1024
+"""Bytes taken from the system at once."""
+HIGH_WATER = 8 << 20
+"""Unread answers, in bytes, from which on we stop reading a peer's requests until it has read some."""
+LOW_WATER = 1 << 20
+WRITE_LIMIT = 256 << 20
+"""Unread answers, in bytes, that end the connection: this peer does not read any more."""
+GRACE_S = 1.5
+"""How long calls may finish after the peer's end of input. Clients send SIGTERM after two seconds."""
+
+
+class Pipe(Protocol):
+    """One conversation over newline-delimited frames."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what the peer sent, split anywhere."""
+
+    def pause(self) -> None:
+        """The peer does not keep up: let handlers that report wait."""
+
+    def resume(self) -> None:
+        """The peer keeps up again."""
+
+    def eof(self) -> None:
+        """The peer will send nothing more; it may still read."""
+
+    async def drained(self) -> None:
+        """Return when no call is under way."""
+
+    def close(self) -> None:
+        """Send what was answered so far, cancel what is under way, and send nothing more. Idempotent."""
+
+
+class OpenPipe(Protocol):
+    """Opens a pipe. `server` None is the first one.
+
+    `send` gets whole lines with their newlines, all answers of a chunk at once, and must not block.
+    """
+
+    def __call__(
+        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+    ) -> Pipe: ...
+
+
+async def finish(pipe: Pipe, grace_s: float = GRACE_S) -> None:
+    """After the peer's end of input: let calls under way finish, for a while, and close."""
+    pipe.eof()
+    try:
+        async with asyncio.timeout(grace_s):
+            await pipe.drained()
+    except TimeoutError:
+        log.info("calls still under way %s s after the end of input are cancelled", grace_s)
+    finally:
+        pipe.close()

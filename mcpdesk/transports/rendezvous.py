@@ -1,0 +1,194 @@
+"""Where a client's `mcpdesk stdio FOLDER` and the desk that hosts the folder find each other.
+
+The place follows from the user and from the folder's identity on disk alone: clients start their servers with
+a stripped environment, from any working folder, and name the same folder in different ways. Standard library
+only, and little of it: this is imported before anything else is.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    AnyPath: TypeAlias = str | os.PathLike[str]
+
+BACKLOG = 64
+CONNECT_TIMEOUT_S = 2.0
+"""A desk whose loop is stuck still accepts into its backlog; only a full one makes us wait."""
+
+
+class Untrusted(OSError):
+    """The meeting place is not ours alone, so nothing there can be believed."""
+
+
+def runtime_folder() -> str:
+    """The folder of this user's meeting points. Need not exist yet."""
+    return f"/tmp/mcpdesk-{os.getuid()}"
+
+
+def meeting_point(folder: AnyPath) -> str:
+    """The Unix socket on which a core that hosts `folder` listens.
+
+    Raises: OSError when the folder cannot be looked at.
+    """
+    identity = os.stat(folder)
+    return f"{runtime_folder()}/{identity.st_dev:x}-{identity.st_ino:x}.sock"
+
+
+def private_folder() -> str:
+    """Create the runtime folder if need be, and insist that only this user can enter it.
+
+    Raises: Untrusted; OSError when it cannot be created.
+    """
+    path = runtime_folder()
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        check_private(path)
+    return path
+
+
+def check_private(path: str) -> None:
+    """Refuse a link, somebody else's folder, and one that others may enter.
+
+    Raises: Untrusted; FileNotFoundError when there is none.
+    """
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise Untrusted(f"{path} is not a folder")
+    if found.st_uid != os.getuid():
+        raise Untrusted(f"{path} belongs to another user ({found.st_uid})")
+    if found.st_mode & 0o077:
+        raise Untrusted(f"{path} is open to other users (mode {found.st_mode & 0o777:o}; chmod 700 it)")
+
+
+def find(folder: AnyPath) -> socket.socket | None:
+    """Connect to the core that hosts `folder`; None when nobody does.
+
+    Raises: Untrusted; OSError when the folder does not exist.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    point = meeting_point(folder)
+    try:
+        check_private(runtime_folder())
+    except FileNotFoundError:
+        return None
+    return _connect(point)
+
+
+class Place:
+    """A meeting point we listen at: `listener` is bound and listening, `path` is its entry on disk."""
+
+    def __init__(self, path: str, listener: socket.socket) -> None:
+        self.path = path
+        self.listener = listener
+        self._inode = os.stat(path).st_ino
+
+    def leave(self) -> None:
+        """Remove the entry, unless it is another's by now, and stop listening."""
+        try:
+            if os.stat(self.path).st_ino == self._inode:
+                os.unlink(self.path)
+        except FileNotFoundError:
+            pass
+        self.listener.close()
+
+
+def occupy(folder: AnyPath) -> Place | None:
+    """Listen at the meeting point of `folder`; None when a living core already does.
+
+    Raises: Untrusted; OSError when the folder does not exist or nothing can be created.
+    """
+    point = meeting_point(folder)
+    private_folder()
+    return listen(point)
+
+
+def listen(point: str) -> Place | None:
+    """Listen on the Unix socket `point`, for this user only; None when somebody living already does.
+
+    A stale entry is cleared only after a connect to it failed, and under a lock, so that two cores that start
+    at once cannot clear each other's. Raises: OSError; FileExistsError when `point` is no socket.
+    """
+    import fcntl
+
+    lock = os.open(os.path.dirname(point) or ".", os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _take(point)
+    finally:
+        os.close(lock)
+
+
+def _take(point: str) -> Place | None:
+    if (living := _connect(point)) is not None:
+        living.close()
+        return None
+    _clear(point)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)
+        try:
+            listener.bind(point)
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return Place(point, listener)
+
+
+def _clear(point: str) -> None:
+    try:
+        found = os.lstat(point)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(f"{point} is in the way: it is not a socket")
+    os.unlink(point)
+
+
+def _connect(point: str) -> socket.socket | None:
+    """A connection to whoever of this user listens at `point`, or None."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_TIMEOUT_S)
+    try:
+        connection.connect(point)
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    except OSError:
+        connection.close()
+        raise
+    if peer_credentials(connection)[1] not in (None, os.getuid()):
+        connection.close()
+        return None
+    connection.settimeout(None)
+    return connection
+
+
+def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
+    """Process id and user id of the other side, as the kernel vouches for them; None where it cannot say."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None, None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, 12)
+    pid, uid = (int.from_bytes(credentials[at : at + 4], sys.byteorder) for at in (0, 4))
+    return pid, uid
+
+
+def process_name(pid: int) -> str:
+    """What the process calls itself (`claude`, `node`); empty where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
+            return comm.read().strip()
+    except OSError:
+        return ""

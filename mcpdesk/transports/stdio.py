@@ -1,0 +1,160 @@
+"""Serves one client over a pair of file descriptors: pipes, sockets, a terminal, or plain files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+
+from mcpdesk.transports.pipe import (
+    GRACE_S,
+    HIGH_WATER,
+    LOW_WATER,
+    READ_SIZE,
+    WRITE_LIMIT,
+    OpenPipe,
+    finish,
+)
+
+log = logging.getLogger(__name__)
+
+
+class StdioTransport:
+    """One client, for as long as its end of `source` is open. Owns neither descriptor."""
+
+    def __init__(
+        self, source: int, sink: int, open_pipe: OpenPipe, server: str | None = None, peer: str = ""
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._open_pipe = open_pipe
+        self._server = server
+        self._peer = peer
+        self._unwritten = bytearray()
+        self._ended = asyncio.Event()
+        self._written = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._lost = False
+
+    async def serve(self) -> None:
+        """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way."""
+        self._loop = asyncio.get_running_loop()
+        self._written.set()
+        self._may_read.set()
+        blocking = [os.get_blocking(fd) for fd in (self._source, self._sink)]
+        os.set_blocking(self._source, False)
+        os.set_blocking(self._sink, False)
+        try:
+            await self._converse()
+        finally:
+            self._loop.remove_reader(self._source)
+            self._loop.remove_writer(self._sink)
+            for fd, was in zip((self._source, self._sink), blocking, strict=True):
+                os.set_blocking(fd, was)
+
+    def stop(self) -> None:
+        """End as if the client had closed its end. Call it on the loop."""
+        self._ended.set()
+
+    async def _converse(self) -> None:
+        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer)
+        try:
+            await self._read_all()
+            if not self._lost:
+                await finish(self._pipe)
+                await self._flushed()
+        finally:
+            self._pipe.close()
+
+    async def _read_all(self) -> None:
+        try:
+            self._loop.add_reader(self._source, self._readable)
+        except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
+            await self._read_file()
+        else:
+            await self._ended.wait()
+            self._loop.remove_reader(self._source)
+
+    async def _read_file(self) -> None:
+        while not self._ended.is_set():
+            self._readable()
+            await asyncio.sleep(0)
+            await self._may_read.wait()
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._source, READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            log.debug("stdin ended: %s", error)
+            data = b""
+        if data:
+            self._pipe.feed(data)
+        else:
+            self._ended.set()
+
+    def _write(self, data: bytes) -> None:
+        if self._lost:
+            return
+        if self._unwritten:
+            self._unwritten += data
+        elif (sent := self._attempt(data)) < len(data):
+            self._unwritten += memoryview(data)[sent:]
+            self._written.clear()
+            self._loop.add_writer(self._sink, self._writable)
+        self._check_water()
+
+    def _writable(self) -> None:
+        del self._unwritten[: self._attempt(self._unwritten)]
+        self._check_water()
+        if not self._unwritten:
+            self._loop.remove_writer(self._sink)
+            self._written.set()
+
+    def _attempt(self, data: bytes | bytearray) -> int:
+        """Write what the system takes now; returns how much. A client that left took everything."""
+        try:
+            return os.write(self._sink, data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._lose(f"the client reads no more: {error}")
+            return len(data)
+
+    def _check_water(self) -> None:
+        """Read requests only as long as the client reads answers."""
+        waiting = len(self._unwritten)
+        if waiting > WRITE_LIMIT:
+            self._lose(f"the client left {waiting} bytes of answers unread")
+        elif waiting > HIGH_WATER and self._may_read.is_set():
+            self._may_read.clear()
+            self._loop.remove_reader(self._source)
+            self._pipe.pause()
+        elif waiting < LOW_WATER and not self._may_read.is_set():
+            self._may_read.set()
+            self._pipe.resume()
+            self._watch_again()
+
+    def _watch_again(self) -> None:
+        if self._ended.is_set():
+            return
+        with suppress(PermissionError):  # a plain file: its own loop goes on by itself
+            self._loop.add_reader(self._source, self._readable)
+
+    def _lose(self, why: str) -> None:
+        log.info("%s", why)
+        self._lost = True
+        self._unwritten.clear()
+        self._may_read.set()
+        self._ended.set()
+        self._written.set()
+
+    async def _flushed(self) -> None:
+        """Wait until the client has read everything, for a while."""
+        try:
+            async with asyncio.timeout(GRACE_S):
+                await self._written.wait()
+        except TimeoutError:
+            log.warning("the client left %d bytes of answers unread", len(self._unwritten))

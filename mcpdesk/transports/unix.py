@@ -1,0 +1,142 @@
+"""Serves MCP over a Unix socket: to pumps that speak for a client's pipes, and to clients that connect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+
+from mcpdesk.transports import rendezvous
+from mcpdesk.transports.greeting import Greeting
+from mcpdesk.transports.pipe import HIGH_WATER, LOW_WATER, WRITE_LIMIT, OpenPipe, Pipe, finish
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 1.0
+"""How long a closing listener lets its peers read what was answered."""
+
+
+class UnixListener:
+    """Accepts connections of this user at one place. `server` None serves the first server."""
+
+    def __init__(self, place: rendezvous.Place, open_pipe: OpenPipe, server: str | None = None) -> None:
+        self.place = place
+        self._open_pipe = open_pipe
+        self._server_name = server
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def start(self) -> None:
+        """Begin to accept, on the running loop."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._connection, sock=self.place.listener)
+
+    async def close(self) -> None:
+        """Remove the socket's entry, stop accepting and end every connection."""
+        self.place.leave()
+        if self._server is not None:
+            self._server.close()
+        connections = tuple(self._connections)
+        for connection in connections:
+            connection.end()
+        if connections:
+            await asyncio.wait([one.gone for one in connections], timeout=CLOSE_S)
+        for connection in connections:
+            connection.abort()
+
+    def _connection(self) -> _Connection:
+        return _Connection(self._open_pipe, self._server_name, self._connections)
+
+
+class _Connection(asyncio.Protocol):
+    """One accepted connection: greeting, then frames both ways."""
+
+    def __init__(self, open_pipe: OpenPipe, server: str | None, open_ones: set[_Connection]) -> None:
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open_pipe = open_pipe
+        self._server = server
+        self._open_ones = open_ones
+        self._greeting = Greeting()
+        self._pipe: Pipe | None = None
+        self._finishing_aio: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._open_ones.add(self)
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
+        if uid not in (None, os.getuid()):
+            log.warning("refused a connection of user %s to the Unix socket", uid)
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._pipe is None:
+            data = self._greet(data)
+        if self._pipe is not None and data:
+            self._pipe.feed(data)
+
+    def eof_received(self) -> bool:
+        if self._pipe is None:
+            return False
+        if self._finishing_aio is not None:
+            return True
+        self._finishing_aio = asyncio.get_running_loop().create_task(self._finish(self._pipe))
+        return True
+
+    def pause_writing(self) -> None:
+        self._transport.pause_reading()
+        if self._pipe is not None:
+            self._pipe.pause()
+
+    def resume_writing(self) -> None:
+        self._transport.resume_reading()
+        if self._pipe is not None:
+            self._pipe.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._finishing_aio is not None:
+            self._finishing_aio.cancel()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._open_ones.discard(self)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def end(self) -> None:
+        """Write what was answered so far, then close."""
+        if self._pipe is not None:
+            self._pipe.close()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close without writing anything more."""
+        self._transport.abort()
+
+    def _greet(self, data: bytes) -> bytes:
+        """Open the pipe once it is clear who speaks; returns the bytes that belong to it."""
+        try:
+            started = self._greeting.feed(data)
+        except ValueError as error:
+            log.warning("refused a connection to the Unix socket: %s", error)
+            self._transport.abort()
+            return b""
+        if started is None:
+            return b""
+        hello, rest = started
+        transport = "stdio" if hello else "unix"
+        peer = hello.name if hello else rendezvous.process_name(self._pid or 0)
+        self._pipe = self._open_pipe(self._server, transport, self._write, peer)
+        return rest
+
+    def _write(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            return
+        self._transport.write(data)
+        if self._transport.get_write_buffer_size() > WRITE_LIMIT:
+            log.warning("ended a connection that left %d bytes of answers unread", WRITE_LIMIT)
+            self._transport.abort()
+
+    async def _finish(self, pipe: Pipe) -> None:
+        await finish(pipe)
+        self._transport.close()
