@@ -7,6 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+KEPT_BYTES = 64 << 10
+"""At most so many bytes of a frame stay in memory."""
+
 
 class Direction(IntEnum):
     """Seen from the hosted server: `IN` arrives from the peer, `OUT` leaves for it."""

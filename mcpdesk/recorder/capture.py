@@ -1,0 +1,206 @@
+"""The recording of a running core: the newest frames in memory, every frame in the capture file.
+
+Transports hand frames over on the hot path; a thread of its own writes them in batches, at most a quarter of a
+second later, and lets the oldest go from memory. Where the file cannot be written, recording goes on in memory
+and `error` says why.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import time
+
+import msgspec
+
+from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.head import read_heads
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.lines import frame_line, note_line
+from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK
+from mcpdesk.recorder.store import Store
+
+BATCH_S = 0.2
+_WAKE_BYTES = 1 << 20
+_WAITING_BYTES = 64 << 20
+"""Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
+_CONNECTIONS = 20_000
+"""Connections remembered; the longest closed are forgotten first."""
+
+
+class Recording:
+    """Implements `Recorder`. `index` is the one to look at what was recorded."""
+
+    def __init__(
+        self, path: Path | None, ring_bytes: int = 64 << 20, max_file_bytes: int | None = None
+    ) -> None:
+        self.path = path
+        self.error = ""
+        self._max_file_bytes = max_file_bytes
+        self._store = Store(ring_bytes)
+        self.index = Index(self._store)
+        self._file: CaptureFile | None = None
+        self._append: Callable[[Frame], None]
+        self._lock = Lock()
+        self._fresh = 0
+        self._settled = 0
+        self._waiting_bytes = 0
+        self._new_connections: deque[ConnectionInfo] = deque()
+        self._new_notes: deque[HttpNote] = deque()
+        self._wake = Event()
+        self._closing = False
+        self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
+
+    def connect(self, info: ConnectionInfo) -> None:
+        """Announce a connection, or what more is known of it."""
+        connections = self._store.connections
+        connections[info.number] = info
+        self._new_connections.append(info)
+        if len(connections) > _CONNECTIONS:
+            with self._lock:
+                closed = (number for number, known in connections.items() if known.closed is not None)
+                connections.pop(next(closed, next(iter(connections))), None)
+
+    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
+        """Record one frame and return its number."""
+        size = len(data)
+        store = self._store
+        with self._lock:
+            number = store.count
+            if not number & SEGMENT_MASK:
+                self._open_segment(number)
+            if size > KEPT_BYTES:
+                data = self._cut(number, data)
+            self._append(Frame(number, time(), connection, direction, data, size))
+            store.count = number + 1
+            self._fresh += len(data)
+        if self._fresh > _WAKE_BYTES:
+            self._wake.set()
+        return number
+
+    def note(self, note: HttpNote) -> None:
+        """Attach what HTTP said to a recorded frame."""
+        if segment := self._store.ring.segment(note.frame):
+            segment.notes[note.frame] = note
+        self._new_notes.append(note)
+
+    def start(self) -> None:
+        """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
+        if self.path is not None:
+            try:
+                self._file = CaptureFile(self.path, self._max_file_bytes, time())
+                self.path = self._file.path
+                self._store.places = self._file.places
+            except OSError as error:
+                self._fail(error)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is left and close the file. Everything can still be read afterwards."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._settle()
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as error:
+                self._fail(error)
+            self._file = None
+
+    # The hot path's rare turns; the lock is held
+
+    def _open_segment(self, number: int) -> None:
+        """Begin a segment; when nobody settles, the oldest frames go unwritten rather than all memory."""
+        ring = self._store.ring
+        self._append = ring.open(number).frames.append
+        if self._fresh + FRAME_COST * (number - self._settled) > 2 * ring.budget and len(ring.segments) > 1:
+            self._fresh -= sum(len(frame.data) + FRAME_COST for frame in ring.oldest().frames)
+            ring.drop_oldest()
+
+    def _cut(self, number: int, data: bytes) -> bytes:
+        """The beginning of a large frame; the whole waits for the writer if there is room."""
+        if self._waiting_bytes + len(data) <= _WAITING_BYTES:
+            self._waiting_bytes += len(data)
+            self._store.waiting[number] = data
+        return bytes(memoryview(data)[:KEPT_BYTES])
+
+    # The writer's thread
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait(BATCH_S)
+            self._wake.clear()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Write what came since the last time, then let the oldest frames go from memory."""
+        noted = len(self._new_notes)
+        with self._lock:
+            upto, self._fresh = self._store.count, 0
+        try:
+            self._write(upto, noted)
+        except OSError as error:
+            self._fail(error)
+            self._write(upto, len(self._new_notes))
+        with self._lock:
+            self._store.ring.trim()
+
+    def _write(self, upto: int, noted: int) -> None:
+        """Settle connections, frames below `upto` and the first `noted` notes, in this order."""
+        file = self._file
+        while self._new_connections:
+            info = self._new_connections.popleft()
+            if file:
+                file.add_connection(info)
+        for number in range(self._settled, upto):
+            self._settle_frame(number, file)
+        for _ in range(noted):
+            self._settle_note(self._new_notes.popleft(), file)
+        if file:
+            file.flush()
+        self._let_go(upto)
+
+    def _let_go(self, upto: int) -> None:
+        """Forget the wholes of large frames below `upto`: they are on disk now, or never will be."""
+        for number in [number for number in list(self._store.waiting) if number < upto]:
+            whole = self._store.waiting.pop(number)
+            with self._lock:
+                self._waiting_bytes -= len(whole)
+
+    def _settle_frame(self, number: int, file: CaptureFile | None) -> None:
+        """Write one frame, or keep the head of a large one that cannot be written."""
+        ring = self._store.ring
+        self._settled = number + 1
+        frame = ring.frame(number)
+        if frame is None:
+            return
+        whole = self._store.waiting.get(number, frame.data)
+        if file:
+            if (missing := number - len(file.places)) > 0:
+                file.add_loss(number)
+                self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
+            file.add_frame(frame_line(frame, whole))
+        elif frame.size > len(frame.data) and (segment := ring.segment(number)):
+            segment.heads[number] = read_heads(whole)
+        ring.account(number, len(frame.data) + FRAME_COST)
+
+    def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
+        """Write one note and keep it encoded, a third of the memory."""
+        encoded = msgspec.json.encode(note)
+        if segment := self._store.ring.segment(note.frame):
+            segment.notes[note.frame] = encoded
+            self._store.ring.account(note.frame, len(encoded) + FRAME_COST)
+        if file:
+            file.add_note(note.frame, note_line(encoded))
+
+    def _fail(self, error: OSError) -> None:
+        """Go on in memory only, and say why."""
+        self.error = f"not captured to disk: {error.strerror or error} ({self.path})"
+        self._file = None
+        if self._store.places is None:
+            self.path = None

@@ -1,0 +1,105 @@
+"""The append-only file a recording is written to, in parts of a bounded size.
+
+Owned by the recorder's writer thread; only `places` is read by others.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mcpdesk.recorder.lines import connection_line, header_line, lost_line
+from mcpdesk.recorder.places import Places, part_path
+from mcpdesk.recorder.record import ConnectionInfo
+
+_BATCH_BYTES = 1 << 20
+
+
+class CaptureFile:
+    """Appends lines and remembers where they begin. Every method may raise OSError."""
+
+    def __init__(self, path: Path, max_bytes: int | None, started: float) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.places = Places()
+        self._max_bytes = max_bytes
+        self._started = started
+        self._connections: dict[int, bytes] = {}
+        self._buffer: list[bytes] = []
+        self._buffered = self._offset = self._head = 0
+        self._handle = -1
+        self.path = self._create(path)
+
+    def _create(self, path: Path) -> Path:
+        """Open the first part under a name that no other capture has."""
+        attempt = path
+        for number in range(1, 1000):
+            try:
+                self._open(attempt)
+                return attempt
+            except FileExistsError:
+                attempt = path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+        raise FileExistsError(f"too many captures are called {path.name}")
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._handle = os.open(path, flags, 0o600)
+        self._offset = 0
+        self.places.parts.append(path)
+        self._put(header_line(len(self.places.parts), len(self.places), self._started))
+        for line in self._connections.values():
+            self._put(line)
+        self._head = self._offset
+
+    def add_connection(self, info: ConnectionInfo) -> None:
+        """Append what is known of a connection; open ones are repeated at the head of every part."""
+        line = connection_line(info)
+        self._put(line)
+        self._connections[info.number] = line
+        if info.closed is not None:
+            del self._connections[info.number]
+
+    def add_frame(self, line: bytes) -> None:
+        """Append the line of the next frame, in a new part when this one is full."""
+        if self._max_bytes is not None and self._offset + len(line) > self._max_bytes and self._offset > self._head:
+            self._rotate()
+        self.places.add_frame(len(self.places.parts) - 1, self._offset)
+        self._put(line)
+
+    def add_note(self, frame: int, line: bytes) -> None:
+        """Append the line of a note on an earlier frame."""
+        self.places.set_note(frame, len(self.places.parts) - 1, self._offset)
+        self._put(line)
+
+    def add_loss(self, stop: int) -> None:
+        """Own up to the frames from the next one up to `stop` (excluded) being lost."""
+        start = len(self.places)
+        self._put(lost_line(start, stop))
+        self.places.skip_frames(stop - start)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system: a killed process loses nothing that came this far."""
+        pending = memoryview(b"".join(self._buffer))
+        self._buffer.clear()
+        self._buffered = 0
+        while pending:
+            pending = pending[os.write(self._handle, pending) :]
+
+    def close(self) -> None:
+        """Flush and close; reading back still works afterwards."""
+        try:
+            self.flush()
+        finally:
+            os.close(self._handle)
+            self.places.close()
+
+    def _put(self, line: bytes) -> None:
+        self._buffer.append(line)
+        self._offset += len(line)
+        self._buffered += len(line)
+        if self._buffered > _BATCH_BYTES:
+            self.flush()
+
+    def _rotate(self) -> None:
+        self.flush()
+        os.close(self._handle)
+        self._open(part_path(self.path, len(self.places.parts) + 1))

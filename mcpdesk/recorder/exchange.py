@@ -1,0 +1,97 @@
+"""One line of the traffic: a request with its response, a notification, or a frame nobody can read."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from mcpdesk.recorder.head import Id
+from mcpdesk.recorder.record import Direction
+
+
+class Kind(StrEnum):
+    """What a line stands for."""
+
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+    """A response to no request that is known."""
+    MALFORMED = "malformed"
+
+
+KINDS = tuple(Kind)
+
+
+class Status(StrEnum):
+    """How an exchange stands. All but `PENDING` are final, save that a cancelled one may turn late."""
+
+    PENDING = "pending"
+    OK = "ok"
+    ERROR = "error"
+    """A JSON-RPC error."""
+    TOOL_ERROR = "tool-error"
+    """A result with `isError`."""
+    CANCELLED = "cancelled"
+    LATE = "late"
+    """A response nobody waited for any more, or ever."""
+    LOST = "lost"
+    """The connection closed before a response came."""
+    MALFORMED = "malformed"
+    SENT = "sent"
+    """A notification: nothing ever answers it."""
+
+
+STATUSES = tuple(Status)
+
+
+class Code(IntEnum):
+    """`Status` as the small number a table keeps; the position in `STATUSES`."""
+
+    PENDING = 0
+    OK = 1
+    ERROR = 2
+    TOOL_ERROR = 3
+    CANCELLED = 4
+    LATE = 5
+    LOST = 6
+    MALFORMED = 7
+    SENT = 8
+
+
+class Exchange(msgspec.Struct, gc=False, frozen=True):
+    """An exchange as it stood when it was looked at."""
+
+    number: int
+    """Position in the index, from 0, without gaps."""
+    kind: Kind
+    connection: int
+    server: str
+    peer: str
+    direction: Direction
+    """The way the request went; `IN` is asked by the peer."""
+    method: str
+    """Empty for a response without a request and for malformed frames."""
+    name: str
+    """Tool or prompt name, URI, task id; empty when the method names nothing."""
+    id: Id | None
+    status: Status
+    started: float
+    """Unix time in seconds of the first frame."""
+    ended: float | None
+    """Unix time in seconds; None while pending."""
+    size: int
+    """Bytes of request and response together."""
+    revision: str
+    request: int | None
+    """Frame number."""
+    response: int | None
+    """Frame number."""
+    notifications: tuple[int, ...]
+    """Frame numbers of the progress and log messages that came with the call."""
+    is_slow: bool
+    """Took more than twice the 95th percentile of its own method and name."""
+
+    def elapsed(self, now: float) -> float:
+        """Seconds from request to response, or to `now` while pending."""
+        return (now if self.ended is None else self.ended) - self.started

@@ -1,0 +1,162 @@
+"""What pairing needs of a frame: a few members of each message in it, the rest skipped unread.
+
+A head is derived on sight and thrown away; nothing here keeps state or judges whether a message is allowed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+Id = int | str | float
+"""A JSON-RPC id as sent; `1` and `"1"` are different ids."""
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Shape(IntEnum):
+    """What kind of message a head belongs to."""
+
+    REQUEST = 0
+    NOTIFICATION = 1
+    RESPONSE = 2
+    MALFORMED = 3
+
+
+class Head(msgspec.Struct, gc=False, frozen=True):
+    """One message's head."""
+
+    shape: Shape
+    id: Id | None = None
+    method: str = ""
+    name: str = ""
+    """Tool or prompt name, resource URI, task id; empty when the method names nothing."""
+    revision: str = ""
+    """The revision this very message states or agrees on; empty when it does not."""
+    token: Id | None = None
+    """The progress token a request asks for, or a notification reports on."""
+    cancels: Id | None = None
+    """The request a cancellation names."""
+    failed: bool = False
+    """The response is a JSON-RPC error."""
+    tool_failed: bool = False
+    """The response is a result with `isError`."""
+
+
+MALFORMED = Head(Shape.MALFORMED)
+
+_Maybe = int | str | float | None
+
+
+class _Meta(msgspec.Struct, gc=False):
+    token: _Maybe = msgspec.field(name="progressToken", default=None)
+    revision: str | None = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=None)
+
+
+class _Params(msgspec.Struct, gc=False):
+    name: str | None = None
+    uri: str | None = None
+    task: str | None = msgspec.field(name="taskId", default=None)
+    meta: _Meta | None = msgspec.field(name="_meta", default=None)
+    token: _Maybe = msgspec.field(name="progressToken", default=None)
+    cancels: _Maybe = msgspec.field(name="requestId", default=None)
+    revision: str | None = msgspec.field(name="protocolVersion", default=None)
+
+
+class _Result(msgspec.Struct, gc=False):
+    is_error: bool | None = msgspec.field(name="isError", default=None)
+    revision: str | None = msgspec.field(name="protocolVersion", default=None)
+
+
+class _Message(msgspec.Struct, gc=False):
+    id: _Maybe | msgspec.UnsetType = msgspec.UNSET
+    method: str | None = None
+    params: _Params | None = None
+    result: _Result | None | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_Part = TypeVar("_Part", _Params, _Result)
+
+_one = msgspec.json.Decoder(_Message)
+_any = msgspec.json.Decoder()
+
+
+def read_heads(data: bytes) -> list[Head]:
+    """The heads of a frame's messages: one, or several for a batch. Never empty, never raises."""
+    try:
+        if not data.isascii():
+            data.decode()
+        if data.lstrip()[:1] == b"[":
+            return [_loose(item) for item in _any.decode(data)] or [MALFORMED]
+        return [_strict(_one.decode(data))]
+    except msgspec.ValidationError:
+        return [_loose(_any.decode(data))]
+    except UNREADABLE:
+        return [MALFORMED]
+
+
+def _strict(message: _Message) -> Head:
+    """The head of a message whose known members have the types the specification gives them."""
+    given = message.id
+    identifier = None if isinstance(given, msgspec.UnsetType) else given
+    if message.method is not None:
+        return _calling(message.method, message.params or _Params(), identifier, given is not msgspec.UNSET)
+    if not isinstance(message.error, msgspec.UnsetType):
+        return Head(Shape.RESPONSE, identifier, failed=True)
+    if isinstance(message.result, msgspec.UnsetType):
+        return MALFORMED
+    result = message.result or _Result()
+    return Head(
+        Shape.RESPONSE, identifier, revision=result.revision or "", tool_failed=bool(result.is_error)
+    )
+
+
+def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:
+    """The head of a request or a notification."""
+    if has_id and identifier is None:
+        return MALFORMED
+    meta = params.meta or _Meta()
+    return Head(
+        Shape.REQUEST if has_id else Shape.NOTIFICATION,
+        identifier,
+        method,
+        params.name or params.uri or params.task or "",
+        revision=meta.revision or "",
+        token=meta.token if has_id else params.token,
+        cancels=params.cancels,
+    )
+
+
+def _loose(message: Any) -> Head:
+    """The head of a message with members of unexpected types: what fits is taken, the rest left out."""
+    if not isinstance(message, dict):
+        return MALFORMED
+    identifier, method = message.get("id"), message.get("method")
+    if isinstance(identifier, bool) or not isinstance(identifier, int | str | float | None):
+        return MALFORMED
+    if isinstance(method, str):
+        return _calling(method, _taken(message.get("params"), _Params), identifier, "id" in message)
+    if method is not None or not ("result" in message or "error" in message):
+        return MALFORMED
+    result = _taken(message.get("result"), _Result)
+    return Head(
+        Shape.RESPONSE,
+        identifier,
+        revision=result.revision or "",
+        failed="error" in message,
+        tool_failed=result.is_error is True,
+    )
+
+
+def _taken(value: Any, kind: type[_Part]) -> _Part:
+    """`kind` filled with the members of `value` that fit, each judged by itself."""
+    taken = kind()
+    for field in msgspec.structs.fields(kind):
+        if isinstance(value, dict) and field.encode_name in value:
+            with suppress(msgspec.ValidationError):
+                setattr(taken, field.name, msgspec.convert(value[field.encode_name], field.type))
+    return taken

@@ -1,0 +1,181 @@
+"""Frames paired into exchanges, lazily: only what somebody looks at is ever parsed.
+
+One reader at a time advances the index with `catch_up`; everything else may be read from any thread.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from time import perf_counter, time
+from typing import overload
+
+from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange
+from mcpdesk.recorder.pairing import Pairing
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.source import Source
+from mcpdesk.recorder.table import NO_FRAME, Table
+
+_SLICE = 32
+_RATE_S = 600
+
+
+class Exchanges(Sequence[Exchange]):
+    """All exchanges in the order they began. Grows only; values are made when looked at."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __len__(self) -> int:
+        return len(self._index.table)
+
+    @overload
+    def __getitem__(self, at: int) -> Exchange: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Exchange]: ...
+    def __getitem__(self, at: int | slice) -> Exchange | list[Exchange]:
+        rows = range(len(self))[at]
+        if isinstance(rows, int):
+            return self._index.exchange(rows)
+        return [self._index.exchange(row) for row in rows]
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return (self._index.exchange(row) for row in range(len(self)))
+
+
+class Index:
+    """What was recorded, as exchanges."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._pairing = Pairing(source)
+        self._lock = Lock()
+        self._rates: dict[int, int] = {}
+        self.exchanges = Exchanges(self)
+        self.version = 0
+        """Grows with every change."""
+        self.paired = 0
+        """Frames looked at so far."""
+        self.gone = 0
+        """Frames that had left memory, and were in no file, before anybody looked."""
+
+    @property
+    def table(self) -> Table:
+        """The exchanges' columns."""
+        return self._pairing.table
+
+    @property
+    def altered(self) -> array[int]:
+        """Rows that changed after they were made, in the order of the changes. Grows only."""
+        return self._pairing.altered
+
+    @property
+    def frame_count(self) -> int:
+        """Frames recorded, paired or not."""
+        return self._source.count
+
+    @property
+    def connections(self) -> Mapping[int, ConnectionInfo]:
+        """The latest of every connection, by number."""
+        return self._source.connections
+
+    def catch_up(self, budget_s: float = 0.005) -> bool:
+        """Pair frames that came since, for about `budget_s` seconds; True when anything changed.
+
+        Another thread already at it: False at once.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            before = self.paired, len(self.altered)
+            until = perf_counter() + budget_s
+            while self.paired < self._source.count:
+                self._pair_slice(min(self.paired + _SLICE, self._source.count))
+                if perf_counter() > until:
+                    break
+            else:
+                self._pairing.give_up_closed()
+            changed = (self.paired, len(self.altered)) != before
+            self.version += changed
+            return changed
+        finally:
+            self._lock.release()
+
+    def exchange(self, number: int) -> Exchange:
+        """One exchange as it stands now.
+
+        Raises: IndexError when there is none of that number.
+        """
+        table = self.table
+        method, name = table.labels[table.label[number]]
+        info = self.connections.get(table.connection[number])
+        ended = table.ended[number]
+        request, response = table.request[number], table.response[number]
+        return Exchange(
+            number,
+            KINDS[table.kind[number]],
+            table.connection[number],
+            info.server if info else "",
+            info.peer if info else f"connection {table.connection[number]}",
+            Direction(table.direction[number]),
+            method,
+            name,
+            table.id[number],
+            STATUSES[table.status[number]],
+            table.started[number],
+            None if ended != ended else ended,
+            table.size[number],
+            table.revisions[table.revision[number]] or (info.revision if info else ""),
+            None if request == NO_FRAME else request,
+            None if response == NO_FRAME else response,
+            tuple(self._pairing.notifications.get(number, ())),
+            bool(table.slow[number]),
+        )
+
+    def frame(self, number: int) -> Frame | None:
+        """One frame, its data cut to `KEPT_BYTES`; None when it is gone."""
+        return self._source.frame(number)
+
+    def whole(self, number: int) -> bytes:
+        """All bytes of a frame, read back from the capture file where needed."""
+        return self._source.whole(number)
+
+    def note(self, number: int) -> HttpNote | None:
+        """What HTTP said around a frame, secrets and all."""
+        return self._source.note(number)
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of successive frames, empty for those that are gone."""
+        return self._source.data(start, stop)
+
+    def rows_of(self, frame: int) -> tuple[int, ...]:
+        """The exchanges a frame belongs to: one, several for a batch, none while it is not paired."""
+        return self._pairing.rows_of(frame)
+
+    def part_of(self, number: int, frame: int) -> int | None:
+        """Where in a batch frame the message of an exchange stands; None when it is the whole frame."""
+        return self._pairing.parts.get((number, frame))
+
+    def pending(self) -> list[int]:
+        """Rows of requests without a response so far."""
+        return self._pairing.pending()
+
+    def rates(self, seconds: int) -> list[float]:
+        """Messages in each of the last `seconds` whole seconds, newest last."""
+        now = int(time())
+        return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
+
+    def _pair_slice(self, stop: int) -> None:
+        for number in range(self.paired, stop):
+            frame = self._source.frame(number)
+            if frame is None:
+                self.gone += 1
+                self._pairing.skip()
+                continue
+            self._pairing.add(frame)
+            second = int(frame.time)
+            self._rates[second] = self._rates.get(second, 0) + 1
+        self.paired = stop
+        while len(self._rates) > _RATE_S:
+            del self._rates[next(iter(self._rates))]

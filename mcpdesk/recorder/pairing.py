@@ -1,0 +1,183 @@
+"""Which response belongs to which request: per connection and direction, by id, with the ids' types kept apart."""
+
+from __future__ import annotations
+
+from array import array
+
+from mcpdesk.recorder.exchange import Code, Kind, KINDS
+from mcpdesk.recorder.head import Head, Id, Shape, read_heads
+from mcpdesk.recorder.pace import Pace
+from mcpdesk.recorder.record import Direction, Frame
+from mcpdesk.recorder.source import Source
+from mcpdesk.recorder.table import NO_FRAME, Table
+
+_KIND = {
+    Shape.REQUEST: KINDS.index(Kind.REQUEST),
+    Shape.NOTIFICATION: KINDS.index(Kind.NOTIFICATION),
+    Shape.RESPONSE: KINDS.index(Kind.RESPONSE),
+    Shape.MALFORMED: KINDS.index(Kind.MALFORMED),
+}
+_BEGINS = {
+    Shape.REQUEST: Code.PENDING,
+    Shape.NOTIFICATION: Code.SENT,
+    Shape.RESPONSE: Code.LATE,
+    Shape.MALFORMED: Code.MALFORMED,
+}
+_CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
+_LOG = "notifications/message"
+
+
+class Way:
+    """The requests that went one way over one connection and may still be answered."""
+
+    __slots__ = ("cancelled", "malformed", "tokens", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Id, list[int]] = {}
+        """Rows by id, oldest first: ids may clash where a peer breaks the rules."""
+        self.cancelled: dict[Id, int] = {}
+        self.tokens: dict[Id, int] = {}
+        self.malformed = NO_FRAME
+
+
+class Pairing:
+    """Takes frames in order and grows the table. Not safe to use from two threads at once."""
+
+    def __init__(self, source: Source) -> None:
+        self.table = Table()
+        self.altered = array("q")
+        self.notifications: dict[int, array[int]] = {}
+        self.parts: dict[tuple[int, int], int] = {}
+        self._source = source
+        self._row_of = array("q")
+        self._batches: dict[int, tuple[int, ...]] = {}
+        self._ways: dict[int, Way] = {}
+        self._pace = Pace()
+
+    def add(self, frame: Frame) -> None:
+        """Take the next frame."""
+        heads = self._heads(frame)
+        rows = tuple(self._enter(head, frame) for head in heads)
+        self._row_of.append(rows[0])
+        if len(rows) > 1:
+            self._batches[frame.number] = rows
+            self.parts.update({(row, frame.number): part for part, row in enumerate(rows)})
+
+    def skip(self) -> None:
+        """Pass over a frame that is gone."""
+        self._row_of.append(NO_FRAME)
+
+    def rows_of(self, frame: int) -> tuple[int, ...]:
+        """The rows a frame belongs to."""
+        if frame >= len(self._row_of) or (row := self._row_of[frame]) == NO_FRAME:
+            return ()
+        return self._batches.get(frame) or (row,)
+
+    def pending(self) -> list[int]:
+        """Rows that wait for a response."""
+        return [row for way in list(self._ways.values()) for rows in list(way.waiting.values()) for row in rows]
+
+    def give_up_closed(self) -> None:
+        """End the requests nobody can answer any more, since their connection is closed."""
+        for key, way in list(self._ways.items()):
+            info = self._source.connections.get(key >> 1)
+            if info is None or info.closed is None:
+                continue
+            for row in [row for rows in way.waiting.values() for row in rows]:
+                self.table.end(row, max(info.closed, self.table.started[row]), Code.LOST)
+                self.altered.append(row)
+            del self._ways[key]
+
+    def _heads(self, frame: Frame) -> list[Head]:
+        if frame.size == len(frame.data):
+            return read_heads(frame.data)
+        return self._source.heads(frame.number) or read_heads(self._source.whole(frame.number))
+
+    def _way(self, connection: int, direction: int) -> Way:
+        key = connection << 1 | direction
+        way = self._ways.get(key)
+        if way is None:
+            way = self._ways[key] = Way()
+        return way
+
+    def _enter(self, head: Head, frame: Frame) -> int:
+        """Take one message and return its row."""
+        if head.shape is Shape.RESPONSE and (row := self._answered(head, frame)) is not None:
+            return row
+        row = self.table.add(head, frame, _KIND[head.shape], _BEGINS[head.shape])
+        if head.shape is Shape.REQUEST:
+            self._asked(head, frame, row)
+        elif head.shape is Shape.NOTIFICATION:
+            self._notified(head, frame)
+        elif head.shape is Shape.MALFORMED:
+            self._way(frame.connection, frame.direction).malformed = row
+        return row
+
+    def _asked(self, head: Head, frame: Frame, row: int) -> None:
+        way = self._way(frame.connection, frame.direction)
+        if head.id is not None:
+            way.waiting.setdefault(head.id, []).append(row)
+            way.cancelled.pop(head.id, None)
+        if head.token is not None:
+            way.tokens[head.token] = row
+
+    def _answered(self, head: Head, frame: Frame) -> int | None:
+        """The row a response ends, or None when nothing waits for it."""
+        way = self._way(frame.connection, 1 - frame.direction)
+        if head.id is None:
+            return self._refused(way, frame)
+        rows = way.waiting.get(head.id)
+        if not rows:
+            row = way.cancelled.pop(head.id, None)
+            if row is not None:
+                self.table.answer(row, frame, Code.LATE)
+                self.altered.append(row)
+            return row
+        row = rows.pop(0)
+        if not rows:
+            del way.waiting[head.id]
+        self._end(row, head, frame, way)
+        return row
+
+    def _end(self, row: int, head: Head, frame: Frame, way: Way) -> None:
+        """Enter a response in time, with what it says."""
+        status = Code.ERROR if head.failed else Code.TOOL_ERROR if head.tool_failed else Code.OK
+        elapsed = self.table.answer(row, frame, status)
+        self.table.slow[row] = self._pace.is_slow(self.table.label[row], elapsed)
+        if head.revision:
+            self.table.revision[row] = self.table.revision_code(head.revision)
+        self.altered.append(row)
+        if way.tokens:
+            way.tokens = {token: other for token, other in way.tokens.items() if other != row}
+
+    def _refused(self, way: Way, frame: Frame) -> int | None:
+        """The malformed frame an error without id speaks of, if it is still unanswered."""
+        row, way.malformed = way.malformed, NO_FRAME
+        if row == NO_FRAME:
+            return None
+        self.table.answer(row, frame, Code.MALFORMED)
+        self.altered.append(row)
+        return row
+
+    def _notified(self, head: Head, frame: Frame) -> None:
+        """Link a notification to the call it belongs to, and end the one it cancels."""
+        if head.method in _CANCELLATIONS and head.cancels is not None:
+            self._cancelled(head.cancels, frame)
+            return
+        way = self._ways.get(frame.connection << 1 | (1 - frame.direction))
+        if way is None:
+            return
+        row = way.tokens.get(head.token) if head.token is not None else None
+        if row is None and head.method == _LOG and len(way.waiting) == 1:
+            row = next(iter(way.waiting.values()))[0]
+        if row is not None:
+            self.notifications.setdefault(row, array("q")).append(frame.number)
+            self.altered.append(row)
+
+    def _cancelled(self, identifier: Id, frame: Frame) -> None:
+        way = self._way(frame.connection, frame.direction)
+        rows = way.waiting.pop(identifier, None)
+        for row in rows or ():
+            self.table.end(row, frame.time, Code.CANCELLED)
+            way.cancelled[identifier] = row
+            self.altered.append(row)

@@ -1,0 +1,74 @@
+"""The newest frames and notes in memory, bounded in bytes.
+
+Frames lie in segments of 128, so that a reader finds one by its number without a lock, and the collector sees
+one list where there are 128 untracked records.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcpdesk.recorder.head import Head
+from mcpdesk.recorder.record import Frame, HttpNote
+
+SEGMENT_BITS: Final = 7
+SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
+SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
+FRAME_COST: Final = 200
+"""Bytes a frame costs besides its data: record, numbers, object headers."""
+
+
+class Segment:
+    """Up to 128 successive frames, the encoded notes on them, and heads of those cut short."""
+
+    __slots__ = ("cost", "frames", "heads", "notes")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.notes: dict[int, bytes | HttpNote] = {}
+        self.heads: dict[int, list[Head]] = {}
+        self.cost = 0
+
+
+class Ring:
+    """Segments by number; the oldest go when the accounted bytes pass the budget."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.cost = 0
+        self.segments: dict[int, Segment] = {}
+
+    def segment(self, number: int) -> Segment | None:
+        """The segment that holds a frame number, or None when it is gone or yet to come."""
+        return self.segments.get(number >> SEGMENT_BITS)
+
+    def open(self, number: int) -> Segment:
+        """A new segment, beginning with frame `number`."""
+        segment = self.segments[number >> SEGMENT_BITS] = Segment()
+        return segment
+
+    def frame(self, number: int) -> Frame | None:
+        """The frame of that number while it is in memory."""
+        segment = self.segment(number)
+        if segment is None or (at := number & SEGMENT_MASK) >= len(segment.frames):
+            return None
+        return segment.frames[at]
+
+    def account(self, number: int, size: int) -> None:
+        """Count `size` more bytes towards the segment of `number`."""
+        if segment := self.segment(number):
+            segment.cost += size
+            self.cost += size
+
+    def trim(self) -> None:
+        """Let the oldest segments go until the budget holds; the newest always stays."""
+        while self.cost > self.budget and len(self.segments) > 1:
+            self.drop_oldest()
+
+    def oldest(self) -> Segment:
+        """The segment to go next."""
+        return next(iter(self.segments.values()))
+
+    def drop_oldest(self) -> None:
+        """Let one segment go."""
+        self.cost -= self.segments.pop(next(iter(self.segments))).cost

@@ -1,0 +1,70 @@
+"""Reading a recording while it runs: memory first, then what waits to be written, then the capture file.
+
+The writing side is `capture`; it alone changes what this holds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpdesk.recorder.head import Head
+from mcpdesk.recorder.lines import line_bytes, line_frame, read_line
+from mcpdesk.recorder.places import Places
+from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+from mcpdesk.recorder.ring import SEGMENT_MASK, Ring
+
+_decode_note = msgspec.json.Decoder(HttpNote).decode
+
+
+class Store:
+    """Implements `Source` over a ring and, where one is written, a capture file."""
+
+    def __init__(self, ring_bytes: int) -> None:
+        self.ring = Ring(ring_bytes)
+        self.count = 0
+        self.connections: dict[int, ConnectionInfo] = {}
+        self.waiting: dict[int, bytes] = {}
+        """Large frames not written yet, whole."""
+        self.places: Places | None = None
+
+    def frame(self, number: int) -> Frame | None:
+        """One frame from memory, else from the file."""
+        frame = self.ring.frame(number)
+        if frame is not None or self.places is None:
+            return frame
+        line = self.places.frame_line(number)
+        return None if line is None else line_frame(read_line(line))
+
+    def whole(self, number: int) -> bytes:
+        """All bytes of a frame, or as many as were kept."""
+        if (waiting := self.waiting.get(number)) is not None:
+            return waiting
+        frame = self.ring.frame(number)
+        if frame is not None and (len(frame.data) == frame.size or self.places is None):
+            return frame.data
+        line = self.places.frame_line(number) if self.places else None
+        if line is not None:
+            return line_bytes(read_line(line))
+        return frame.data if frame else b""
+
+    def heads(self, number: int) -> list[Head] | None:
+        """The heads of a large frame that was recorded without a file."""
+        segment = self.ring.segment(number)
+        return segment.heads.get(number) if segment else None
+
+    def note(self, number: int) -> HttpNote | None:
+        """What HTTP said around a frame, from memory, else from the file."""
+        if segment := self.ring.segment(number):
+            note = segment.notes.get(number)
+            return _decode_note(note) if isinstance(note, bytes) else note
+        line = self.places.note_line(number) if self.places else None
+        return None if line is None else read_line(line).note
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of successive frames, empty for those that are gone."""
+        if segment := self.ring.segment(start):
+            at = start & SEGMENT_MASK
+            found = segment.frames[at : at + stop - start]
+            if len(found) == stop - start and all(len(frame.data) == frame.size for frame in found):
+                return [frame.data for frame in found]
+        return [self.whole(number) for number in range(start, stop)]
