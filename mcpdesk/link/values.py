@@ -6,6 +6,26 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from mcpdesk.hosting.journal import LogLine, Notice, Severity
+from mcpdesk.hosting.metrics import Stuck
+
+__all__ = [
+    "Catalogue",
+    "CatalogueItem",
+    "ClientView",
+    "CoreView",
+    "Failure",
+    "ItemKind",
+    "LogLine",
+    "Notice",
+    "Outcome",
+    "Progress",
+    "Protection",
+    "ServerView",
+    "Severity",
+    "Stuck",
+]
+
 
 class ItemKind(StrEnum):
     """The shelves of the catalogue, in the order they are shown."""
@@ -87,52 +107,6 @@ class ClientView:
     opened: float
     calls: int
     errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """The core's loop has not turned for a while, and this is where it stands."""
-
-    seconds: float
-    tool: str
-    where: str
-    """`tools/slow.py:14`; empty when the place is not in a hosted folder."""
-
-
-class Severity(StrEnum):
-    """Kinds of a notice."""
-
-    INFO = "information"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something worth a toast: reload, connect, disconnect, error. `screen` is where the detail is."""
-
-    number: int
-    text: str
-    severity: Severity
-    screen: str
-    """`workbench`, `traffic`, `activity`, `clients` or `logs`."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of the log: from the server, a hosted tool, a child process or a stray print."""
-
-    number: int
-    time: float
-    """Unix time in seconds."""
-    level: str
-    """A logging level of the specification: debug, info, notice, warning, error, critical ..."""
-    source: str
-    """`server`, `stderr`, `print`, or a logger's name."""
-    text: str
-    where: str = ""
-    """`tools/slow.py:14` where known."""
-    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,112 @@
+"""What a core has to say: log lines and notices, numbered and bounded, safe to read from any thread."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+KEPT_LINES = 20_000
+KEPT_NOTICES = 200
+LONGEST_LINE = 16_384
+"""Characters kept of one log line."""
+
+
+class Severity(StrEnum):
+    """Kinds of a notice."""
+
+    INFO = "information"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth a toast: reload, connect, disconnect, error. `screen` is where the detail is."""
+
+    number: int
+    text: str
+    severity: Severity
+    screen: str
+    """`workbench`, `traffic`, `activity`, `clients` or `logs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of the log: from the server, a hosted tool, a child process or a stray print."""
+
+    number: int
+    time: float
+    """Unix time in seconds."""
+    level: str
+    """A logging level of the specification: debug, info, notice, warning, error, critical ..."""
+    source: str
+    """`server`, `stderr`, `print`, or a logger's name."""
+    text: str
+    where: str = ""
+    """`tools/slow.py:14` where known."""
+    server: str = ""
+
+
+class _Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+Entry = TypeVar("Entry", bound=_Numbered)
+
+
+class _Kept(Generic[Entry]):
+    """The newest entries. Appended by any thread; readers get copies."""
+
+    def __init__(self, most: int) -> None:
+        self._entries: deque[Entry] = deque(maxlen=most)
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+
+    def after(self, number: int) -> list[Entry]:
+        """Entries numbered above `number`, oldest first."""
+        if not self._entries or self._entries[-1].number <= number:
+            return []
+        fresh: list[Entry] = []
+        # The newest are at the end; a copy is made because another thread may append meanwhile.
+        for entry in reversed(self._entries.copy()):
+            if entry.number <= number:
+                break
+            fresh.append(entry)
+        fresh.reverse()
+        return fresh
+
+
+class Journal:
+    """Log lines and notices of one core."""
+
+    def __init__(self) -> None:
+        self._lines: _Kept[LogLine] = _Kept(KEPT_LINES)
+        self._notices: _Kept[Notice] = _Kept(KEPT_NOTICES)
+        self._line_numbers = count()
+        self._notice_numbers = count()
+
+    def log(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
+        """Keep one line. `where` is `file:line` when known."""
+        number = next(self._line_numbers)
+        cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
+        self._lines.append(LogLine(number, time.time(), level, source, cut, where, server))
+
+    def notify(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
+        """Keep one notice, and its text as a log line."""
+        self._notices.append(Notice(next(self._notice_numbers), text, severity, screen))
+        level = "info" if severity is Severity.INFO else severity.value
+        self.log(level, "server", text)
+
+    def lines(self, after: int = -1) -> list[LogLine]:
+        """Log lines numbered above `after`, oldest first."""
+        return self._lines.after(after)
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """Notices numbered above `after`, oldest first."""
+        return self._notices.after(after)

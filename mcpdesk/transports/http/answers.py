@@ -1,0 +1,54 @@
+"""Small HTTP answers: JSON bodies, errors, and what a client's Accept header allows."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id
+
+JSON_HEADERS = {"Content-Type": "application/json"}
+
+
+class Accepted(NamedTuple):
+    """Which forms of answer a client takes."""
+
+    json: bool
+    stream: bool
+
+
+@lru_cache(maxsize=256)
+def accepted(header: str) -> Accepted:
+    """Read an Accept header; an empty one takes anything."""
+    if not header.strip():
+        return Accepted(True, True)
+    kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
+    anything = "*/*" in kinds
+    return Accepted(
+        anything or not kinds.isdisjoint({"application/json", "application/*"}),
+        anything or not kinds.isdisjoint({"text/event-stream", "text/*"}),
+    )
+
+
+def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None = None) -> web.Response:
+    """An answer with an encoded JSON body, or none."""
+    if body is None:
+        return web.Response(status=status, headers=headers)
+    merged = JSON_HEADERS if headers is None else JSON_HEADERS | headers
+    return web.Response(status=status, body=body, headers=merged)
+
+
+def plain_error(
+    status: int, message: str, headers: dict[str, str] | None = None, **more: Any
+) -> web.Response:
+    """An HTTP-level refusal with a readable body."""
+    return json_answer(status, codec.encode({"error": message, **more}), headers)
+
+
+def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
+    """A refusal that JSON-RPC clients understand."""
+    return json_answer(status, codec.error_response(identifier, error))

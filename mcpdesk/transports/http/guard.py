@@ -1,0 +1,46 @@
+"""What every request must pass before anything of it is read: Host, Origin, the key. Source: WIRE 4.6, 12."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from mcpdesk.auth.api_key import matches
+from mcpdesk.auth.policy import check_host, check_origin
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.answers import plain_error
+
+
+class Guard:
+    """Checks requests that arrive on one address; `bound` is that address, empty on a Unix socket."""
+
+    def __init__(self, bound: str) -> None:
+        self._bound = bound
+        self._passed: set[tuple[str | None, str | None]] = set()
+        self._passed_rules: Rules | None = None
+
+    def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
+        """The refusal for a request from a foreign page or to a foreign name; None to go on."""
+        headers = request.headers
+        host, origin = headers.get("Host"), headers.get("Origin")
+        if rules is not self._passed_rules or len(self._passed) > 256:
+            self._passed_rules = rules
+            self._passed.clear()
+        if (host, origin) in self._passed:
+            return None
+        if not check_host(host, rules.allowed_hosts, self._bound):
+            return plain_error(403, f"Host {_shown(host)} is not served here", hint="see allowed_hosts")
+        if not check_origin(origin, rules.allowed_origins):
+            return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
+        self._passed.add((host, origin))
+        return None
+
+    def refuse_caller(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
+        """The refusal for a missing or wrong key; None to go on."""
+        if not rules.api_key or matches(request.headers.get(rules.api_key_header), rules.api_key):
+            return None
+        state = "wrong" if rules.api_key_header in request.headers else "missing"
+        return plain_error(401, f"Unauthorized: {state} key in the header {rules.api_key_header}")
+
+
+def _shown(value: str | None) -> str:
+    return "(missing)" if value is None else repr(value[:100])

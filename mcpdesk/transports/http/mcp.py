@@ -1,0 +1,221 @@
+"""`/mcp/<name>`: POST, GET and DELETE of the Streamable HTTP transport, both eras. Source: WIRE 1.2, 4, 5."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.stateless import is_stateless, unsupported
+from mcpdesk.recorder.record import Direction, HttpNote
+from mcpdesk.transports.base import Dialogue, Endpoint, Site
+from mcpdesk.transports.http.answers import Accepted, accepted, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.sessions import Session, Sessions
+from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event
+
+SESSION_HEADER = "Mcp-Session-Id"
+VERSION_HEADER = "MCP-Protocol-Version"
+
+
+class McpRoutes:
+    """The protocol endpoint of every server of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.sessions = Sessions(site.rules.session_ttl_s)
+
+    async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """Answer one POSTed message or batch."""
+        content_type = request.headers.get("Content-Type", "application/json")
+        if content_type.partition(";")[0].strip().lower() != "application/json":
+            return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
+        wanted = accepted(request.headers.get("Accept", ""))
+        if not wanted.json and not wanted.stream:
+            return plain_error(406, "Accept must allow application/json or text/event-stream")
+        try:
+            body = await self._body(request)
+            message = codec.decode(body)
+            dialogue, session = self._dialogue(request, endpoint, message)
+        except web.HTTPException as refusal:
+            return refusal
+        except _Refused as refused:
+            return refused.answer
+        except ProtocolError as error:
+            return self._undecodable(request, endpoint, body, error)
+        self._record_request(request, dialogue, body)
+        return await self._answer(request, dialogue, message, wanted, session)
+
+    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """Open a session's standing stream, or explain what this endpoint is."""
+        identifier = request.headers.get(SESSION_HEADER)
+        if not identifier or "text/event-stream" not in request.headers.get("Accept", ""):
+            return _post_only(endpoint)
+        session = self.sessions.get(identifier, endpoint.name)
+        if session is None:
+            return plain_error(404, "No such session: initialize again")
+        if session.stream is not None and not session.stream.is_broken:
+            return plain_error(409, "This session has a standing stream already")
+        stream = EventStream(request)
+        stream.put(KEEP_ALIVE)
+        session.attach(stream)
+        try:
+            while not session.closed.is_set() and not stream.is_broken:
+                await _wait(session.closed, KEEP_ALIVE_S)
+                stream.put(KEEP_ALIVE)
+        finally:
+            session.stream = None
+        return await stream.finish()
+
+    async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """End a session."""
+        identifier = request.headers.get(SESSION_HEADER)
+        if not identifier:
+            return _post_only(endpoint)
+        session = self.sessions.get(identifier, endpoint.name)
+        if session is None:
+            return plain_error(404, "No such session")
+        self.sessions.end(session, "the client ended the session")
+        return json_answer(204, None)
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        limit = self._site.rules.max_body_bytes
+        length = request.content_length
+        try:
+            if length is not None and length > limit:
+                raise _too_large(length, limit)
+            return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise _too_large(None, limit) from None
+
+    def _dialogue(
+        self, request: web.BaseRequest, endpoint: Endpoint, message: Any
+    ) -> tuple[Dialogue, Session | None]:
+        """The dialogue a message belongs to; a new session when it opens one."""
+        version = request.headers.get(VERSION_HEADER, "")
+        known = BY_NAME.get(version)
+        stands_alone = isinstance(message, dict) and is_stateless(message)
+        if stands_alone or (known is not None and known.is_stateless):
+            return self._sessionless(request, endpoint, ""), None
+        if version and known is None:
+            raise _Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            session = Session(endpoint, _peer(request))
+            return session.dialogue, session
+        identifier = request.headers.get(SESSION_HEADER)
+        if identifier is None:
+            return self._sessionless(request, endpoint, version or "2025-03-26"), None
+        known_session = self.sessions.get(identifier, endpoint.name)
+        if known_session is None:
+            missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
+            raise _Refused(rpc_error(404, missing, readable_id(message)))
+        return known_session.dialogue, None
+
+    def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        dialogue = connection.dialogue(endpoint, _peer(request), revision)
+        if dialogue is None:
+            raise _Refused(rpc_error(400, unsupported(revision)))
+        return dialogue
+
+    async def _answer(
+        self,
+        request: web.BaseRequest,
+        dialogue: Dialogue,
+        message: Any,
+        wanted: Accepted,
+        session: Session | None,
+    ) -> web.StreamResponse:
+        record = self._site.recorder.frame
+        connection = dialogue.connection
+
+        def recorded(sent: bytes) -> None:
+            record(connection, Direction.OUT, sent)
+
+        outlet = PostOutlet(request, wanted.stream, recorded)
+        answer = dialogue.accept_message(message, outlet, request.headers)
+        status, body = answer if isinstance(answer, tuple) else await answer
+        if session is not None:
+            self._settle(session, status, body, outlet)
+        if body is None:
+            return json_answer(status, None) if outlet.stream is None else await outlet.stream.finish()
+        recorded(body)
+        prefers_json = wanted.json and "stream" not in request.query
+        if outlet.stream is None and (prefers_json or status != 200):
+            return json_answer(status, body, outlet.headers or None)
+        stream = outlet.begin()
+        stream.put(event(body))
+        return await stream.finish()
+
+    def _settle(self, session: Session, status: int, body: bytes | None, outlet: PostOutlet) -> None:
+        if status == 200 and body is not None and b'"result"' in body[:64]:
+            self.sessions.keep(session)
+            outlet.headers[SESSION_HEADER] = session.id
+        else:
+            session.close("the handshake failed")
+
+    def _record_request(self, request: web.BaseRequest, dialogue: Dialogue, body: bytes) -> None:
+        recorder = self._site.recorder
+        frame = recorder.frame(dialogue.connection, Direction.IN, body)
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        headers = tuple(request.headers.items())
+        if headers == connection.seen_headers:
+            # A client that keeps its connection repeats its headers: one tuple serves all its frames.
+            headers = connection.seen_headers
+        connection.seen_headers = headers
+        recorder.note(HttpNote(frame, f"{request.method} {request.path_qs} HTTP/1.1", headers))
+
+    def _undecodable(
+        self, request: web.BaseRequest, endpoint: Endpoint, body: bytes, error: ProtocolError
+    ) -> web.Response:
+        dialogue = self._sessionless(request, endpoint, "")
+        self._record_request(request, dialogue, body)
+        refusal = codec.error_response(None, error)
+        self._site.recorder.frame(dialogue.connection, Direction.OUT, refusal)
+        return json_answer(400, refusal)
+
+
+class _Refused(Exception):
+    """A request that is answered before it belongs to a dialogue."""
+
+    def __init__(self, answer: web.Response) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+def _too_large(size: int | None, limit: int) -> _Refused:
+    said = f"a body of {size} bytes" if size is not None else "the body"
+    answer = rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)"))
+    answer.force_close()
+    return _Refused(answer)
+
+
+def _post_only(endpoint: Endpoint) -> web.Response:
+    return plain_error(
+        405,
+        "This endpoint speaks MCP: JSON-RPC 2.0 messages over POST",
+        {"Allow": "POST"},
+        server=endpoint.name,
+        example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+    )
+
+
+def _peer(request: web.BaseRequest) -> str:
+    """What the client calls itself, or where it is, until it introduces itself."""
+    agent = request.headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
+    return agent[:60] or (request.remote or "unix")
+
+
+async def _wait(closed: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await closed.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,178 @@
+"""The HTTP listener: from a request's path to the routes behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from mcpdesk.errors import TransportError
+from mcpdesk.transports.base import Endpoint, Site
+from mcpdesk.transports.http import status
+from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.connection import Listener
+from mcpdesk.transports.http.guard import Guard
+from mcpdesk.transports.http.mcp import McpRoutes
+
+SHUTDOWN_S = 2.0
+PORTS_TRIED = 50
+
+_FACTS: dict[str, Callable[[Site], web.Response]] = {
+    "/": status.front,
+    "/health": status.health,
+    "/status": status.status,
+}
+
+
+class PortTaken(TransportError):
+    """The address is in use."""
+
+
+class ListeningForbidden(TransportError):
+    """This process may not listen on TCP at all."""
+
+
+class HttpService:
+    """Serves a site over HTTP, on TCP or on a Unix socket."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._mcp = McpRoutes(site)
+        self._verbs = {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete}
+        self._guard = Guard("")
+        self._listener: Listener | None = None
+        self._server: asyncio.Server | None = None
+        self._socket_path: Path | None = None
+        self.address = ""
+        """`http://127.0.0.1:3333` or `unix:/path`, once started."""
+
+    async def listen_tcp(self, host: str, port: int, may_move: bool) -> int:
+        """Listen and return the port; `may_move` tries the next ones when it is taken.
+
+        Raises: PortTaken, ListeningForbidden, TransportError for an address that cannot be used.
+        """
+        sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
+        self._guard = Guard(host)
+        await self._serve(sock)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{chosen}"
+        return chosen
+
+    async def listen_unix(self, path: Path) -> None:
+        """Listen on a Unix socket only this user can reach.
+
+        Raises: TransportError when somebody listens there already.
+        """
+        sock = _bind_unix(path)
+        self._socket_path = path
+        await self._serve(sock)
+        self.address = f"unix:{path}"
+
+    async def close(self) -> None:
+        """Stop accepting, end sessions and streams, close connections."""
+        if self._server is None or self._listener is None:
+            return
+        self._server.close()
+        self._mcp.sessions.close()
+        self._listener.pre_shutdown()
+        await self._listener.shutdown(SHUTDOWN_S)
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+
+    async def _serve(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        self._listener = Listener(self._handle, self._site.rules.max_body_bytes)
+        if sock.family == socket.AF_UNIX:
+            self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
+        else:
+            self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        rules = self._site.rules
+        refusal = self._guard.refuse(request, rules)
+        if refusal is not None:
+            return refusal
+        path = request.path
+        endpoint = self._endpoint(path)
+        if endpoint is None:
+            return self._facts(request, path)
+        if not rules.enable_mcp:
+            return plain_error(404, "MCP is switched off here (enable_mcp)")
+        refusal = self._guard.refuse_caller(request, rules)
+        if refusal is not None:
+            return refusal
+        verb = self._verbs.get(request.method)
+        if verb is None:
+            return plain_error(405, f"{request.method} means nothing here", {"Allow": "POST"})
+        return await verb(request, endpoint)
+
+    def _endpoint(self, path: str) -> Endpoint | None:
+        if path == "/mcp":
+            return self._site.endpoint("")
+        if not path.startswith("/mcp/"):
+            return None
+        return self._site.endpoint(path[5:].rstrip("/"))
+
+    def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
+        page = _FACTS.get(path)
+        if page is None:
+            served = ", ".join(f"/mcp/{endpoint.name}" for endpoint in self._site.endpoints())
+            return plain_error(404, f"Nothing at {path[:100]}; served: {served}, /health, /status")
+        if request.method not in ("GET", "HEAD"):
+            return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
+        return page(self._site)
+
+
+def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(port, min(port + tries, 65536)):
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except PermissionError as error:
+            raise ListeningForbidden(str(error)) from None
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, candidate))
+            # Two processes may bind the same port before either listens: only listening decides.
+            sock.listen(1024)
+        except OSError as error:
+            sock.close()
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise ListeningForbidden(f"listening on {host}:{candidate} is not permitted") from None
+            if error.errno != errno.EADDRINUSE:
+                raise TransportError(f"cannot listen on {host}:{candidate}: {error.strerror}") from None
+            continue
+        return sock, sock.getsockname()[1]
+    raise PortTaken(f"port {port} on {host} is taken")
+
+
+def _bind_unix(path: Path) -> socket.socket:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.is_socket():
+        _clear_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    except OSError as error:
+        sock.close()
+        raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
+    finally:
+        os.umask(mask)
+    return sock
+
+
+def _clear_stale(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink()
+            return
+    raise TransportError(f"{path} is served by another process")

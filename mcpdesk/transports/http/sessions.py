@@ -1,0 +1,96 @@
+"""HTTP sessions of the handshake era: unguessable ids, a lifetime, one standing stream each."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+
+from mcpdesk.transports.base import Dialogue, Endpoint
+from mcpdesk.transports.http.stream import EventStream, event
+
+ID_BYTES = 24
+QUEUED_PUSHES = 256
+"""Messages kept for a session whose standing stream is not open; the oldest go first."""
+SWEEP_S = 5.0
+
+
+class Session:
+    """One session: its dialogue, and the stream for messages that belong to no request."""
+
+    def __init__(self, endpoint: Endpoint, peer: str) -> None:
+        self.id = secrets.token_urlsafe(ID_BYTES)
+        self.server = endpoint.name
+        self.stream: EventStream | None = None
+        self.closed = asyncio.Event()
+        self.touched = time.monotonic()
+        self._waiting: deque[bytes] = deque(maxlen=QUEUED_PUSHES)
+        self.dialogue: Dialogue = endpoint.open("http", peer, self._push)
+
+    def attach(self, stream: EventStream) -> None:
+        """Open the standing stream and send what waited for it."""
+        self.stream = stream
+        while self._waiting:
+            stream.put(event(self._waiting.popleft()))
+
+    def close(self, reason: str) -> None:
+        """End the session and everything it runs."""
+        self.closed.set()
+        self.dialogue.close(reason)
+
+    def _push(self, message: bytes) -> None:
+        if self.stream is None or self.stream.is_broken:
+            self._waiting.append(message)
+        else:
+            self.stream.put(event(message))
+
+
+class Sessions:
+    """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
+
+    def __init__(self, ttl_s: float, most: int = 10_000) -> None:
+        self.ttl_s = ttl_s
+        self._most = most
+        self._sessions: dict[str, Session] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, identifier: str, server: str) -> Session | None:
+        """The live session of that id, if it belongs to that server."""
+        session = self._sessions.get(identifier)
+        if session is None or session.server != server:
+            return None
+        session.touched = time.monotonic()
+        return session
+
+    def keep(self, session: Session) -> None:
+        """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
+        if len(self._sessions) >= self._most:
+            idle = min(self._sessions.values(), key=lambda each: each.touched)
+            self.end(idle, "too many sessions")
+        self._sessions[session.id] = session
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def end(self, session: Session, reason: str) -> None:
+        """Forget and close a session."""
+        self._sessions.pop(session.id, None)
+        session.close(reason)
+
+    def close(self) -> None:
+        """End them all."""
+        for session in list(self._sessions.values()):
+            self.end(session, "the server stops")
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sweep(self) -> None:
+        before = time.monotonic() - self.ttl_s
+        for session in list(self._sessions.values()):
+            if session.touched < before and session.stream is None and session.dialogue.is_idle:
+                self.end(session, "the session expired")
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None

@@ -1,0 +1,39 @@
+"""Plain facts about a core: `/health`, `/status` and the page at `/`."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from mcpdesk.protocol import codec
+from mcpdesk.transports.base import Site
+from mcpdesk.transports.http.answers import json_answer
+from mcpdesk.version import __version__
+
+
+def health(site: Site) -> web.Response:
+    """That it lives."""
+    return json_answer(200, b'{"status":"ok"}')
+
+
+def status(site: Site) -> web.Response:
+    """Counts per server and in total, uptime, and whether a key is asked for."""
+    servers = [endpoint.facts() for endpoint in site.endpoints()]
+    totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
+    body = {
+        "status": "ok",
+        "name": servers[0]["name"] if servers else "mcpdesk",
+        "version": __version__,
+        **totals,
+        "servers": servers,
+        "uptime_s": round(site.uptime_s, 1),
+        "token_required": bool(site.rules.api_key),
+    }
+    return json_answer(200, codec.encode(body))
+
+
+def front(site: Site) -> web.Response:
+    """A page of text that says what is here."""
+    lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
+    lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]
+    lines += ["", "Also: /health and /status."]
+    return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")

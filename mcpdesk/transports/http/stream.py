@@ -1,0 +1,119 @@
+"""Server-sent events: an answer that begins as nothing, and becomes a stream with its first message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientConnectionResetError
+
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+KEEP_ALIVE = b": still here\n\n"
+KEEP_ALIVE_S = 15.0
+HIGH_WATER = 256 << 10
+"""Queued bytes from which on a handler that sends more is made to wait."""
+
+
+def event(message: bytes) -> bytes:
+    """One `message` event."""
+    return b"event: message\ndata: %b\n\n" % message
+
+
+class EventStream:
+    """Writes queued events, those of one loop turn in one write. A vanished peer ends it quietly."""
+
+    def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
+        self.response = web.StreamResponse(headers=STREAM_HEADERS | (headers or {}))
+        self.is_broken = False
+        self._request = request
+        self._pieces: list[bytes] = []
+        self._queued = 0
+        self._writer_aio: asyncio.Task[None] | None = None
+        self._is_prepared = False
+
+    def put(self, piece: bytes) -> None:
+        """Queue one piece."""
+        self._pieces.append(piece)
+        self._queued += len(piece)
+        if self._writer_aio is None:
+            self._writer_aio = asyncio.get_running_loop().create_task(self._write())
+
+    async def drain(self) -> None:
+        """Wait while too much is queued."""
+        if self._queued > HIGH_WATER and self._writer_aio is not None:
+            await asyncio.shield(self._writer_aio)
+        else:
+            await asyncio.sleep(0)
+
+    async def finish(self) -> web.StreamResponse:
+        """Write what is left and end the stream."""
+        while self._writer_aio is not None:
+            await self._writer_aio
+        if not self.is_broken:
+            try:
+                await self._prepare()
+                await self.response.write_eof()
+            except (ConnectionError, ClientConnectionResetError):
+                self.is_broken = True
+        return self.response
+
+    async def _write(self) -> None:
+        try:
+            await self._prepare()
+            while self._pieces:
+                data = b"".join(self._pieces)
+                self._pieces.clear()
+                self._queued = 0
+                await self.response.write(data)
+        except (ConnectionError, ClientConnectionResetError):
+            self.is_broken = True
+            self._pieces.clear()
+            self._queued = 0
+        finally:
+            self._writer_aio = None
+
+    async def _prepare(self) -> None:
+        if not self._is_prepared:
+            self._is_prepared = True
+            await self.response.prepare(self._request)
+
+
+class PostOutlet:
+    """Where messages about one POSTed request go. Stays uncommitted until the first of them.
+
+    `record` is told of every message that leaves.
+    """
+
+    def __init__(self, request: web.BaseRequest, may_stream: bool, record: Callable[[bytes], None]) -> None:
+        self.stream: EventStream | None = None
+        self.headers: dict[str, str] = {}
+        self._request = request
+        self._may_stream = may_stream
+        self._record = record
+
+    def send(self, message: bytes) -> None:
+        """Queue a message; dropped when the client takes no stream."""
+        if self._may_stream:
+            self._record(message)
+            self.begin().put(event(message))
+
+    async def drain(self) -> None:
+        """Wait until the client has taken enough."""
+        if self.stream is not None:
+            await self.stream.drain()
+
+    def keep_alive(self) -> None:
+        """Commit to a stream if the client takes one, and write a comment."""
+        if self._may_stream:
+            self.begin().put(KEEP_ALIVE)
+
+    def begin(self) -> EventStream:
+        """The stream, begun now if it was not."""
+        if self.stream is None:
+            self.stream = EventStream(self._request, self.headers)
+        return self.stream
