@@ -1,0 +1,113 @@
+"""What a program wrote: both streams in order of arrival, bounded in memory, the whole in a file if large.
+
+Knows nothing of processes. One thread adds, any thread reads. Two pipes have no common clock: what is written
+to both within the same instant may arrive the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from mcpdesk.jobs.excerpt import WHOLE_BYTES, Excerpt
+
+Stream = Literal["stdout", "stderr"]
+
+FILE_BYTES = 1 << 30
+"""A file ends here, so that a runaway program cannot fill the disk."""
+FILES_KEPT = 20
+"""Older files in the same folder are removed."""
+
+
+class Output:
+    """Everything one program wrote. `folder` is where a file goes when one is due; None: none is made."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.file: Path | None = None
+        """The file with the whole output, once there is one."""
+        self.problem = ""
+        """Why `file` is missing or not whole."""
+        self._folder = folder
+        self._all, self._streams = Excerpt(), {"stdout": Excerpt(), "stderr": Excerpt()}
+        self._lock = Lock()
+        self._descriptor: int | None = None
+        self._listener: Callable[[], None] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far, both streams."""
+        return self._all.size
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the texts leave something out."""
+        return self._all.is_cut
+
+    def add(self, stream: Stream, data: bytes) -> None:
+        """Take what was read from a stream."""
+        with self._lock:
+            self._spill(data)
+            self._all.add(data)
+            self._streams[stream].add(data)
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def notify(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once, when the next output comes, on the thread that adds it."""
+        with self._lock:
+            self._listener = listener
+
+    def text(self) -> str:
+        """Both streams as they came."""
+        hint = f"; all of it is in {self.file}" if self.file else ""
+        with self._lock:
+            return self._all.text(hint)
+
+    def stream(self, stream: Stream) -> str:
+        """One stream alone."""
+        with self._lock:
+            return self._streams[stream].text()
+
+    def end(self, limit: int) -> str:
+        """The last `limit` bytes of both streams as text."""
+        with self._lock:
+            return self._all.end(limit)
+
+    def _spill(self, data: bytes) -> None:
+        size = self._all.size
+        if self._folder is None or self.problem or size + len(data) <= WHOLE_BYTES:
+            return
+        try:
+            if self._descriptor is None:
+                self.file, self._descriptor = _new_file(self._folder)
+                _write(self._descriptor, self._all.head)
+            _write(self._descriptor, data[: FILE_BYTES - size])
+        except OSError as error:
+            self.problem = f"the output could not all be written to a file: {error}"
+        if size + len(data) > FILE_BYTES:
+            self.problem = f"the file holds the first {FILE_BYTES:,} bytes only"
+
+
+def _new_file(folder: Path) -> tuple[Path, int]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in sorted(folder.glob("output-*.txt"))[: -FILES_KEPT + 1]:
+        old.unlink(missing_ok=True)
+    path = folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
+    return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,120 @@
+"""No orphan is left, however the process that started the programs ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcpdesk.jobs.guard import Guard
+
+CORE = """
+import asyncio, os, sys
+from pathlib import Path
+from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.process import run
+
+async def main():
+    escape = "setsid sh -c 'trap \\"\\" TERM HUP; echo $$ >&9; exec sleep 200' & echo $$ >&9; sleep 200"
+    command = f"exec 9>>{sys.argv[1]}; {escape}"
+    await run(["bash", "-c", command], folder=Path("/"), environment=dict(os.environ), output=Output())
+
+asyncio.run(main())
+"""
+
+
+def start_core(pids: Path) -> subprocess.Popen[bytes]:
+    """A process that runs a program through our runner, as the core does."""
+    os.mkfifo(pids)
+    return subprocess.Popen([sys.executable, "-c", CORE, str(pids)], start_new_session=True)
+
+
+def read_pids(fifo: Path, number: int) -> list[psutil.Process]:
+    with open(fifo) as file:
+        return [psutil.Process(int(file.readline())) for _ in range(number)]
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Wait, bounded, until every process has ended."""
+    _, alive = psutil.wait_procs(processes, timeout=5)
+    return all(process.status() == psutil.STATUS_ZOMBIE for process in alive)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
+def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals) -> None:
+    core = start_core(tmp_path / "pids")
+    children = read_pids(tmp_path / "pids", 2)
+    guards = [each for each in psutil.Process(core.pid).children() if "-S" in each.cmdline()]
+    assert len(guards) == 1
+    os.kill(core.pid, number)
+    core.wait(10)
+    assert gone(children)
+    assert gone(guards)
+
+
+@pytest.fixture
+def guard() -> Iterator[Guard]:
+    guard = Guard()
+    guard.mark()
+    yield guard
+    guard.close()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
+    yield sleeper
+    sleeper.kill()
+    sleeper.wait(5)
+
+
+def wait_until_deaf(pid: int) -> None:
+    """Wait until a process ignores TERM, which is the last signal the guard's program arranges for."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        ignored = Path(f"/proc/{pid}/status").read_text().partition("SigIgn:")[2].split()[0]
+        if int(ignored, 16) >> (signal.SIGTERM - 1) & 1:
+            return
+    raise AssertionError("the guard never got ready")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
+    guard: Guard, sleeper: subprocess.Popen[bytes]
+) -> None:
+    program = guard._program
+    assert program is not None
+    wait_until_deaf(program.pid)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        program.send_signal(number)
+    guard.watch(sleeper.pid)
+    guard.close()
+    assert program.returncode == 0
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+def test_a_released_group_is_left_alone(guard: Guard, sleeper: subprocess.Popen[bytes]) -> None:
+    guard.watch(sleeper.pid)
+    guard.release(sleeper.pid)
+    guard.close()
+    assert sleeper.poll() is None
+
+
+def test_a_guard_that_was_killed_is_replaced_and_knows_the_groups(
+    guard: Guard, sleeper: subprocess.Popen[bytes]
+) -> None:
+    guard.watch(sleeper.pid)
+    assert guard._program is not None
+    guard._program.kill()
+    guard._program.wait(5)
+    guard.release(12345)
+    guard.mark()
+    guard.close()
+    assert sleeper.wait(5) == -signal.SIGKILL

@@ -1,0 +1,73 @@
+"""Output is bounded in memory, whole on disk, and says when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.jobs import output as module
+from mcpdesk.jobs.excerpt import WHOLE_BYTES
+from mcpdesk.jobs.output import Output
+
+
+def test_streams_are_kept_together_and_apart() -> None:
+    output = Output()
+    output.add("stdout", b"one\n")
+    output.add("stderr", b"oops\n")
+    output.add("stdout", b"two\n")
+    assert output.text() == "one\noops\ntwo\n"
+    assert (output.stream("stdout"), output.stream("stderr")) == ("one\ntwo\n", "oops\n")
+    assert output.file is None and not output.is_cut
+
+
+def test_large_output_is_whole_in_a_private_file(tmp_path: Path) -> None:
+    output = Output(tmp_path / "outputs")
+    pieces = [bytes([65 + number]) * 300_000 for number in range(6)]
+    for number, piece in enumerate(pieces):
+        output.add("stderr" if number % 2 else "stdout", piece)
+    output.close()
+    assert output.file is not None
+    assert output.file.read_bytes() == b"".join(pieces)
+    assert output.file.stat().st_mode & 0o777 == 0o600
+    assert str(output.file) in output.text()
+
+
+def test_a_file_ends_where_the_limit_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_BYTES", WHOLE_BYTES + 10)
+    output = Output(tmp_path)
+    for _ in range(4):
+        output.add("stdout", b"x" * (WHOLE_BYTES // 2))
+    output.close()
+    assert output.file is not None and output.file.stat().st_size == WHOLE_BYTES + 10
+    assert "first 1,048,586 bytes only" in output.problem
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_costs_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    output = Output(tmp_path / "taken")
+    output.add("stdout", b"x" * 2 * WHOLE_BYTES)
+    output.close()
+    assert output.file is None and "could not all be written" in output.problem
+    assert output.is_cut
+
+
+def test_old_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILES_KEPT", 2)
+    kept: list[Path | None] = []
+    for _ in range(4):
+        output = Output(tmp_path)
+        output.add("stdout", b"x" * (WHOLE_BYTES + 1))
+        output.close()
+        kept.append(output.file)
+    assert sorted(tmp_path.iterdir()) == kept[2:]
+
+
+def test_a_listener_is_called_once() -> None:
+    heard: list[int] = []
+    output = Output()
+    output.notify(lambda: heard.append(output.size))
+    output.add("stdout", b"abc")
+    output.add("stdout", b"def")
+    assert heard == [3]
+    assert output.end(4) == "cdef"

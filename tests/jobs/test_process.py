@@ -1,0 +1,183 @@
+"""Real programs: whatever they do, the call ends and nothing of them survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.process import TERM_GRACE_S, Ended, run
+
+ESCAPE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        {first}
+        open({path!r}, "w").write(str(os.getpid()))
+        time.sleep(100)
+    os._exit(0)
+{then}
+"""
+"""A daemon of its own session whose parent is gone, as daemons do it."""
+
+
+async def bash(
+    command: str, output: Output | None = None, timeout_s: float | None = 20, folder: Path = Path("/")
+) -> Ended:
+    return await run(
+        ["bash", "-c", command],
+        folder=folder,
+        environment=dict(os.environ),
+        output=output or Output(),
+        timeout_s=timeout_s,
+    )
+
+
+def survivors(sign: str) -> list[psutil.Process]:
+    """Living processes with `sign` in their command line, ourselves excluded."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if sign in line and process.pid != os.getpid() and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+async def until_written(path: Path) -> str:
+    deadline = time.monotonic() + 5
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"{path} was never written"
+        await asyncio.sleep(0.01)
+    return path.read_text()
+
+
+async def test_exit_code_output_and_folder(tmp_path: Path) -> None:
+    output = Output()
+    ended = await bash("pwd; echo oops >&2; exit 3", output, folder=tmp_path)
+    assert (ended.exit_code, ended.timed_out, ended.stopped, ended.left_over) == (3, False, False, 0)
+    assert output.stream("stdout") == f"{tmp_path}\n"
+    assert output.stream("stderr") == "oops\n"
+
+
+async def test_stdin_is_at_its_end() -> None:
+    output = Output()
+    assert (await bash("cat; echo done", output)).exit_code == 0
+    assert output.text() == "done\n"
+
+
+async def test_a_signal_counts_as_a_shell_counts_it() -> None:
+    assert (await bash("kill -SEGV $$")).exit_code == 139
+
+
+async def test_streams_are_in_order_of_arrival() -> None:
+    output = Output()
+    await bash("echo 1; sleep 0.05; echo 2 >&2; sleep 0.05; echo 3", output)
+    assert output.text() == "1\n2\n3\n"
+
+
+async def test_a_program_that_cannot_start_raises() -> None:
+    with pytest.raises(FileNotFoundError):
+        await run(["/nonexistent"], folder=Path("/"), environment={}, output=Output())
+
+
+async def test_a_timeout_keeps_the_partial_output() -> None:
+    output = Output()
+    ended = await bash("echo before; sleep 100.25", output, timeout_s=0.3)
+    assert ended.timed_out and ended.exit_code == 143
+    assert output.text() == "before\n"
+    assert not survivors("sleep 100.25")
+
+
+async def test_a_program_that_ignores_term_is_killed() -> None:
+    ended = await bash("trap '' TERM; while :; do sleep 100.5; done", timeout_s=0.3)
+    assert ended.timed_out and ended.exit_code == 137
+    assert TERM_GRACE_S <= ended.duration_s < TERM_GRACE_S + 5
+    assert not survivors("sleep 100.5")
+
+
+async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call() -> None:
+    output = Output()
+    began = time.monotonic()
+    ended = await bash("sleep 100.75 & echo started", output)
+    assert time.monotonic() - began < 5
+    assert (ended.exit_code, output.text()) == (0, "started\n")
+    assert ended.left_over == 1
+    assert not survivors("sleep 100.75")
+
+
+async def test_output_of_a_helper_that_ends_by_itself_is_waited_for() -> None:
+    output = Output()
+    ended = await bash("(sleep 0.1; echo late) & echo early", output)
+    assert output.text() == "early\nlate\n"
+    assert ended.left_over == 0
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["pass", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"],
+    ids=["plain", "stubborn"],
+)
+async def test_a_daemon_in_its_own_session_does_not_survive(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "pid"
+    wait = f"while not os.path.exists({str(path)!r}): time.sleep(0.01)"
+    script = ESCAPE.format(first=first, path=str(path), then=wait)
+    ended = await run(
+        [sys.executable, "-c", script],
+        folder=tmp_path,
+        environment=dict(os.environ),
+        output=Output(),
+        timeout_s=20,
+    )
+    assert ended.left_over == 1
+    pid = int(await until_written(path))
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+async def test_cancelling_ends_everything(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    command = f"setsid sleep 101.25 & echo $$ > {path}; trap '' TERM; sleep 101.5"
+    call = asyncio.create_task(bash(command))
+    await until_written(path)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(call, 10)
+    assert not survivors("sleep 101.25") and not survivors("sleep 101.5")
+
+
+async def test_a_flood_costs_bounded_memory_and_leaves_the_loop_free(tmp_path: Path) -> None:
+    output = Output(tmp_path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    call = asyncio.create_task(bash("yes | head -c 300000000", output, timeout_s=50))
+    worst = 0.0
+    while not call.done():
+        began = time.monotonic()
+        await asyncio.sleep(0.005)
+        worst = max(worst, time.monotonic() - began)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert output.size == 300_000_000 and output.is_cut
+    assert output.file is not None and output.file.stat().st_size == 300_000_000
+    assert grown_kib < 20_000
+    assert worst < 1.0
+
+
+async def test_many_programs_at_once() -> None:
+    outputs = [Output() for _ in range(20)]
+    await asyncio.gather(*(bash(f"echo {number}", output) for number, output in enumerate(outputs)))
+    assert [output.text() for output in outputs] == [f"{number}\n" for number in range(20)]
+
+
+async def test_no_descriptor_is_left_open() -> None:
+    await bash("true")
+    before = psutil.Process().num_fds()
+    for _ in range(5):
+        await bash("echo x; sleep 100.8 &")
+        await bash("sleep 100.8", timeout_s=0.05)
+    assert psutil.Process().num_fds() == before
