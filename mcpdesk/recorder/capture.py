@@ -20,11 +20,11 @@ from mcpdesk.recorder.head import read_heads
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.lines import frame_line, note_line
 from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK
 from mcpdesk.recorder.store import Store
 
 BATCH_S = 0.2
-_WAKE_BYTES = 1 << 20
+_WAKE_BYTES = 4 << 20
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
 _CONNECTIONS = 20_000
@@ -67,18 +67,14 @@ class Recording:
     def frame(self, connection: int, direction: Direction, data: bytes) -> int:
         """Record one frame and return its number."""
         size = len(data)
-        store = self._store
         with self._lock:
-            number = store.count
+            number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._open_segment(number)
             if size > KEPT_BYTES:
                 data = self._cut(number, data)
             self._append(Frame(number, time(), connection, direction, data, size))
             store.count = number + 1
-            self._fresh += len(data)
-        if self._fresh > _WAKE_BYTES:
-            self._wake.set()
         return number
 
     def note(self, note: HttpNote) -> None:
@@ -117,17 +113,28 @@ class Recording:
     def _open_segment(self, number: int) -> None:
         """Begin a segment; when nobody settles, the oldest frames go unwritten rather than all memory."""
         ring = self._store.ring
-        self._append = ring.open(number).frames.append
-        if self._fresh + FRAME_COST * (number - self._settled) > 2 * ring.budget and len(ring.segments) > 1:
+        if number:
+            full = ring.segments[(number - 1) >> SEGMENT_BITS]
+            self._came(sum(len(frame.data) for frame in full.frames) + FRAME_COST * SEGMENT_FRAMES)
+        if self._fresh > 2 * ring.budget and len(ring.segments) > 1:
             self._fresh -= sum(len(frame.data) + FRAME_COST for frame in ring.oldest().frames)
             ring.drop_oldest()
+        self._append = ring.open(number).frames.append
 
     def _cut(self, number: int, data: bytes) -> bytes:
         """The beginning of a large frame; the whole waits for the writer if there is room."""
         if self._waiting_bytes + len(data) <= _WAITING_BYTES:
             self._waiting_bytes += len(data)
             self._store.waiting[number] = data
+            if self._waiting_bytes > _WAKE_BYTES:
+                self._wake.set()
         return bytes(memoryview(data)[:KEPT_BYTES])
+
+    def _came(self, size: int) -> None:
+        """Count bytes nobody has settled yet; the writer is woken before they become many."""
+        self._fresh += size
+        if self._fresh > _WAKE_BYTES:
+            self._wake.set()
 
     # The writer's thread
 

@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
 
 KINDS = tuple(Kind)
+"""In the order of `head.Shape`, which a table keeps instead."""
 
 
 class Status(StrEnum):

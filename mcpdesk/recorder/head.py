@@ -90,7 +90,7 @@ def read_heads(data: bytes) -> list[Head]:
     try:
         if not data.isascii():
             data.decode()
-        if data.lstrip()[:1] == b"[":
+        if data[:1] != b"{" and data.lstrip()[:1] == b"[":
             return [_loose(item) for item in _any.decode(data)] or [MALFORMED]
         return [_strict(_one.decode(data))]
     except msgspec.ValidationError:

@@ -17,7 +17,8 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
 from mcpdesk.recorder.source import Source
 from mcpdesk.recorder.table import NO_FRAME, Table
 
-_SLICE = 32
+_SLICE = 64
+"""Frames between two looks at the clock; segments of a ring are a multiple of it."""
 _RATE_S = 600
 
 
@@ -91,7 +92,7 @@ class Index:
             before = self.paired, len(self.altered)
             until = perf_counter() + budget_s
             while self.paired < self._source.count:
-                self._pair_slice(min(self.paired + _SLICE, self._source.count))
+                self._pair_slice(min((self.paired | _SLICE - 1) + 1, self._source.count))
                 if perf_counter() > until:
                     break
             else:
@@ -167,15 +168,17 @@ class Index:
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
     def _pair_slice(self, stop: int) -> None:
-        for number in range(self.paired, stop):
-            frame = self._source.frame(number)
+        """Pair the frames up to `stop` (excluded)."""
+        seconds = []
+        for frame in self._source.frames(self.paired, stop):
             if frame is None:
                 self.gone += 1
                 self._pairing.skip()
-                continue
-            self._pairing.add(frame)
-            second = int(frame.time)
-            self._rates[second] = self._rates.get(second, 0) + 1
+            else:
+                self._pairing.add(frame)
+                seconds.append(int(frame.time))
         self.paired = stop
+        for second in set(seconds):
+            self._rates[second] = self._rates.get(second, 0) + seconds.count(second)
         while len(self._rates) > _RATE_S:
             del self._rates[next(iter(self._rates))]

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from array import array
 
-from mcpdesk.recorder.exchange import Code, Kind, KINDS
+from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id, Shape, read_heads
 from mcpdesk.recorder.pace import Pace
 from mcpdesk.recorder.record import Direction, Frame
 from mcpdesk.recorder.source import Source
 from mcpdesk.recorder.table import NO_FRAME, Table
 
-_KIND = {
-    Shape.REQUEST: KINDS.index(Kind.REQUEST),
-    Shape.NOTIFICATION: KINDS.index(Kind.NOTIFICATION),
-    Shape.RESPONSE: KINDS.index(Kind.RESPONSE),
-    Shape.MALFORMED: KINDS.index(Kind.MALFORMED),
-}
 _BEGINS = {
     Shape.REQUEST: Code.PENDING,
     Shape.NOTIFICATION: Code.SENT,
@@ -56,11 +50,11 @@ class Pairing:
 
     def add(self, frame: Frame) -> None:
         """Take the next frame."""
-        heads = self._heads(frame)
-        rows = tuple(self._enter(head, frame) for head in heads)
+        heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
+        rows = [self._enter(head, frame) for head in heads]
         self._row_of.append(rows[0])
-        if len(rows) > 1:
-            self._batches[frame.number] = rows
+        if len(rows) > 1 or frame.data[:1] == b"[":
+            self._batches[frame.number] = tuple(rows)
             self.parts.update({(row, frame.number): part for part, row in enumerate(rows)})
 
     def skip(self) -> None:
@@ -88,9 +82,7 @@ class Pairing:
                 self.altered.append(row)
             del self._ways[key]
 
-    def _heads(self, frame: Frame) -> list[Head]:
-        if frame.size == len(frame.data):
-            return read_heads(frame.data)
+    def _large(self, frame: Frame) -> list[Head]:
         return self._source.heads(frame.number) or read_heads(self._source.whole(frame.number))
 
     def _way(self, connection: int, direction: int) -> Way:
@@ -104,12 +96,13 @@ class Pairing:
         """Take one message and return its row."""
         if head.shape is Shape.RESPONSE and (row := self._answered(head, frame)) is not None:
             return row
-        row = self.table.add(head, frame, _KIND[head.shape], _BEGINS[head.shape])
-        if head.shape is Shape.REQUEST:
+        shape = head.shape
+        row = self.table.add(head, frame, shape, _BEGINS[shape])
+        if shape is Shape.REQUEST:
             self._asked(head, frame, row)
-        elif head.shape is Shape.NOTIFICATION:
+        elif shape is Shape.NOTIFICATION:
             self._notified(head, frame)
-        elif head.shape is Shape.MALFORMED:
+        elif shape is Shape.MALFORMED:
             self._way(frame.connection, frame.direction).malformed = row
         return row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mcpdesk.recorder.head import Head
@@ -22,6 +22,9 @@ class Source(Protocol):
 
     def frame(self, number: int) -> Frame | None:
         """One frame, its data cut to `KEPT_BYTES`; None when it is neither in memory nor on disk."""
+
+    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
+        """Successive frames; None for those that are gone."""
 
     def whole(self, number: int) -> bytes:
         """All bytes of a frame, or as many as were kept."""

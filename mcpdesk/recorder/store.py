@@ -5,6 +5,8 @@ The writing side is `capture`; it alone changes what this holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mcpdesk.recorder.head import Head
@@ -35,6 +37,15 @@ class Store:
         line = self.places.frame_line(number)
         return None if line is None else line_frame(read_line(line))
 
+    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
+        """Successive frames; None for those that are gone."""
+        if segment := self.ring.segment(start):
+            at = start & SEGMENT_MASK
+            found = segment.frames[at : at + stop - start]
+            if len(found) == stop - start:
+                return found
+        return [self.frame(number) for number in range(start, stop)]
+
     def whole(self, number: int) -> bytes:
         """All bytes of a frame, or as many as were kept."""
         if (waiting := self.waiting.get(number)) is not None:
@@ -62,9 +73,7 @@ class Store:
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone."""
-        if segment := self.ring.segment(start):
-            at = start & SEGMENT_MASK
-            found = segment.frames[at : at + stop - start]
-            if len(found) == stop - start and all(len(frame.data) == frame.size for frame in found):
-                return [frame.data for frame in found]
-        return [self.whole(number) for number in range(start, stop)]
+        return [
+            b"" if frame is None else frame.data if len(frame.data) == frame.size else self.whole(frame.number)
+            for frame in self.frames(start, stop)
+        ]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from array import array
 from math import nan
-from typing import NamedTuple
 
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id
-from mcpdesk.recorder.record import Direction, Frame
+from mcpdesk.recorder.record import Frame
 
 NO_FRAME = -1
 
 
-class Label(NamedTuple):
-    """What exchanges of one sort have in common."""
-
-    method: str
-    name: str
+Label = tuple[str, str]
+"""Method and name: what exchanges of one sort have in common."""
 
 
 class Table:
@@ -49,16 +45,18 @@ class Table:
 
     def add(self, head: Head, frame: Frame, kind: int, status: Code) -> int:
         """Make the row of a message that begins one; returns it."""
-        is_response = head.method == "" and status is Code.LATE
+        number, direction = frame.number, frame.direction
+        asks = status is not Code.LATE
+        label = self._label_of.get((head.method, head.name))
         self.status.append(status)
-        self.direction.append(Direction(1 - frame.direction) if is_response else frame.direction)
+        self.direction.append(direction if asks else 1 - direction)
         self.slow.append(0)
         self.connection.append(frame.connection)
-        self.label.append(self._label(head.method, head.name))
-        self.revision.append(self.revision_code(head.revision))
-        self.first.append(frame.number)
-        self.request.append(NO_FRAME if is_response else frame.number)
-        self.response.append(frame.number if is_response else NO_FRAME)
+        self.label.append(self._label(head.method, head.name) if label is None else label)
+        self.revision.append(self.revision_code(head.revision) if head.revision else 0)
+        self.first.append(number)
+        self.request.append(number if asks else NO_FRAME)
+        self.response.append(NO_FRAME if asks else number)
         self.started.append(frame.time)
         self.ended.append(nan if status is Code.PENDING else frame.time)
         self.size.append(frame.size)
@@ -89,9 +87,6 @@ class Table:
         return len(self.revisions) - 1
 
     def _label(self, method: str, name: str) -> int:
-        label = Label(method, name)
-        known = self._label_of.get(label)
-        if known is None:
-            known = self._label_of[label] = len(self.labels)
-            self.labels.append(label)
-        return known
+        label = self._label_of[method, name] = len(self.labels)
+        self.labels.append((method, name))
+        return label
