@@ -1,0 +1,65 @@
+"""What an author of a server folder imports. Every name is looked up at first use, so importing this is free:
+it runs even before the pump, which may import next to nothing (`typing` alone would double its start)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from msgspec import Meta
+
+    from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+    from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
+    from mcpdesk.server.authoring import fail, message, prompt, resource, tool
+    from mcpdesk.server.context import Context, RequestView
+    from mcpdesk.server.tool import ToolResult
+    from mcpdesk.version import __version__
+
+__all__ = [
+    "Answer",
+    "Context",
+    "Meta",
+    "Option",
+    "Page",
+    "Question",
+    "QuestionState",
+    "RequestView",
+    "ToolResult",
+    "__version__",
+    "audio",
+    "embedded",
+    "fail",
+    "image",
+    "message",
+    "prompt",
+    "resource",
+    "resource_link",
+    "text",
+    "tool",
+]
+
+_HOMES = {
+    "msgspec": ("Meta",),
+    "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
+    "mcpdesk.protocol.content": ("audio", "embedded", "image", "resource_link", "text"),
+    "mcpdesk.server.authoring": ("fail", "message", "prompt", "resource", "tool"),
+    "mcpdesk.server.context": ("Context", "RequestView"),
+    "mcpdesk.server.tool": ("ToolResult",),
+    "mcpdesk.version": ("__version__",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -91,13 +91,17 @@ class Place:
         self.listener = listener
         self._inode = os.stat(path).st_ino
 
-    def leave(self) -> None:
-        """Remove the entry, unless it is another's by now, and stop listening."""
+    def withdraw(self) -> None:
+        """Remove the entry, unless it is another's by now."""
         try:
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
         except FileNotFoundError:
             pass
+
+    def leave(self) -> None:
+        """Remove the entry, so that nobody comes in vain, and stop listening."""
+        self.withdraw()
         self.listener.close()
 
 

@@ -8,7 +8,7 @@ import os
 
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.greeting import Greeting
-from mcpdesk.transports.pipe import HIGH_WATER, LOW_WATER, WRITE_LIMIT, OpenPipe, Pipe, finish
+from mcpdesk.transports.pipe import GRACE_S, HIGH_WATER, LOW_WATER, WRITE_LIMIT, OpenPipe, Pipe, finish
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,10 @@ class UnixListener:
 
     async def close(self) -> None:
         """Remove the socket's entry, stop accepting and end every connection."""
-        self.place.leave()
+        self.place.withdraw()
         if self._server is not None:
             self._server.close()
+        self.place.leave()
         connections = tuple(self._connections)
         for connection in connections:
             connection.end()
@@ -138,5 +139,5 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def _finish(self, pipe: Pipe) -> None:
-        await finish(pipe)
+        await finish(pipe, GRACE_S)
         self._transport.close()

@@ -1,0 +1,66 @@
+"""A core that answers every line with itself, for tests of what moves bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mcpdesk.protocol.framing import LineFramer
+
+
+class EchoPipe:
+    """Echoes lines; a line `wait` is answered only when the core releases it."""
+
+    def __init__(self, server: str | None, transport: str, peer: str) -> None:
+        self.server, self.transport, self.peer = server, transport, peer
+        self.send: Callable[[bytes], None] = lambda data: None
+        self.lines: list[bytes] = []
+        self.paused = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._framer = LineFramer(64 << 20)
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def feed(self, data: bytes) -> None:
+        lines = self._framer.feed(data)
+        self.lines += lines
+        if answers := [line for line in lines if line != b"wait"]:
+            self.send(b"\n".join([*answers, b""]))
+        if b"wait" in lines:
+            self._idle.clear()
+
+    def release(self) -> None:
+        """Answer the line that waits."""
+        self.send(b"waited\n")
+        self._idle.set()
+
+    def pause(self) -> None:
+        self.paused.set()
+
+    def resume(self) -> None:
+        self.paused.clear()
+
+    def eof(self) -> None:
+        self.ended.set()
+
+    async def drained(self) -> None:
+        await self._idle.wait()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class EchoCore:
+    """Opens echo pipes and keeps them to be looked at."""
+
+    def __init__(self) -> None:
+        self.pipes: asyncio.Queue[EchoPipe] = asyncio.Queue()
+
+    def open_pipe(
+        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+    ) -> EchoPipe:
+        pipe = EchoPipe(server, transport, peer)
+        pipe.send = send
+        self.pipes.put_nowait(pipe)
+        return pipe

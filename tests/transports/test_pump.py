@@ -1,0 +1,203 @@
+"""The pump as a client starts it: a process of its own between real pipes and a real socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.__main__ import plain
+from mcpdesk.transports import pump, rendezvous
+from mcpdesk.transports.greeting import read
+
+WAIT_S = 5.0
+ROOT = str(Path(__file__).parents[2])
+PROGRAM = [
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.insert(0, {ROOT!r}); from mcpdesk.__main__ import main; main()",
+]
+STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[rendezvous.Place]:
+    """The meeting point of the test's folder, taken."""
+    taken = rendezvous.occupy(tmp_path)
+    assert taken is not None
+    taken.listener.settimeout(WAIT_S)
+    yield taken
+    taken.leave()
+
+
+class Pumping:
+    """A running pump and the desk's end of its connection, past the hello."""
+
+    def __init__(self, folder: Path, place: rendezvous.Place, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*PROGRAM, "stdio", str(folder), *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=STRIPPED,
+        )  # fmt: skip
+        self.desk, _ = place.listener.accept()
+        self.desk.settimeout(WAIT_S)
+        self.stream = self.desk.makefile("rwb")
+        self.hello = read(self.stream.readline())
+        assert self.process.stdin and self.process.stdout
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+
+    def say(self, data: bytes) -> None:
+        self.stdin.write(data)
+        self.stdin.flush()
+
+    def hang_up(self) -> None:
+        """The desk is gone, all at once."""
+        self.desk.shutdown(socket.SHUT_RDWR)
+        self.stream.close()
+        self.desk.close()
+
+    def end(self) -> tuple[int, bytes]:
+        """Wait for its end; returns the exit code and what it said on stderr."""
+        assert self.process.stderr
+        self.process.wait(WAIT_S)
+        return self.process.returncode, self.process.stderr.read()
+
+
+@pytest.fixture
+def pumping(tmp_path: Path, place: rendezvous.Place) -> Iterator[Pumping]:
+    running = Pumping(tmp_path, place, "--mode", "review")
+    yield running
+    running.stream.close()
+    running.desk.close()
+    running.process.kill()
+    running.process.wait(WAIT_S)
+    for stream in (running.process.stdin, running.process.stdout, running.process.stderr):
+        assert stream
+        stream.close()
+
+
+def test_pump_says_who_its_client_is(pumping: Pumping, tmp_path: Path) -> None:
+    assert (pumping.hello.folder, pumping.hello.mode) == (str(tmp_path), "review")
+    assert pumping.hello.pid == os.getpid()
+    assert pumping.hello.name == rendezvous.process_name(os.getpid())
+
+
+def test_bytes_pass_both_ways_unchanged(pumping: Pumping) -> None:
+    pumping.say(b"one\n\xff\x00half")
+    assert pumping.stream.read(10) == b"one\n\xff\x00half"
+    pumping.stream.write(b"two\r\n")
+    pumping.stream.flush()
+    assert pumping.stdout.read(5) == b"two\r\n"
+
+
+def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumping) -> None:
+    pumping.say(b"last\n")
+    pumping.stdin.close()
+    assert pumping.stream.read() == b"last\n"
+    pumping.stream.write(b"answer\n")
+    pumping.stream.flush()
+    pumping.desk.shutdown(socket.SHUT_WR)
+    assert pumping.stdout.read() == b"answer\n"
+    assert pumping.end() == (0, b"")
+
+
+def test_desk_that_vanishes_is_told_in_one_line(pumping: Pumping) -> None:
+    pumping.say(b"one\n")
+    assert pumping.stream.readline() == b"one\n"
+    pumping.hang_up()
+    code, said = pumping.end()
+    assert code == pump.EXIT_BROKEN
+    assert said.startswith(b"mcpdesk: the desk ended") and said.count(b"\n") == 1
+
+
+def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> None:
+    pumping.stdout.close()
+    pumping.stream.write(b"x" * 100_000)
+    pumping.stream.flush()
+    assert pumping.end() == (0, b"")
+
+
+def test_large_messages_pass_both_ways_at_once(pumping: Pumping) -> None:
+    size = 20 << 20
+    talking = [
+        threading.Thread(target=pumping.say, args=(b"i" * size,)),
+        threading.Thread(target=pumping.desk.sendall, args=(b"o" * size,)),
+    ]
+    for thread in talking:
+        thread.start()
+    received: list[bytes] = []
+    reading = threading.Thread(target=lambda: received.append(pumping.stdout.read(size)))
+    reading.start()
+    assert pumping.stream.read(size) == b"i" * size
+    for thread in (*talking, reading):
+        thread.join(WAIT_S)
+    assert received == [b"o" * size]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int, code: int) -> None:
+    pumping.process.send_signal(number)
+    assert pumping.end() == (code, b"")
+    assert pumping.stream.read() == b""
+
+
+def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.Place) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess,sys; subprocess.run(sys.argv[1:], stdin=subprocess.PIPE)",
+         *PROGRAM, "stdio", str(tmp_path)],
+        env=STRIPPED,
+    )  # fmt: skip
+    desk, _ = place.listener.accept()
+    with desk, desk.makefile("rb") as stream:
+        desk.settimeout(WAIT_S)
+        stream.readline()
+        parent.kill()
+        parent.wait(WAIT_S)
+        assert stream.read() == b""
+
+
+def test_no_pump_without_a_desk(tmp_path: Path) -> None:
+    assert pump.run(str(tmp_path)) is None
+    assert pump.run(str(tmp_path / "missing")) is None
+
+
+def test_no_pump_through_a_place_that_is_not_private(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path_factory.mktemp("open")
+    foreign.chmod(0o777)
+    monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(foreign))
+    assert pump.run(str(tmp_path)) is None
+
+
+def test_only_the_plain_form_is_for_the_pump() -> None:
+    assert plain(["folder"]) == ("folder", "")
+    assert plain(["--mode", "review", "folder"]) == ("folder", "review")
+    assert plain(["folder", "--mode=review"]) == ("folder", "review")
+    for arguments in ([], ["a", "b"], ["--alone", "a"], ["a", "--help"], ["a", "--mode"]):
+        assert plain(arguments) is None
+
+
+def test_pump_imports_next_to_nothing() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {ROOT!r}); before = set(sys.modules);"
+        "import mcpdesk.__main__, mcpdesk.transports.pump; print(*sorted(set(sys.modules) - before))"
+    )
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    own = {name for name in answer.stdout.split() if name.startswith("mcpdesk")}
+    assert own == {
+        "mcpdesk",
+        "mcpdesk.__main__",
+        "mcpdesk.transports",
+        "mcpdesk.transports.pump",
+        "mcpdesk.transports.rendezvous",
+    }
+    assert not {"typing", "re", "json", "pathlib", "threading", "asyncio", "click", "dataclasses"} & set(
+        answer.stdout.split()
+    )

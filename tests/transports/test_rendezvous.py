@@ -1,0 +1,142 @@
+"""Two processes of one user find each other by the folder, and nobody else gets in between."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.transports import rendezvous
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runtime folder of the test's own; not there yet."""
+    path = tmp_path_factory.mktemp("run") / "r"
+    monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(path))
+    return path
+
+
+def test_every_name_of_a_folder_leads_to_the_same_point(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    point = rendezvous.meeting_point(folder)
+    assert rendezvous.meeting_point(tmp_path / "link") == point
+    assert rendezvous.meeting_point(f"{tmp_path}/./profiles/../profiles/") == point
+    assert rendezvous.meeting_point(tmp_path) != point
+
+
+def test_point_depends_neither_on_environment_nor_on_working_folder(tmp_path: Path) -> None:
+    code = f"from mcpdesk.transports.rendezvous import meeting_point as at; print(at({str(tmp_path)!r}))"
+    root = str(Path(__file__).parents[2])
+    points = {
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {code}"],
+            cwd=cwd, env=env, capture_output=True, text=True, check=True,
+        ).stdout
+        for cwd, env in (("/", {}), (str(tmp_path), {"TMPDIR": "/nowhere", "XDG_RUNTIME_DIR": "/run/x"}))
+    }  # fmt: skip
+    assert len(points) == 1
+
+
+def test_missing_folder_has_no_point(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        rendezvous.meeting_point(tmp_path / "missing")
+
+
+def test_runtime_folder_is_private_and_found_again(place: Path) -> None:
+    assert rendezvous.private_folder() == str(place)
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert rendezvous.private_folder() == str(place)
+
+
+def test_runtime_folder_open_to_others_is_refused(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o770)
+    with pytest.raises(rendezvous.Untrusted, match="open to other users"):
+        rendezvous.private_folder()
+
+
+def test_runtime_folder_that_is_a_link_is_refused(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(rendezvous.Untrusted, match="not a folder"):
+        rendezvous.private_folder()
+
+
+def test_runtime_folder_of_another_user_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.mkdir(mode=0o700)
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    with pytest.raises(rendezvous.Untrusted, match="another user"):
+        rendezvous.private_folder()
+
+
+def test_nobody_is_found_where_nobody_listens(tmp_path: Path) -> None:
+    assert rendezvous.find(tmp_path) is None
+
+
+def test_listener_is_found_and_gone_after_it_left(tmp_path: Path) -> None:
+    taken = rendezvous.occupy(tmp_path)
+    assert taken is not None
+    assert os.stat(taken.path).st_mode & 0o777 == 0o600
+    connection = rendezvous.find(tmp_path)
+    assert connection is not None
+    connection.close()
+    taken.leave()
+    assert not os.path.exists(taken.path)
+    assert rendezvous.find(tmp_path) is None
+
+
+def test_place_of_a_living_core_is_not_taken(tmp_path: Path) -> None:
+    taken = rendezvous.occupy(tmp_path)
+    assert taken is not None
+    assert rendezvous.occupy(tmp_path) is None
+    connection = rendezvous.find(tmp_path)
+    assert connection is not None
+    connection.close()
+    taken.leave()
+
+
+def test_stale_entry_is_cleared(tmp_path: Path) -> None:
+    rendezvous.private_folder()
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(rendezvous.meeting_point(tmp_path))
+    dead.close()
+    assert rendezvous.find(tmp_path) is None
+    taken = rendezvous.occupy(tmp_path)
+    assert taken is not None
+    taken.leave()
+
+
+def test_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    rendezvous.private_folder()
+    point = Path(rendezvous.meeting_point(tmp_path))
+    point.write_text("mine")
+    with pytest.raises(FileExistsError, match="not a socket"):
+        rendezvous.occupy(tmp_path)
+    assert point.read_text() == "mine"
+
+
+def test_entry_that_is_anothers_by_now_is_left_alone(tmp_path: Path) -> None:
+    taken = rendezvous.occupy(tmp_path)
+    assert taken is not None
+    os.unlink(taken.path)
+    second = rendezvous.occupy(tmp_path)
+    assert second is not None
+    taken.leave()
+    assert os.path.exists(second.path)
+    second.leave()
+
+
+def test_kernel_names_the_process_at_the_other_end() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert rendezvous.peer_credentials(ours) == (os.getpid(), os.getuid())
+    assert rendezvous.process_name(os.getpid())
+    assert rendezvous.process_name(2**22 + 1) == ""

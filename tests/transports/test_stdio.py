@@ -1,0 +1,187 @@
+"""The stdio transport over everything a client may put there: pipes, sockets, plain files, nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.transports import pipe as pipes
+from mcpdesk.transports import stdio as module
+from mcpdesk.transports.stdio import StdioTransport
+from tests.support.echo_pipe import EchoCore, EchoPipe
+
+WAIT_S = 5.0
+
+
+class Client:
+    """The client's ends of two pipes, and the transport on the others."""
+
+    def __init__(self) -> None:
+        self.source, self.writes = os.pipe()
+        self.reads, self.sink = os.pipe()
+        self.core = EchoCore()
+        self.transport = StdioTransport(self.source, self.sink, self.core.open_pipe, "hello", "tester")
+
+    def close(self) -> None:
+        for fd in (self.source, self.writes, self.reads, self.sink):
+            with suppress(OSError):
+                os.close(fd)
+
+    async def read(self, size: int = 1 << 16) -> bytes:
+        """The next bytes, read in a thread so that the loop goes on."""
+        return await asyncio.to_thread(os.read, self.reads, size)
+
+    async def read_exactly(self, size: int) -> bytes:
+        pieces = b""
+        while len(pieces) < size:
+            pieces += await self.read(size - len(pieces))
+        return pieces
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    client = Client()
+    yield client
+    client.close()
+
+
+@asynccontextmanager
+async def serving(client: Client) -> AsyncIterator[EchoPipe]:
+    """Serve in the background; the transport is expected to end by itself, or is stopped."""
+    serving_aio = asyncio.create_task(client.transport.serve())
+    try:
+        async with asyncio.timeout(WAIT_S):
+            yield await client.core.pipes.get()
+            client.transport.stop()
+            await serving_aio
+    finally:
+        serving_aio.cancel()
+
+
+async def test_client_is_a_stdio_peer_of_the_named_server(client: Client) -> None:
+    async with serving(client) as pipe:
+        os.write(client.writes, b"one\n")
+        assert await client.read() == b"one\n"
+        assert (pipe.server, pipe.transport, pipe.peer) == ("hello", "stdio", "tester")
+
+
+async def test_answers_of_one_chunk_leave_in_one_write(client: Client) -> None:
+    os.write(client.writes, b"one\ntwo\nthree\n")
+    async with serving(client):
+        assert await client.read() == b"one\ntwo\nthree\n"
+
+
+async def test_end_of_input_lets_running_calls_finish_and_ends(client: Client) -> None:
+    serving_aio = asyncio.create_task(client.transport.serve())
+    pipe = await client.core.pipes.get()
+    os.write(client.writes, b"wait\n")
+    os.close(client.writes)
+    async with asyncio.timeout(WAIT_S):
+        await pipe.ended.wait()
+        pipe.release()
+        await serving_aio
+    assert await client.read() == b"waited\n"
+    assert pipe.closed.is_set()
+
+
+async def test_stop_ends_like_the_end_of_input(client: Client) -> None:
+    async with serving(client) as pipe:
+        client.transport.stop()
+        await pipe.closed.wait()
+
+
+async def test_client_that_reads_no_more_ends_it_at_once(client: Client) -> None:
+    serving_aio = asyncio.create_task(client.transport.serve())
+    pipe = await client.core.pipes.get()
+    os.close(client.reads)
+    os.write(client.writes, b"wait\none\n")
+    await asyncio.wait_for(serving_aio, WAIT_S)
+    assert pipe.closed.is_set()
+
+
+async def test_large_message_passes_both_ways(client: Client) -> None:
+    line = b"x" * (8 << 20) + b"\n"
+    async with serving(client):
+        writing_aio = asyncio.create_task(asyncio.to_thread(os.write, client.writes, line))
+        assert await client.read_exactly(len(line)) == line
+        assert await writing_aio == len(line)
+
+
+async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> None:
+    async with serving(client) as pipe:
+        pipe.send(b"y" * (pipes.HIGH_WATER + (1 << 20)) + b"\n")
+        assert pipe.paused.is_set()
+        os.write(client.writes, b"two\n")
+        await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
+        assert await client.read() == b"two\n"
+        assert not pipe.paused.is_set()
+
+
+async def test_client_that_never_reads_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
+    serving_aio = asyncio.create_task(client.transport.serve())
+    pipe = await client.core.pipes.get()
+    pipe.send(b"y" * (2 << 20))
+    await asyncio.wait_for(serving_aio, WAIT_S)
+    assert pipe.closed.is_set()
+
+
+async def test_unread_answers_do_not_keep_the_process_alive(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.01)
+    async with serving(client) as pipe:
+        pipe.send(b"y" * (1 << 20))
+
+
+async def test_plain_file_as_stdin_is_answered_and_ends(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"one\ntwo\n")
+    core = EchoCore()
+    with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
+        transport = StdioTransport(source.fileno(), sink.fileno(), core.open_pipe)
+        await asyncio.wait_for(transport.serve(), WAIT_S)
+    assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
+
+
+async def test_large_plain_file_to_a_slow_reader_arrives_whole(client: Client, tmp_path: Path) -> None:
+    lines = b"z" * 65_535 + b"\n"
+    (tmp_path / "in").write_bytes(lines * 300)
+    with open(tmp_path / "in", "rb") as source:
+        transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
+        serving_aio = asyncio.create_task(transport.serve())
+        async with asyncio.timeout(WAIT_S):
+            assert await client.read_exactly(len(lines) * 300) == lines * 300
+            await serving_aio
+
+
+async def test_no_stdin_at_all_ends_at_once(client: Client) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        transport = StdioTransport(nothing, client.sink, client.core.open_pipe)
+        await asyncio.wait_for(transport.serve(), WAIT_S)
+    finally:
+        os.close(nothing)
+
+
+async def test_one_socket_for_both_directions_works() -> None:
+    ours, theirs = socket.socketpair()
+    core = EchoCore()
+    with ours, theirs:
+        ours.sendall(b"one\n")
+        ours.shutdown(socket.SHUT_WR)
+        transport = StdioTransport(theirs.fileno(), theirs.fileno(), core.open_pipe)
+        await asyncio.wait_for(transport.serve(), WAIT_S)
+        assert ours.recv(100) == b"one\n"
+
+
+async def test_descriptors_are_left_as_they_were(client: Client) -> None:
+    async with serving(client):
+        assert not os.get_blocking(client.source)
+    assert os.get_blocking(client.source)
+    assert os.get_blocking(client.sink)

@@ -1,0 +1,186 @@
+"""The Unix-socket listener serves pumps and plain clients, many at once, and cleans up after itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.transports import pipe as pipes
+from mcpdesk.transports import pump, rendezvous
+from mcpdesk.transports import unix as module
+from mcpdesk.transports.unix import UnixListener
+from tests.support.echo_pipe import EchoCore
+
+WAIT_S = 5.0
+
+
+@asynccontextmanager
+async def listening(core: EchoCore, path: Path, server: str | None = None) -> AsyncIterator[UnixListener]:
+    place = rendezvous.listen(str(path))
+    assert place is not None
+    listener = UnixListener(place, core.open_pipe, server)
+    await listener.start()
+    try:
+        yield listener
+    finally:
+        await asyncio.wait_for(listener.close(), WAIT_S)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s"
+
+
+@asynccontextmanager
+async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_unix_connection(str(path), limit=64 << 20)
+    try:
+        async with asyncio.timeout(WAIT_S):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+async def everything(reader: asyncio.StreamReader) -> bytes:
+    """All until the end, however it came."""
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def test_plain_client_is_answered_as_a_unix_peer(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path, "hello"), connected(path) as (reader, writer):
+        writer.write(b'{"id":1}\n')
+        assert await reader.readline() == b'{"id":1}\n'
+        pipe = core.pipes.get_nowait()
+        assert (pipe.server, pipe.transport) == ("hello", "unix")
+        assert pipe.peer == rendezvous.process_name(os.getpid())
+
+
+async def test_pump_is_a_stdio_peer_and_its_hello_is_no_frame(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (reader, writer):
+        writer.write(pump.hello("/srv", "") + b"one\ntw")
+        assert await reader.readline() == b"one\n"
+        writer.write(b"o\n")
+        assert await reader.readline() == b"two\n"
+        pipe = core.pipes.get_nowait()
+        assert (pipe.transport, pipe.lines) == ("stdio", [b"one", b"two"])
+        assert pipe.peer == rendezvous.process_name(os.getppid())
+
+
+async def test_many_clients_are_served_at_once(path: Path) -> None:
+    async def talk(number: int) -> bytes:
+        async with connected(path) as (reader, writer):
+            writer.write(b"%d\n" % number)
+            return await reader.readline()
+
+    async with listening(EchoCore(), path):
+        answers = await asyncio.gather(*(talk(number) for number in range(50)))
+    assert answers == [b"%d\n" % number for number in range(50)]
+
+
+async def test_end_of_input_lets_running_calls_finish(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (reader, writer):
+        writer.write(b"wait\n")
+        writer.write_eof()
+        pipe = await core.pipes.get()
+        await pipe.ended.wait()
+        pipe.release()
+        assert await reader.read() == b"waited\n"
+        assert pipe.closed.is_set()
+
+
+async def test_calls_that_outlast_the_grace_are_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.01)
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (reader, writer):
+        writer.write(b"wait\n")
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert core.pipes.get_nowait().closed.is_set()
+
+
+async def test_client_that_vanishes_closes_its_pipe(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path):
+        async with connected(path) as (_, writer):
+            writer.write(b"wait\n")
+            pipe = await core.pipes.get()
+            writer.transport.abort()
+        pipe.send(b"x" * 100_000)
+        async with asyncio.timeout(WAIT_S):
+            await pipe.closed.wait()
+
+
+async def test_client_that_leaves_without_a_word_opens_nothing(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path):
+        async with connected(path) as (reader, writer):
+            writer.write_eof()
+            assert await reader.read() == b""
+        assert core.pipes.empty()
+
+
+async def test_broken_hello_ends_the_connection(path: Path) -> None:
+    async with listening(EchoCore(), path), connected(path) as (reader, writer):
+        writer.write(b'{"mcpdesk":7}\n')
+        assert await everything(reader) == b""
+
+
+async def test_large_message_comes_back_whole(path: Path) -> None:
+    line = b"x" * (20 << 20) + b"\n"
+    async with listening(EchoCore(), path), connected(path) as (reader, writer):
+        writer.write(line)
+        assert await reader.readline() == line
+
+
+async def test_peer_that_does_not_read_makes_the_core_wait(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        pipe = await core.pipes.get()
+        pipe.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
+        assert pipe.paused.is_set()
+        await reader.readuntil(b"y\n")
+        writer.write(b"two\n")
+        await reader.readuntil(b"two\n")
+        assert not pipe.paused.is_set()
+
+
+async def test_peer_that_never_reads_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (_, writer):
+        writer.write(b"one\n")
+        pipe = await core.pipes.get()
+        pipe.send(b"y" * (4 << 20))
+        await pipe.closed.wait()
+
+
+async def test_other_users_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "peer_credentials", lambda connection: (1, os.getuid() + 1))
+    core = EchoCore()
+    async with listening(core, path), connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        assert await everything(reader) == b""
+    assert core.pipes.empty()
+
+
+async def test_close_ends_connections_and_removes_the_entry(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path) as listener, connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        assert await reader.readline() == b"one\n"
+        await listener.close()
+        assert await reader.read() == b""
+        assert not path.exists()
+        assert core.pipes.get_nowait().closed.is_set()
