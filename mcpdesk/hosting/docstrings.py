@@ -1,0 +1,39 @@
+"""Docstrings as descriptions: what the whole is for, and what each parameter means."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass, field
+
+SECTION = re.compile(
+    r"^\s*(?:(?:Args|Arguments|Parameters|Params|Attributes|Returns|Raises|Yields|Examples?|Notes?)\s*:?\s*$"
+    r"|:param\b|:returns?:|:raises\b|@param\b)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """One docstring, read."""
+
+    text: str = ""
+    """Everything before its sections, paragraphs kept."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """One line each."""
+
+
+def read_docstring(docstring: str | None) -> Doc:
+    """Read a docstring in the styles of Google, NumPy, Sphinx and Epydoc; plain ones need no parser."""
+    clean = inspect.cleandoc(docstring or "")
+    if not SECTION.search(clean):
+        return Doc(clean)
+    from docstring_parser import ParseError, parse
+
+    try:
+        parsed = parse(clean)
+    except ParseError:
+        return Doc(clean)
+    parts = (parsed.short_description, parsed.long_description)
+    parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
+    return Doc("\n\n".join(part for part in parts if part), parameters)

@@ -1,0 +1,189 @@
+"""Type hints as self-contained JSON Schema. Knows types only, no functions or files.
+
+What the library behind it leaves out is put back: texts in `Annotated`, descriptions in docstrings, and the
+order in which an author wrote the values of a `Literal` or an enum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from mcpdesk.hosting.docstrings import read_docstring
+
+DEFS = "#/$defs/"
+OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
+
+
+class HintError(Exception):
+    """A type JSON Schema cannot express; the message says which."""
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    """The schema of a type, its named parts under `$defs`.
+
+    Raises: HintError.
+    """
+    try:
+        (root,), defs = msgspec.json.schema_components(
+            [hint], ref_template=DEFS + "{name}", schema_hook=_foreign_schema
+        )
+    except (TypeError, ValueError, NameError) as error:
+        raise HintError(str(error).splitlines()[-1]) from error
+    _restore(hint, defs, root)
+    schema = dict(root)
+    if str(root.get("$ref", "")).startswith(DEFS):
+        schema = dict(defs[root["$ref"].removeprefix(DEFS)])
+        schema.pop("title", None)
+    for nested in list(_objects([schema, defs])):
+        defs |= nested.pop("$defs", {}) if nested is not defs else {}
+    used = _used(schema, defs)
+    return {**schema, "$defs": used} if used else schema
+
+
+def described(hint: Any, description: str) -> Any:
+    """The hint with a description, unless it brings one: a text in `Annotated` counts as one."""
+    base, notes = split(hint)
+    texts = [note for note in notes if isinstance(note, str)]
+    kept = [note for note in notes if not isinstance(note, str)]
+    if any(isinstance(note, msgspec.Meta) and note.description for note in kept):
+        text = ""
+    else:
+        text = texts[0] if texts else description
+    if text:
+        kept.append(msgspec.Meta(description=text))
+    for note in kept:
+        base = Annotated[base, note]
+    return base
+
+
+def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A hint without its `Annotated` notes, and the notes."""
+    if get_origin(hint) is Annotated:
+        base, *notes = get_args(hint)
+        return base, tuple(notes)
+    return hint, ()
+
+
+def says_nothing(hint: Any) -> bool:
+    """Whether a hint tells too little about a value to be worth a schema: `Any`, `dict`, `list[dict]` ..."""
+    base, _ = split(hint)
+    if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
+        return True
+    arguments = get_args(base)
+    if get_origin(base) in (Union, UnionType):
+        return any(says_nothing(each) for each in arguments)
+    return bool(arguments) and get_origin(base) in (list, dict, tuple) and says_nothing(arguments[-1])
+
+
+def is_text_or_nothing(hint: Any) -> bool:
+    """Whether a hint allows plain text, raw bytes or None, which need no structure."""
+    base, _ = split(hint)
+    if get_origin(base) in (Union, UnionType):
+        return any(is_text_or_nothing(each) for each in get_args(base))
+    return base in (str, bytes, None, NoneType)
+
+
+def from_json(wanted: type, value: Any) -> Any:
+    """Convert what the library leaves to us: paths, and models that bring their own validation."""
+    if wanted is Path:
+        return Path(value)
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(value)
+    raise NotImplementedError(f"{wanted} cannot be made from JSON")
+
+
+def _foreign_schema(wanted: type) -> dict[str, Any]:
+    if wanted is Path:
+        return {"type": "string"}
+    if hasattr(wanted, "model_json_schema"):
+        schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
+        return schema
+    raise NotImplementedError
+
+
+def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
+    orders: dict[frozenset[Any], list[Any]] = {}
+    for part in _types(hint, set()):
+        if get_origin(part) is Literal:
+            values = [value.value if isinstance(value, enum.Enum) else value for value in get_args(part)]
+            orders[frozenset(values)] = values
+        elif isinstance(part, type) and issubclass(part, enum.Enum):
+            values = [member.value for member in part]
+            orders[frozenset(values)] = values
+        elif _has_fields(part):
+            _describe(part, defs.get(part.__name__, {}))
+    for node in _objects([defs, root]):
+        listed = node.get("enum")
+        if isinstance(listed, list):
+            node["enum"] = orders.get(frozenset(listed), listed)
+            if "type" not in node and all(isinstance(value, str) for value in listed):
+                node["type"] = "string"
+
+
+def _describe(owner: Any, schema: dict[str, Any]) -> None:
+    """Give a dataclass-like type and its fields the descriptions its author wrote."""
+    doc = read_docstring(owner.__doc__)
+    if "description" in schema:
+        schema["description"] = doc.text
+    properties = schema.get("properties", {})
+    for name, hint in _fields(owner).items():
+        texts = [note for note in split(hint)[1] if isinstance(note, str)]
+        text = texts[0] if texts else doc.parameters.get(name, "")
+        if text and name in properties:
+            properties[name].setdefault("description", text)
+
+
+def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
+    """Every type a hint is made of, once."""
+    base, _ = split(hint)
+    if id(base) in seen:
+        return
+    seen.add(id(base))
+    yield base
+    if get_origin(base) is Literal:
+        return
+    inner = list(get_args(base))
+    if _has_fields(base):
+        inner += _fields(base).values()
+    for part in inner:
+        yield from _types(part, seen)
+
+
+def _has_fields(part: Any) -> bool:
+    return isinstance(part, type) and (
+        dataclasses.is_dataclass(part) or issubclass(part, msgspec.Struct) or typing.is_typeddict(part)
+    )
+
+
+def _fields(owner: Any) -> Mapping[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node:
+        if isinstance(child, dict | list):
+            yield from _objects(child)
+
+
+def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The definitions a schema refers to, directly or through each other, in their order."""
+    wanted: set[str] = set()
+    waiting: list[Any] = [schema]
+    while waiting:
+        for node in _objects(waiting.pop()):
+            name = str(node.get("$ref", "")).removeprefix(DEFS)
+            if name in defs and name not in wanted:
+                wanted.add(name)
+                waiting.append(defs[name])
+    return {name: value for name, value in defs.items() if name in wanted}

@@ -1,0 +1,166 @@
+"""A function's signature and docstring as JSON Schema, and JSON arguments as what its hints ask for."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.docstrings import Doc, read_docstring
+from mcpdesk.hosting.hints import (
+    HintError,
+    described,
+    from_json,
+    is_text_or_nothing,
+    says_nothing,
+    schema_of,
+    split,
+)
+
+CONTEXT_NAMES = ("ctx", "context")
+INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
+NOT_GIVEN = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A function ready to be called with JSON arguments."""
+
+    doc: Doc
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    context_name: str
+    """The parameter that receives the context; empty when there is none."""
+    converter: type[msgspec.Struct]
+
+    def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Keyword arguments for one call, from arguments the input schema accepts.
+
+        Raises: HandlerError naming what is valid JSON but not what the hint means, like a date.
+        """
+        try:
+            converted = msgspec.convert(
+                arguments, self.converter, strict=False, str_keys=True, dec_hook=from_json
+            )
+        except msgspec.ValidationError as error:
+            raise HandlerError(f"Invalid arguments: {error}") from error
+        bound = {name: getattr(converted, name) for name in arguments}
+        if self.context_name:
+            bound[self.context_name] = context
+        return bound
+
+
+def typed(function: Callable[..., Any], place: str, with_output: bool = True) -> Typed:
+    """Read a function's signature. `place` is its `file:line` for errors.
+
+    Raises: RegistrationError naming the parameter that cannot be expressed.
+    """
+    hints = _hints(function, place)
+    doc = read_docstring(function.__doc__)
+    parameters = dict(inspect.signature(function).parameters)
+    context_name = _context_name(parameters, hints)
+    parameters.pop(context_name, None)
+    fields = {name: _field(each, hints, doc, place) for name, each in parameters.items()}
+    converter = msgspec.defstruct(
+        "Arguments",
+        [
+            (name, hint)
+            if parameters[name].default is NOT_GIVEN
+            else (name, hint, msgspec.field(default=None))
+            for name, hint in fields.items()
+        ],
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    schema = _input_schema(converter, fields, parameters, place)
+    output = _output_schema(hints.get("return", Any), place) if with_output else None
+    return Typed(doc, schema, output, context_name, converter)
+
+
+def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
+    from mcpdesk.server.context import Context
+
+    known = getattr(function, "__globals__", {})
+    # Authors may import Context for the type checker only.
+    extra = {} if "Context" in known else {"Context": Context}
+    try:
+        return get_type_hints(function, localns=extra, include_extras=True)
+    except NameError as error:
+        raise RegistrationError(f"a type hint cannot be read: {error}", place) from error
+    except (TypeError, SyntaxError) as error:
+        raise RegistrationError(f"a type hint is not a type: {error}", place) from error
+
+
+def _context_name(parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]) -> str:
+    """The parameter annotated as the context, else the one called so that is not annotated otherwise."""
+    for name in parameters:
+        if _is_context(hints.get(name)):
+            return name
+    unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
+    return next(unhinted, "")
+
+
+def _is_context(hint: Any) -> bool:
+    candidates = (hint, *get_args(hint))
+    return any(getattr(each, "__module__", "") == "mcpdesk.server.context" for each in candidates)
+
+
+def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str) -> Any:
+    """A parameter's hint with its description; without a hint its default tells the type."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)
+    hint = hints.get(parameter.name, Any)
+    if hint is Any and type(parameter.default) in (str, int, float, bool):
+        hint = type(parameter.default)
+    return described(hint, doc.parameters.get(parameter.name, ""))
+
+
+def _input_schema(
+    converter: type[msgspec.Struct],
+    fields: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    place: str,
+) -> dict[str, Any]:
+    try:
+        schema = schema_of(converter)
+    except HintError as error:
+        raise RegistrationError(f"{_culprit(fields, error)}; {INSTEAD}", place) from error
+    properties: dict[str, Any] = schema.get("properties", {})
+    for name, parameter in parameters.items():
+        properties[name].pop("default", None)
+        if parameter.default is not NOT_GIVEN:
+            properties[name] |= _default(parameter.default)
+    return {key: value for key, value in schema.items() if key != "required" or value}
+
+
+def _culprit(fields: Mapping[str, Any], error: HintError) -> str:
+    for name, hint in fields.items():
+        try:
+            schema_of(hint)
+        except HintError as reason:
+            return f"the type of parameter {name} has no JSON Schema: {reason}"
+    return f"the parameters have no JSON Schema: {error}"
+
+
+def _default(value: Any) -> dict[str, Any]:
+    try:
+        return {"default": copy.deepcopy(msgspec.to_builtins(value, str_keys=True, enc_hook=str))}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
+    if says_nothing(hint) or is_text_or_nothing(hint):
+        return None
+    try:
+        return schema_of(described(split(hint)[0], ""))
+    except HintError as error:
+        reason = (
+            f"the return type has no JSON Schema: {error}; leave the annotation out if it is not for clients"
+        )
+        raise RegistrationError(reason, place) from error

@@ -1,0 +1,207 @@
+"""What authors write on their functions. A decorator notes what hints cannot say, nothing else.
+
+Knows nothing of folders or schemas: whoever loads the file reads the note with `note_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar, overload
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import content
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Icons = Iterable[str | dict[str, Any]]
+NOTE = "__mcpdesk__"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a decorator said. `kind` is `tool`, `resource` or `prompt`."""
+
+    kind: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    requires_env: tuple[str, ...] = ()
+    """Environment variables without which the item is not offered."""
+    uri: str = ""
+    """A resource's URI or URI template."""
+    mime_type: str = ""
+    timeout_s: float | None = None
+    requires_jwt: bool = False
+    runs_programs: bool = False
+
+
+def note_of(function: object) -> Note | None:
+    """What a decorator noted on a function, or None."""
+    note = getattr(function, NOTE, None)
+    return note if isinstance(note, Note) else None
+
+
+@overload
+def tool(function: Function, /) -> Function: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    timeout: float | None = None,
+    requires_jwt: bool = False,
+    requires_env: str | Iterable[str] = (),
+    runs_programs: bool = False,
+    icons: Icons = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Callable[[Function], Function]: ...
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    timeout: float | None = None,
+    requires_jwt: bool = False,
+    requires_env: str | Iterable[str] = (),
+    runs_programs: bool = False,
+    icons: Icons = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Function | Callable[[Function], Function]:
+    """Offer an `async def` as a tool; `@tool` and `@tool(...)` both work.
+
+    `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
+    those names; None leaves one out.
+    """
+    hints = {
+        "readOnlyHint": read_only,
+        "destructiveHint": destructive,
+        "idempotentHint": idempotent,
+        "openWorldHint": open_world,
+    }
+    note = Note(
+        "tool",
+        name=name,
+        title=title,
+        description=description,
+        annotations={**_given(hints), **(annotations or {})},
+        icons=_icons(icons),
+        meta=dict(meta or {}),
+        requires_env=_names(requires_env),
+        timeout_s=timeout,
+        requires_jwt=requires_jwt,
+        runs_programs=runs_programs,
+    )
+    return _noting(note) if function is None else _noting(note)(function)
+
+
+def resource(
+    uri: str,
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    mime_type: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    requires_env: str | Iterable[str] = (),
+    icons: Icons = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Callable[[Function], Function]:
+    """Offer an `async def` as the resource at `uri`, or as a template when `uri` has `{variables}`.
+
+    The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well.
+    """
+    note = Note(
+        "resource",
+        uri=uri,
+        name=name,
+        title=title,
+        description=description,
+        mime_type=mime_type,
+        annotations=dict(annotations or {}),
+        icons=_icons(icons),
+        meta=dict(meta or {}),
+        requires_env=_names(requires_env),
+    )
+    return _noting(note)
+
+
+@overload
+def prompt(function: Function, /) -> Function: ...
+@overload
+def prompt(
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    requires_env: str | Iterable[str] = (),
+    icons: Icons = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Callable[[Function], Function]: ...
+def prompt(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    requires_env: str | Iterable[str] = (),
+    icons: Icons = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Function | Callable[[Function], Function]:
+    """Offer an `async def` as a prompt. It returns a text (one user message) or a list of `message(...)`."""
+    note = Note(
+        "prompt",
+        name=name,
+        title=title,
+        description=description,
+        icons=_icons(icons),
+        meta=dict(meta or {}),
+        requires_env=_names(requires_env),
+    )
+    return _noting(note) if function is None else _noting(note)(function)
+
+
+def fail(message: str, **data: Any) -> NoReturn:
+    """End a handler early: the caller gets an error result with this text; `data` becomes its structure."""
+    raise HandlerError(message, data or None)
+
+
+def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
+    """One message of a prompt; `role` is `user` or `assistant`."""
+    return {"role": role, "content": content.text(value) if isinstance(value, str) else value}
+
+
+def _noting(note: Note) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        setattr(function, NOTE, note)
+        return function
+
+    return decorate
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _icons(given: Icons) -> tuple[dict[str, Any], ...]:
+    return tuple({"src": icon} if isinstance(icon, str) else dict(icon) for icon in given)
