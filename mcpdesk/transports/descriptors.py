@@ -49,6 +49,8 @@ class Claimed:
 
     def release(self) -> None:
         """Put everything back as it was. What was written before is still delivered. Idempotent."""
+        if self.stdin_fd < 0:
+            return
         for prints in self._printers.values():
             prints.finish()
         self._undo.close()

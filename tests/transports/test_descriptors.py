@@ -1,0 +1,233 @@
+"""Claimed descriptors, in processes of their own: nothing stray reaches the wire or the screen."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import TransportError
+from mcpdesk.transports import descriptors
+
+WAIT_S = 5.0
+ROOT = str(Path(__file__).parents[2])
+PRELUDE = """
+import json, os, subprocess, sys
+from dataclasses import astuple
+from mcpdesk.transports.descriptors import claim
+
+lines = []
+folder = os.getcwd()
+def run(source):
+    exec(compile(source, folder + "/tools/noisy.py", "exec"), globals())
+def report():
+    with open("lines.json", "w") as file:
+        json.dump([astuple(line) for line in lines], file)
+"""
+
+
+def start(folder: Path, body: str, **streams: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
+        cwd=folder, env={**os.environ, "PYTHONPATH": ROOT}, **streams,
+    )  # fmt: skip
+
+
+def play(folder: Path, body: str, stdin: bytes = b"") -> tuple[bytes, bytes, list[list[str]]]:
+    """Run a program; returns its stdout, its stderr and the stray lines it saw."""
+    with start(folder, body, stdin=-1, stdout=-1, stderr=-1) as process:
+        out, err = process.communicate(stdin, WAIT_S)
+    assert process.returncode == 0, err.decode()
+    return out, err, json.loads((folder / "lines.json").read_text())
+
+
+def test_prints_never_reach_the_wire(tmp_path: Path) -> None:
+    out, err, lines = play(
+        tmp_path,
+        """
+        claimed = claim("wire", lines.append, lambda: [folder])
+        run("print('from python')")
+        run("\\nos.write(1, b'from the descriptor\\\\n')")
+        run("sys.__stdout__.write('original stream\\\\n'); sys.__stdout__.flush()")
+        run("sys.stdout.buffer.write(b'raw\\\\n')")
+        run("subprocess.run(['echo', 'from a child'])")
+        run("subprocess.run(['echo', 'given our stdout'], stdout=sys.stdout)")
+        os.write(claimed.stdout_fd, b"wire\\n")
+        claimed.release()
+        print("after")
+        report()
+        """,
+    )
+    assert out == b"wire\nafter\n"
+    assert err == b""
+    assert lines == [
+        ["print", "from python", "tools/noisy.py:1"],
+        ["stdout", "from the descriptor", ""],
+        ["stdout", "original stream", ""],
+        ["stdout", "raw", ""],
+        ["stdout", "from a child", ""],
+        ["stdout", "given our stdout", ""],
+    ]
+
+
+def test_hosted_code_cannot_take_the_wires_input(tmp_path: Path) -> None:
+    out, _, lines = play(
+        tmp_path,
+        """
+        claimed = claim("wire", lines.append)
+        try:
+            input()
+        except EOFError:
+            print("nothing there")
+        subprocess.run(["cat"])
+        os.write(claimed.stdout_fd, os.read(claimed.stdin_fd, 100))
+        claimed.release()
+        report()
+        """,
+        stdin=b"request\n",
+    )
+    assert out == b"request\n"
+    assert lines == [["print", "nothing there", ""]]
+
+
+def test_children_do_not_inherit_the_wire(tmp_path: Path) -> None:
+    _, _, lines = play(
+        tmp_path,
+        """
+        claimed = claim("wire", lines.append)
+        subprocess.run(["ls", "/proc/self/fd"], close_fds=False)
+        wire = str(claimed.stdin_fd), str(claimed.stdout_fd)
+        claimed.release()
+        assert not {line.text for line in lines} & set(wire), lines
+        report()
+        """,
+    )
+    assert {"0", "1", "2"} <= {text for _, text, _ in lines}
+
+
+def test_stderr_is_free_on_the_wire(tmp_path: Path) -> None:
+    _, err, lines = play(
+        tmp_path,
+        """
+        claimed = claim("wire", lines.append)
+        print("to the client's log", file=sys.stderr)
+        claimed.release()
+        report()
+        """,
+    )
+    assert err == b"to the client's log\n"
+    assert lines == []
+
+
+def test_unfinished_line_is_delivered_at_the_release(tmp_path: Path) -> None:
+    _, _, lines = play(
+        tmp_path,
+        """
+        claimed = claim("serve", lines.append)
+        print("no newline", end="")
+        os.write(1, b"nor here")
+        claimed.release()
+        claimed.release()
+        report()
+        """,
+    )
+    assert lines == [["print", "no newline", ""], ["stdout", "nor here", ""]]
+
+
+def test_child_that_lives_on_does_not_hold_up_the_release(tmp_path: Path) -> None:
+    _, _, lines = play(
+        tmp_path,
+        """
+        claimed = claim("wire", lines.append)
+        child = subprocess.Popen(["sh", "-c", "echo ready; exec sleep 60"])
+        while not lines:
+            pass
+        claimed.release()
+        child.kill()
+        child.wait()
+        report()
+        """,
+    )
+    assert lines == [["stdout", "ready", ""]]
+
+
+def test_closed_descriptor_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr(descriptors.fcntl, "fcntl", refuse)
+    with pytest.raises(TransportError, match="stdin is not open"):
+        descriptors.claim("wire", lambda line: None)
+
+
+SCREEN = """
+import threading
+claimed = claim("screen", lines.append, lambda: [folder])
+from textual.app import App
+from textual.widgets import Static
+
+class Desk(App):
+    def compose(self):
+        yield Static("the screen is drawn")
+    def on_ready(self):
+        claimed.redirect_prints()
+        work = threading.Thread(target=self.disturb)
+        work.start()
+    def disturb(self):
+        run("print('stray print')")
+        run("print('stray complaint', file=sys.stderr)")
+        run("subprocess.run(['sh', '-c', 'echo child out; echo child err >&2; cat'])")
+        self.call_from_thread(self.update_size)
+    def update_size(self):
+        lines_of_screen = self.size.height
+        with open("size", "w") as file:
+            file.write(f"{self.size.width}x{self.size.height}")
+        self.query_one(Static).update("press a key")
+    def on_key(self, event):
+        self.exit()
+
+Desk().run()
+claimed.release()
+print("back in the shell")
+report()
+"""
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    seen = b""
+    while text not in seen:
+        seen += os.read(terminal, 65536)
+    return seen
+
+
+def test_screen_is_drawn_and_nothing_stray_garbles_it(tmp_path: Path) -> None:
+    terminal, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+    before = termios.tcgetattr(inner)
+    process = start(tmp_path, SCREEN, stdin=inner, stdout=inner, stderr=inner)
+    seen = read_until(terminal, b"press a key")
+    os.write(terminal, b"q")
+    seen += read_until(terminal, b"back in the shell")
+    process.wait(WAIT_S)
+    assert process.returncode == 0, seen
+    assert b"the screen is drawn" in seen
+    assert b"stray" not in seen and b"child" not in seen
+    assert (tmp_path / "size").read_text() == "99x33"
+    assert json.loads((tmp_path / "lines.json").read_text()) == [
+        ["print", "stray print", "tools/noisy.py:1"],
+        ["stderr", "stray complaint", "tools/noisy.py:1"],
+        ["stdout", "child out", ""],
+        ["stderr", "child err", ""],
+    ]
+    assert termios.tcgetattr(inner) == before
+    os.close(inner)
+    os.close(terminal)
