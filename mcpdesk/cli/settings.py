@@ -11,6 +11,7 @@ import click
 
 from mcpdesk import paths
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.cli.printing import aligned
 from mcpdesk.settings import SETTINGS, Resolved, allowed, shown
 
 EPILOG = """\b
@@ -39,9 +40,9 @@ def command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> 
             json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows + places})
         )
         return
-    click.echo("\n".join(table([("setting", "value", "origin"), *rows])))
+    click.echo("\n".join(aligned([("setting", "value", "origin"), *rows])))
     click.echo()
-    click.echo("\n".join(table([(name, value) for name, value, _ in places])))
+    click.echo("\n".join(aligned([(name, value) for name, value, _ in places])))
     if explain:
         click.echo()
         click.echo("\n\n".join(explanations()))
@@ -77,10 +78,3 @@ def explanations() -> Iterable[str]:
     for setting in SETTINGS:
         names = ", ".join(setting.environment)
         yield f"{setting.name}\n  {setting.help}\n  Allowed: {allowed(setting)}.\n  Environment: {names}."
-
-
-def table(rows: list[tuple[str, ...]]) -> Iterable[str]:
-    """The rows as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,44 @@
+"""`mcpdesk call`: one tool, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mcpdesk.cli.arguments import parse_arguments
+from mcpdesk.cli.report import OK, TOOL_ERROR
+
+EPILOG = """\b
+Examples:
+  mcpdesk call sample_servers/hello greet name=Ada loud:=true
+  mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
+
+Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+"""
+
+
+@click.command(name="call", epilog=EPILOG, short_help="Call a tool.")
+@click.argument("target")
+@click.argument("tool")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@click.option(
+    "--input", "whole", metavar="JSON", help="All arguments as one JSON object; - reads it from stdin."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+def command(
+    target: str, tool: str, arguments: tuple[str, ...], whole: str | None, as_json: bool, timeout_s: float
+) -> int:
+    """Call TOOL of the server folder TARGET and print its result."""
+    from mcpdesk.cli.exchange import client
+    from mcpdesk.cli.printing import print_json, print_text, tool_result_text
+
+    params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
+    with client(target) as peer:
+        result = peer.request("tools/call", params, timeout_s)
+    if as_json:
+        print_json(result)
+    else:
+        print_text(tool_result_text(result))
+    return TOOL_ERROR if result.get("isError") else OK

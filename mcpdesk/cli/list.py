@@ -1,0 +1,59 @@
+"""`mcpdesk list`: what a server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+EPILOG = """\b
+Examples:
+  mcpdesk list sample_servers/hello
+  mcpdesk list sample_servers/hello --json
+"""
+SHELVES: dict[str, tuple[str, str]] = {
+    "tools": ("tools/list", "name"),
+    "resources": ("resources/list", "uri"),
+    "resourceTemplates": ("resources/templates/list", "uriTemplate"),
+    "prompts": ("prompts/list", "name"),
+}
+"""Key of the answer -> method, and the field that names an item."""
+
+
+@click.command(name="list", epilog=EPILOG, short_help="List tools, resources and prompts.")
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="Print the definitions as JSON.")
+@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+def command(target: str, as_json: bool, timeout_s: float) -> None:
+    """List the tools, resources and prompts of the server folder TARGET."""
+    from mcpdesk.cli.exchange import client
+    from mcpdesk.cli.printing import print_json, print_text
+
+    with client(target) as peer:
+        shelves = {
+            key: peer.request_all(method, key, timeout_s)
+            for key, (method, _) in SHELVES.items()
+            if peer.offers(key)
+        }
+    if as_json:
+        print_json(shelves)
+    else:
+        print_text(
+            "\n\n".join(shelf_text(key, items) for key, items in shelves.items() if items) or "nothing"
+        )
+
+
+def shelf_text(key: str, items: list[dict[str, Any]]) -> str:
+    """One kind of items: a heading, and a line for each."""
+    from mcpdesk.cli.printing import aligned
+
+    rows = [(str(item.get(SHELVES[key][1])), summary(item)) for item in items]
+    heading = "resource templates" if key == "resourceTemplates" else key
+    return "\n".join([heading, *aligned(rows, "  ")])
+
+
+def summary(item: Mapping[str, Any]) -> str:
+    """The first line of an item's description, else its title."""
+    text = str(item.get("description") or item.get("title") or "").strip()
+    return text.partition("\n")[0]

@@ -1,0 +1,39 @@
+"""`mcpdesk prompt`: one prompt, filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mcpdesk.cli.arguments import texts_only
+
+EPILOG = """\b
+Examples:
+  mcpdesk prompt sample_servers/profiles summarize text='Once upon a time ...'
+  mcpdesk prompt sample_servers/profiles summarize text=hello --json
+"""
+
+
+@click.command(name="prompt", epilog=EPILOG, short_help="Get a prompt.")
+@click.argument("target")
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+def command(target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float) -> None:
+    """Get the prompt NAME of the server folder TARGET, with its arguments filled in."""
+    from mcpdesk.cli.exchange import client
+    from mcpdesk.cli.printing import content_text, print_json, print_text
+
+    params: dict[str, Any] = {"name": name, "arguments": texts_only(arguments)}
+    with client(target) as peer:
+        result = peer.request("prompts/get", params, timeout_s)
+    if as_json:
+        print_json(result)
+        return
+    messages = result.get("messages", [])
+    told_apart = len(messages) > 1
+    for message in messages:
+        text = content_text(message["content"])
+        print_text(f"{message['role']}:\n{text}" if told_apart else text)

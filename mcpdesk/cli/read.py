@@ -1,0 +1,35 @@
+"""`mcpdesk read`: one resource."""
+
+from __future__ import annotations
+
+import base64
+
+import click
+
+EPILOG = """\b
+Examples:
+  mcpdesk read sample_servers/profiles resource://getting-started
+  mcpdesk read sample_servers/profiles resource://getting-started --json
+"""
+
+
+@click.command(name="read", epilog=EPILOG, short_help="Read a resource.")
+@click.argument("target")
+@click.argument("uri")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+def command(target: str, uri: str, as_json: bool, timeout_s: float) -> None:
+    """Read the resource URI of the server folder TARGET. Binary contents are written as they are."""
+    from mcpdesk.cli.exchange import client
+    from mcpdesk.cli.printing import print_bytes, print_json, print_text
+
+    with client(target) as peer:
+        result = peer.request("resources/read", {"uri": uri}, timeout_s)
+    if as_json:
+        print_json(result)
+        return
+    for contents in result.get("contents", ()):
+        if "text" in contents:
+            print_text(contents["text"])
+        else:
+            print_bytes(base64.b64decode(contents.get("blob", "")), contents.get("mimeType", ""))

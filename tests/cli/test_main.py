@@ -1,0 +1,79 @@
+"""Which command is meant, and what is said when none is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.main import COMMANDS, run, with_command
+from mcpdesk.errors import DeskUserError
+from mcpdesk.version import __version__
+
+
+@pytest.mark.parametrize("first", [*COMMANDS, "--help", "-h", "--version"])
+def test_command_stays_first(first: str) -> None:
+    assert with_command([first, "x"]) == [first, "x"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["."], ["./serve"], ["--port", "0"], ["https://a.example/mcp"]])
+def test_anything_else_is_for_the_desk(arguments: list[str]) -> None:
+    assert with_command(arguments) == ["desk", *arguments]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("serv", "`mcpdesk serve`"), ("stido", "`mcpdesk stdio`"), ("xyzzy", "mcpdesk --help")]
+)
+def test_misspelt_command_is_corrected(word: str, hint: str) -> None:
+    with pytest.raises(DeskUserError) as caught:
+        with_command([word])
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"  mcpdesk {command if command != 'desk' else ''}".rstrip() in shown.partition("Example")[2]
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"mcpdesk {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["settings", "--prot", "1"], "--prot"),
+        (["settings", "--port", "x"], "port: 'x' (flag --port) is not allowed."),
+        (["serve", "/nonexistent"], "There is no folder '/nonexistent'."),
+        (["/nonexistent"], "There is no folder '/nonexistent'."),
+        (["call"], "Missing argument 'TARGET'"),
+        (["nonsense"], "There is no command and no folder called 'nonsense'."),
+    ],
+)
+def test_users_mistake_is_told_without_traceback(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert told in captured.err.splitlines()[0]
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
+    command = f"{sys.executable} -m mcpdesk settings --explain | true"
+    finished = subprocess.run(
+        ["bash", "-c", command], cwd=repository, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert finished.stderr == ""

@@ -1,0 +1,75 @@
+"""Flags and folders the commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import SETTINGS, Kind
+
+
+def flags_of(*arguments: str) -> dict[str, object]:
+    """What a command makes of its flags."""
+    found: dict[str, object] = {}
+
+    @click.command
+    @setting_options
+    def command(**values: object) -> None:
+        found.update(given_flags(values))
+
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_nothing_given_is_no_flag() -> None:
+    assert flags_of() == {}
+
+
+def test_every_setting_but_secrets_has_a_flag() -> None:
+    for setting in SETTINGS:
+        if setting.kind is Kind.SECRET:
+            continue
+        value = [] if setting.name == "no_auth" else ["true"]
+        assert list(flags_of(setting.flag, *value)) == [setting.name]
+
+
+@pytest.mark.parametrize(
+    ("http", "flags"),
+    [
+        ("0.0.0.0:80", {"host": "0.0.0.0", "port": "80"}),
+        ("[::1]:3333", {"host": "::1", "port": "3333"}),
+        ("localhost:0", {"host": "localhost", "port": "0"}),
+        (":4000", {"port": "4000"}),
+        ("4000", {"port": "4000"}),
+    ],
+)
+def test_http_is_short_for_host_and_port(http: str, flags: dict[str, str]) -> None:
+    assert flags_of("--http", http) == flags
+
+
+@pytest.mark.parametrize("http", ["localhost", "::1:80", "a:b", ""])
+def test_http_that_is_not_understood_is_told(http: str) -> None:
+    if not http:
+        assert flags_of("--http", http) == {}
+        return
+    with pytest.raises(DeskUserError, match="--http"):
+        flags_of("--http", http)
+
+
+def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert server_folder(str(tmp_path)) == tmp_path.resolve()
+    for text, message in (
+        (str(tmp_path / "none"), "There is no folder"),
+        (str(tmp_path / "file"), "is a file"),
+        ("http://localhost:1", "only server folders"),
+    ):
+        with pytest.raises(DeskUserError, match=message) as caught:
+            server_folder(text)
+        assert caught.value.hint
