@@ -43,45 +43,49 @@ class Action:
 
 APP: tuple[Action, ...] = (
     Action("command_palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
-    Action("show_help", "question_mark,f1", "help", "Desk", "app", "Keys of the focused pane."),
-    Action("jump", "ctrl+o", "jump", "Desk", "app", "Show a letter over every pane; press it to go there."),
-    Action("show_screen('workbench')", "1", "Workbench", "Screens", "app", footer=False),
-    Action("show_screen('traffic')", "2", "Traffic", "Screens", "app", footer=False),
-    Action("show_screen('activity')", "3", "Activity", "Screens", "app", footer=False),
-    Action("show_screen('clients')", "4", "Clients", "Screens", "app", footer=False),
-    Action("show_screen('logs')", "5", "Logs", "Screens", "app", footer=False),
-    Action(
-        "open_question",
-        "a",
-        "answer",
-        "Desk",
-        "app",
-        "Open the question that has waited longest.",
-        footer=False,
-    ),
-    Action(
-        "copy_url", "u", "copy URL", "Server", "app", "Copy where the server can be reached.", footer=False
-    ),
-    Action(
-        "client_config",
-        "U",
-        "client configuration",
-        "Server",
-        "app",
-        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.",
-        footer=False,
-    ),
-    Action(
-        "pick_server", "S", "pick server", "Server", "app", "Switch to another hosted server.", footer=False
-    ),
-    Action("reload", "f5", "reload", "Server", "app", "Look at the server's folder again now.", footer=False),
+    Action("show_help", "question_mark,f1", "help", "Desk", "app", "The keys of the focused pane."),
     Action(
         "pick_theme",
         "t",
         "theme",
         "Desk",
         "app",
-        "Choose a theme; the screen shows it while you look.",
+        "Choose a theme; the screen shows each as you pass.",
+        footer=False,
+    ),
+    Action(
+        "ask_quit", "ctrl+q", "quit", "Desk", "app", "Asks first when something would be lost.", priority=True
+    ),
+    Action(
+        "interrupt",
+        "ctrl+c",
+        "quit at once",
+        "Desk",
+        "app",
+        "Twice within two seconds; with text selected it copies.",
+        footer=False,
+        priority=True,
+    ),
+)
+
+MAIN: tuple[Action, ...] = (
+    Action("jump", "ctrl+o", "jump", "Desk", "main", "Show a letter over every pane; press it to go there."),
+    Action("show_screen('workbench')", "1", "Workbench", "Screens", "main", "Call tools.", footer=False),
+    Action("show_screen('traffic')", "2", "Traffic", "Screens", "main", "Watch every message.", footer=False),
+    Action(
+        "show_screen('activity')", "3", "Activity", "Screens", "main", "Questions and jobs.", footer=False
+    ),
+    Action("show_screen('clients')", "4", "Clients", "Screens", "main", "Who is connected.", footer=False),
+    Action(
+        "show_screen('logs')", "5", "Logs", "Screens", "main", "What servers and tools say.", footer=False
+    ),
+    Action(
+        "open_question",
+        "a,f2",
+        "answer",
+        "Desk",
+        "main",
+        "Open the question that has waited longest; F2 works while typing.",
         footer=False,
     ),
     Action(
@@ -89,12 +93,27 @@ APP: tuple[Action, ...] = (
         "z",
         "maximise",
         "Desk",
-        "app",
+        "main",
         "Give the focused pane the whole screen, and back.",
         footer=False,
     ),
     Action(
-        "ask_quit", "ctrl+q", "quit", "Desk", "app", "Asks first when something would be lost.", priority=True
+        "copy_url", "u", "copy URL", "Server", "main", "Copy where the server can be reached.", footer=False
+    ),
+    Action(
+        "client_config",
+        "U",
+        "client configuration",
+        "Server",
+        "main",
+        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.",
+        footer=False,
+    ),
+    Action(
+        "pick_server", "S", "pick server", "Server", "main", "Switch to another hosted server.", footer=False
+    ),
+    Action(
+        "reload", "f5", "reload", "Server", "main", "Look at the server's folder again now.", footer=False
     ),
 )
 
@@ -159,7 +178,12 @@ CATALOGUE: tuple[Action, ...] = (
     Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
 )
 
-FORM: tuple[Action, ...] = ()
+FORM: tuple[Action, ...] = (
+    Action("add_item", "ctrl+n", "add item", "Form", "form", "Add an item to the list around the cursor."),
+    Action("remove_item", "alt+x", "remove item", "Form", "form", footer=False),
+    Action("move_item(-1)", "alt+up", "item up", "Form", "form", footer=False),
+    Action("move_item(1)", "alt+down", "item down", "Form", "form", footer=False),
+)
 
 RESULT: tuple[Action, ...] = (
     Action("show_tab(-1)", "left_square_bracket", "previous tab", "Result", "result", footer=False),
@@ -188,9 +212,23 @@ ACTIVITY: tuple[Action, ...] = ()
 
 QUESTION: tuple[Action, ...] = ()
 
-CLIENTS: tuple[Action, ...] = ()
+CLIENTS: tuple[Action, ...] = (
+    Action("copy", "y", "copy", "Clients", "clients", "Copy the line, the name, or what to connect with."),
+    Action(
+        "open_traffic", "enter", "its traffic", "Clients", "clients", "Show only the messages of that client."
+    ),
+    Action("sort", "s", "sort", "Clients", "clients", "Sort by the next column."),
+)
 
-LOGS: tuple[Action, ...] = ()
+LOGS: tuple[Action, ...] = (
+    Action("filter", "slash", "filter", "Logs", "logs", "Words that must occur in text, source or place."),
+    Action("level", "l", "level", "Logs", "logs", "Hide everything below a level; each press raises it."),
+    Action("source", "o", "source", "Logs", "logs", "Show one source only: server, stderr, print, a logger."),
+    Action("follow", "f", "follow", "Logs", "logs", "Stay at the newest line, or stop."),
+    Action("copy", "y", "copy", "Logs", "logs", "Copy the text, the place or the whole line."),
+    Action("details", "enter", "whole text", "Logs", "logs", "Show all lines of an entry, and hide them."),
+    Action("reset", "escape", "show all", "Logs", "logs", "Drop filter, level and source.", footer=False),
+)
 
 ACTIONS: tuple[Action, ...] = (
     *WORKBENCH,
@@ -203,8 +241,12 @@ ACTIONS: tuple[Action, ...] = (
     *QUESTION,
     *CLIENTS,
     *LOGS,
+    *MAIN,
     *APP,
 )
+
+
+BY_ID = {action.id: action for action in ACTIONS}
 
 
 def bindings_for(scope: str) -> list[BindingType]:

@@ -1,0 +1,176 @@
+"""A form made from a JSON Schema. A table says which part draws which kind of field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import DescendantFocus
+from textual.message import Message
+from textual.widgets import Input, Label
+
+from mcpdesk.link.values import Failure
+from mcpdesk.tui.render.form_field import Kind
+from mcpdesk.tui.render.form_model import Node, TextNode, UnionNode, walk
+from mcpdesk.tui.render.json_text import Path, path_text
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.form_choice import ChoicePart, FixedPart, ManyPart
+from mcpdesk.tui.widgets.form_nested import ListPart, MapPart, ObjectPart, UnionPart, focus_first
+from mcpdesk.tui.widgets.form_part import FormPart
+from mcpdesk.tui.widgets.form_text import text_part_for
+
+_PARTS: dict[Kind, type[FormPart]] = {
+    Kind.SWITCH: ChoicePart,
+    Kind.CHOICE: ChoicePart,
+    Kind.MANY: ManyPart,
+    Kind.FIXED: FixedPart,
+    Kind.OBJECT: ObjectPart,
+    Kind.LIST: ListPart,
+    Kind.MAP: MapPart,
+    Kind.UNION: UnionPart,
+}
+
+
+def part_for(node: Node, name: str) -> FormPart:
+    """The widget for a node."""
+    kind = text_part_for(node) if isinstance(node, TextNode) else _PARTS[node.field.kind]
+    return kind(node, name, part_for)
+
+
+class Form(VerticalScroll, can_focus=False):
+    """Edits a node. Failures are shown at their fields once these were touched, or all after `show_all`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "app.focus_next", "Next field", show=False),
+        Binding("up", "app.focus_previous", "Previous field", show=False),
+    ]
+    DEFAULT_CSS = """
+    Form { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    Form > .empty { color: $text-muted; }
+    Form.-roomy FormPart.-hinted > .note { display: block; }
+    """
+
+    class Changed(Message):
+        """The value is another one now."""
+
+    class Submitted(Message):
+        """Enter was pressed in the last field."""
+
+    class Hinted(Message):
+        """The field with the focus wants this to be known."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.node = node
+        self._show_all = False
+
+    def compose(self) -> Iterable[FormPart | Label]:
+        """The fields, or a word that there are none."""
+        if self.node is not None and (self.node.field.kind is not Kind.OBJECT or any(self.node.children())):
+            yield part_for(self.node, "")
+        elif self.node is not None:
+            yield Label(Content("No arguments. ctrl+r calls."), classes="empty")
+
+    async def load(self, node: Node) -> None:
+        """Edit another node."""
+        self.node, self._show_all = node, False
+        await self.recompose()
+        self.call_after_refresh(self._fit)
+
+    def focus_first(self) -> bool:
+        """Go to the first field; False when there is none."""
+        if not any(found.focusable for found in self.query("*")):
+            return False
+        focus_first(self, self)
+        return True
+
+    def problems(self) -> list[Failure]:
+        """What was typed and is no value at all."""
+        nodes = walk(self.node) if self.node else ()
+        return [Failure(path, node.problem) for path, node in nodes if node.problem]
+
+    def show_failures(self, failures: Iterable[Failure], show_all: bool = False) -> int:
+        """Put each failure at its field and return how many there are in all."""
+        self._show_all = self._show_all or show_all
+        found = list(failures)
+        messages = self._by_part(found)
+        for part in self.query(FormPart):
+            shown = self._show_all or part.is_touched
+            part.fail(messages.get(part, "") if shown else "")
+        return len(found)
+
+    def focus_failure(self) -> None:
+        """Go to the first field that failed."""
+        for part in self.query(FormPart):
+            if part.has_class("-failed"):
+                focus_first(part, self)
+                return
+
+    @on(FormPart.Edited)
+    def edited(self, event: FormPart.Edited) -> None:
+        """Pass on that something changed."""
+        event.stop()
+        self.post_message(self.Changed())
+
+    @on(Input.Submitted)
+    def next_field(self, event: Input.Submitted) -> None:
+        """Enter goes on to the next field, from the last one it submits."""
+        event.stop()
+        inside = [found for found in self.screen.focus_chain if self in found.ancestors]
+        if inside and inside[-1] is event.input:
+            self.post_message(self.Submitted())
+        else:
+            self.screen.focus_next()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Tell what the field is about."""
+        part = next((one for one in event.widget.ancestors_with_self if isinstance(one, FormPart)), None)
+        if part is not None:
+            self.post_message(self.Hinted(part.hint))
+
+    def on_resize(self) -> None:
+        """Hints are drawn below every field only where all of them fit."""
+        self._fit()
+
+    def _fit(self) -> None:
+        parts = self.query(FormPart)
+        self.set_class(0 < 2 * len(parts) <= self.size.height, "-roomy")
+
+    def _by_part(self, failures: list[Failure]) -> dict[FormPart, str]:
+        parts = {id(part.node): part for part in self.query(FormPart)}
+        at: dict[Path, FormPart] = {}
+        for path, node in walk(self.node) if self.node else ():
+            inner = node.chosen if isinstance(node, UnionNode) and node.chosen else node
+            part = parts.get(id(node)) or parts.get(id(inner))
+            if part is not None:
+                at[path] = part
+        messages: dict[FormPart, str] = {}
+        for failure in failures:
+            path, message = _place(failure, at)
+            if path in at:
+                messages.setdefault(at[path], message)
+        return messages
+
+
+def _place(failure: Failure, at: dict[Path, FormPart]) -> tuple[Path, str]:
+    """The field a failure belongs to: a missing member's own one, else the nearest around it."""
+    for name in _quoted(failure.message):
+        if (*failure.path, name) in at and "required" in failure.message:
+            return (*failure.path, name), "required"
+    path = failure.path
+    while path not in at and path:
+        path = path[:-1]
+    where = failure.path[len(path) :]
+    return path, f"{path_text(where)}: {failure.message}" if where else one_line(failure.message)
+
+
+def _quoted(message: str) -> list[str]:
+    return message.split('"')[1::2]

@@ -1,0 +1,94 @@
+"""Fields that are typed: text, secrets, dates, numbers, long text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from mcpdesk.tui.render.form_field import Kind
+from mcpdesk.tui.render.form_model import TextNode
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.form_part import FormPart
+
+_NUMBER_CHARACTERS = {Kind.INTEGER: r"[-+0-9]*", Kind.NUMBER: r"[-+0-9.eE]*"}
+
+
+class TextPart(FormPart):
+    """A line of text; `null` and bounds are told by the placeholder."""
+
+    DEFAULT_CSS = """
+    TextPart Input { width: 1fr; background: $foreground 8%; padding: 0 1; }
+    TextPart Input:focus { background: $primary 25%; }
+    """
+    node: TextNode
+
+    def controls(self) -> Iterator[Widget]:
+        """An input of one line."""
+        field = self.node.field
+        yield Input(
+            self.node.text,
+            placeholder=self._placeholder(),
+            password=field.kind is Kind.SECRET,
+            restrict=_NUMBER_CHARACTERS.get(field.kind),
+            compact=True,
+            select_on_focus=False,
+        )
+
+    @on(Input.Changed)
+    def take(self, event: Input.Changed) -> None:
+        """Hold what was typed."""
+        event.stop()
+        if event.value != self.node.text:
+            self.node.edit(event.value)
+            self.edited()
+
+    def _placeholder(self) -> str:
+        if self.node.is_null:
+            return "null"
+        field = self.node.field
+        example = f"e.g. {field.example}" if field.example else ""
+        name = "" if field.kind is Kind.SECRET else field.kind.value
+        told = example or field.limits or ("JSON value" if field.kind is Kind.JSON else name)
+        return one_line(told, 60)
+
+
+class LongTextPart(FormPart):
+    """Several lines of text, or JSON. Tab leaves the field."""
+
+    DEFAULT_CSS = """
+    LongTextPart TextArea {
+        width: 1fr; height: auto; max-height: 10; background: $foreground 8%; padding: 0 1;
+    }
+    LongTextPart TextArea.-text { min-height: 3; }
+    LongTextPart TextArea:focus { background: $primary 15%; }
+    """
+    node: TextNode
+
+    def controls(self) -> Iterator[Widget]:
+        """A text area."""
+        shown = "JSON value" if self.node.field.kind is Kind.JSON else self.node.field.example
+        yield TextArea(
+            self.node.text,
+            compact=True,
+            soft_wrap=True,
+            tab_behavior="focus",
+            placeholder=one_line(shown, 60),
+        )
+
+    @on(TextArea.Changed)
+    def take(self, event: TextArea.Changed) -> None:
+        """Hold what was typed."""
+        event.stop()
+        text = event.text_area.text
+        if text != self.node.text:
+            self.node.edit(text)
+            self.edited()
+
+
+def text_part_for(node: TextNode) -> type[FormPart]:
+    """Several lines where the field is made for them, or already holds them."""
+    roomy = node.field.kind in (Kind.LONG_TEXT, Kind.JSON) or "\n" in node.text
+    return LongTextPart if roomy else TextPart
