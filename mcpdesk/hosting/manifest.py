@@ -1,0 +1,291 @@
+"""`mcp.json`: what a server folder says about itself. A mistake is named with its place and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from mcpdesk import settings
+from mcpdesk.errors import DeskUserError, ManifestError
+
+FILE = "mcp.json"
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
+
+
+class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of the manifest; unknown keys are mistakes."""
+
+
+class Jwt(_Part):
+    """How tokens are checked."""
+
+    algorithms: list[str] = []
+    secret_env: str = ""
+    jwks_file: str = ""
+    jwks_url: str = ""
+    issuer: str = ""
+    audience: str | list[str] = ""
+    leeway_s: float = 0
+
+
+class Auth(_Part):
+    """Who may call."""
+
+    requires_jwt: bool = False
+    jwt: Jwt | None = None
+
+
+class Mode(_Part):
+    """A selection of tools."""
+
+    tools: list[str]
+    description: str = ""
+
+
+class Command(_Part):
+    """A program offered as the tool `<stage>-<command>`."""
+
+    stage: str
+    command: str
+    run: list[str]
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    produces: list[str] = []
+    timeout_ms: int | None = None
+    progress: Literal["json-lines", "percent"] | None = None
+
+
+class Icon(_Part):
+    """A picture of the server."""
+
+    src: str
+    mimeType: str | None = None
+    sizes: list[str] | None = None
+    theme: Literal["light", "dark"] | None = None
+
+
+class _File(_Part):
+    """The whole file."""
+
+    name: str = ""
+    title: str = ""
+    version: str = "0.0.0"
+    description: str = ""
+    instructions: str = ""
+    websiteUrl: str = ""
+    icons: list[Icon] = []
+    builtins: list[str] = []
+    auth: Auth = msgspec.field(default_factory=Auth)
+    modes: dict[str, Mode] = {}
+    commands: list[Command] = []
+    settings: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A server folder's identity and wishes."""
+
+    folder: Path
+    """Absolute, symlinks resolved."""
+    name: str
+    title: str = ""
+    version: str = "0.0.0"
+    description: str = ""
+    instructions: str = ""
+    website_url: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
+    builtins: tuple[str, ...] = ()
+    """Names of built-in tools to offer, in this order."""
+    auth: Auth = field(default_factory=Auth)
+    modes: dict[str, Mode] = field(default_factory=dict)
+    commands: tuple[Command, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings by name; names and values have been checked."""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a folder's manifest. Without `mcp.json` the folder's name is all there is to know.
+
+    Raises: ManifestError for a missing folder and for every mistake in the file, with line and column.
+    """
+    folder = _existing(folder)
+    path = folder / FILE
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return Manifest(folder, _name_of(folder))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(f"cannot be read: {error}", str(path)) from error
+    return _manifest(folder, _checked(_parse(text, path), text, path))
+
+
+def _existing(folder: Path) -> Path:
+    resolved = folder.expanduser().resolve()
+    if resolved.is_dir():
+        return resolved
+    what = "is a file, not a folder" if resolved.exists() else "does not exist"
+    near = difflib.get_close_matches(resolved.name, _neighbours(resolved), n=1)
+    hint = f"; did you mean {resolved.parent / near[0]}?" if near else ""
+    raise ManifestError(f"this server folder {what}{hint}", str(folder))
+
+
+def _neighbours(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.parent.iterdir() if each.is_dir()]
+    except OSError:
+        return []
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        for key in found if len(found) < len(pairs) else ():
+            if sum(each == key for each, _ in pairs) > 1:
+                line, column = _place(text, key, last=True)
+                raise ManifestError(f"the key {key!r} is given twice", str(path), key, line, column)
+        return found
+
+    try:
+        data = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise ManifestError(f"not JSON: {error.msg}", str(path), None, error.lineno, error.colno) from error
+    except RecursionError as error:
+        raise ManifestError("nested too deeply", str(path)) from error
+    if not isinstance(data, dict):
+        raise ManifestError('has to be an object, like {"name": "hello"}', str(path), None, 1, 1)
+    return data
+
+
+def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
+    def refuse(message: str, key: str) -> ManifestError:
+        return ManifestError(message, str(path), key, *_place(text, key))
+
+    _refuse_unknown(data, refuse)
+    try:
+        file = msgspec.convert(data, _File)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$")
+        trail = where.strip(".`")
+        key = _keys(trail)[-1]
+        raise refuse(f"{trail}: {_spoken(message, key)}", key) from error
+    if file.name and not NAME.fullmatch(file.name):
+        raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
+    for name, value in file.settings.items():
+        try:
+            settings.converted(settings.Given(settings.BY_NAME[name], value, FILE))
+        except DeskUserError as error:
+            raise refuse(f"settings.{error.message} {error.hint}", name) from error
+        if not settings.BY_NAME[name].from_folder:
+            raise refuse(f"settings.{name}: only a flag or the environment may set it", name)
+    _check_auth(file.auth, refuse)
+    return file
+
+
+def _check_auth(auth: Auth, refuse: Any) -> None:
+    sources = ("secret_env", "jwks_file", "jwks_url")
+    if auth.requires_jwt and auth.jwt is None:
+        raise refuse("auth.requires_jwt: needs auth.jwt, which says how tokens are checked", "requires_jwt")
+    if auth.jwt is None:
+        return
+    if sum(bool(getattr(auth.jwt, name)) for name in sources) != 1:
+        raise refuse(f"auth.jwt: needs exactly one of {', '.join(sources)}", "jwt")
+    if not auth.jwt.algorithms or "none" in (each.lower() for each in auth.jwt.algorithms):
+        raise refuse('auth.jwt.algorithms: needs at least one, like "HS256", and never "none"', "algorithms")
+
+
+def _refuse_unknown(data: dict[str, Any], refuse: Any) -> None:
+    """Look for keys nobody knows, everywhere in the file."""
+    for trail, given, known in _places(data):
+        for key in given:
+            if key not in known:
+                raise refuse(f"{trail}{key}: unknown key{_suggestion(trail, key, known)}", key)
+
+
+def _places(data: dict[str, Any]) -> list[tuple[str, dict[str, Any], list[str]]]:
+    """Each object of the file whose keys are fixed: where it is, the object, and its keys."""
+    auth = data.get("auth")
+    found: list[tuple[str, Any, list[str]]] = [("", data, _names(_File)), ("auth.", auth, _names(Auth))]
+    found.append(("auth.jwt.", auth.get("jwt") if isinstance(auth, dict) else None, _names(Jwt)))
+    found.append(("settings.", data.get("settings"), list(settings.BY_NAME)))
+    modes = data.get("modes")
+    for name, mode in modes.items() if isinstance(modes, dict) else ():
+        found.append((f"modes.{name}.", mode, _names(Mode)))
+    for key, part in (("commands", Command), ("icons", Icon)):
+        items = data.get(key)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            found.append((f"{key}[{index}].", item, _names(part)))
+    return [place for place in found if isinstance(place[1], dict)]
+
+
+def _suggestion(trail: str, key: str, known: list[str]) -> str:
+    if not trail and key in settings.BY_NAME:
+        return f'; it is a setting and belongs into "settings": {{"{key}": ...}}'
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(known)}"
+
+
+def _names(part: type[_Part]) -> list[str]:
+    return list(part.__struct_fields__)
+
+
+def _spoken(message: str, key: str) -> str:
+    """The library's complaint in the words of this project."""
+    spoken = re.sub(r"`(\w+)( \| null)?`", lambda found: WORDS.get(found[1], found[1]), message)
+    spoken = spoken.replace("Expected", "has to be", 1).replace(
+        "Object missing required field", "lacks the key"
+    )
+    if message.startswith("Invalid enum value"):
+        return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {CHOICES[key]}"
+    return spoken
+
+
+def _keys(trail: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", trail) or [""]
+
+
+def _place(text: str, key: str, last: bool = False) -> tuple[int | None, int | None]:
+    """Line and column of a key, counted from 1."""
+    found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
+    if not found:
+        return None, None
+    start = found[-1 if last else 0].start()
+    return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+
+
+def _manifest(folder: Path, file: _File) -> Manifest:
+    return Manifest(
+        folder=folder,
+        name=file.name or _name_of(folder),
+        title=file.title,
+        version=file.version,
+        description=file.description,
+        instructions=file.instructions,
+        website_url=file.websiteUrl,
+        icons=tuple(_without_nothing(msgspec.to_builtins(icon)) for icon in file.icons),
+        builtins=tuple(dict.fromkeys(file.builtins)),
+        auth=file.auth,
+        modes=file.modes,
+        commands=tuple(file.commands),
+        settings=file.settings,
+    )
+
+
+def _without_nothing(icon: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in icon.items() if value is not None}
+
+
+def _name_of(folder: Path) -> str:
+    """A name for a folder that gives none, fit for a URL."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
+
+
+WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
+         "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
+CHOICES = {"progress": "json-lines, percent", "theme": "light, dark"}
