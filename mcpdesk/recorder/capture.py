@@ -1,8 +1,8 @@
 """The recording of a running core: the newest frames in memory, every frame in the capture file.
 
-Transports hand frames over on the hot path; a thread of its own writes them in batches, at most a quarter of a
-second later, and lets the oldest go from memory. Where the file cannot be written, recording goes on in memory
-and `error` says why.
+Transports hand frames over on the hot path; a thread of its own writes them in batches, at most a quarter of
+a second later, and lets the oldest go from memory. Where the file cannot be written, recording goes on in
+memory and `error` says why.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class _Message(msgspec.Struct, gc=False):
     id: _Maybe | msgspec.UnsetType = msgspec.UNSET
     method: str | None = None
     params: _Params | None = None
-    result: _Result | None | msgspec.UnsetType = msgspec.UNSET
+    result: _Result | msgspec.UnsetType | None = msgspec.UNSET
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -110,9 +110,7 @@ def _strict(message: _Message) -> Head:
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
     result = message.result or _Result()
-    return Head(
-        Shape.RESPONSE, identifier, revision=result.revision or "", tool_failed=bool(result.is_error)
-    )
+    return Head(Shape.RESPONSE, identifier, revision=result.revision or "", tool_failed=bool(result.is_error))
 
 
 def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:

@@ -127,12 +127,18 @@ class Index:
             table.started[number],
             None if ended != ended else ended,
             table.size[number],
-            table.revisions[table.revision[number]] or (info.revision if info else ""),
+            self.revision(number),
             None if request == NO_FRAME else request,
             None if response == NO_FRAME else response,
             tuple(self._pairing.notifications.get(number, ())),
             bool(table.slow[number]),
         )
+
+    def revision(self, number: int) -> str:
+        """The revision an exchange states, else its connection's."""
+        table = self.table
+        info = self.connections.get(table.connection[number])
+        return table.revisions[table.revision[number]] or (info.revision if info else "")
 
     def frame(self, number: int) -> Frame | None:
         """One frame, its data cut to `KEPT_BYTES`; None when it is gone."""

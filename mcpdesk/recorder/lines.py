@@ -61,7 +61,12 @@ def frame_line(frame: Frame, whole: bytes) -> bytes:
     size = b"" if len(whole) == frame.size else b',"size":%d' % frame.size
     word = _WORDS[frame.direction]
     return b'{"n":%d,"t":%.6f,"c":%d,"d":"%b",%b%b}\n' % (
-        frame.number, frame.time, frame.connection, word, body, size,
+        frame.number,
+        frame.time,
+        frame.connection,
+        word,
+        body,
+        size,
     )
 
 

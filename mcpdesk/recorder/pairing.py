@@ -7,7 +7,7 @@ from array import array
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id, Shape, read_heads
 from mcpdesk.recorder.pace import Pace
-from mcpdesk.recorder.record import Direction, Frame
+from mcpdesk.recorder.record import Frame
 from mcpdesk.recorder.source import Source
 from mcpdesk.recorder.table import NO_FRAME, Table
 
@@ -69,7 +69,9 @@ class Pairing:
 
     def pending(self) -> list[int]:
         """Rows that wait for a response."""
-        return [row for way in list(self._ways.values()) for rows in list(way.waiting.values()) for row in rows]
+        return [
+            row for way in list(self._ways.values()) for rows in list(way.waiting.values()) for row in rows
+        ]
 
     def give_up_closed(self) -> None:
         """End the requests nobody can answer any more, since their connection is closed."""

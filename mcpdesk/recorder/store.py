@@ -74,6 +74,10 @@ class Store:
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone."""
         return [
-            b"" if frame is None else frame.data if len(frame.data) == frame.size else self.whole(frame.number)
+            b""
+            if frame is None
+            else frame.data
+            if len(frame.data) == frame.size
+            else self.whole(frame.number)
             for frame in self.frames(start, stop)
         ]

@@ -1,0 +1,128 @@
+"""A capture file opened from disk, looked at like a running recording. Only places stay in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.recorder.head import Head
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.lines import Line, line_bytes, line_frame, read_line
+from mcpdesk.recorder.places import Places, part_path
+from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+
+_LONGEST_GAP = 10_000_000
+
+
+class Archive:
+    """Implements `Source` over the parts of a capture."""
+
+    def __init__(self, path: Path) -> None:
+        """Find every line of the capture that begins at `path`, its further parts included.
+
+        Raises: DeskUserError when there is no capture.
+        """
+        self.path = path
+        self.connections: dict[int, ConnectionInfo] = {}
+        self.unreadable = 0
+        """Lines that are no lines of a capture: the last one of a killed process, or damage."""
+        self._places = Places()
+        for part, at in enumerate(_parts(path)):
+            self._places.parts.append(at)
+            self._read_part(part, at)
+        self.index = Index(self)
+
+    @property
+    def count(self) -> int:
+        """Frames up to the last one found; those before the first part's first are gone."""
+        return len(self._places)
+
+    def frame(self, number: int) -> Frame | None:
+        """One frame, read from disk."""
+        line = self._places.frame_line(number)
+        return None if line is None else line_frame(read_line(line))
+
+    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
+        """Successive frames, read from disk."""
+        return [self.frame(number) for number in range(start, stop)]
+
+    def whole(self, number: int) -> bytes:
+        """All bytes of a frame."""
+        line = self._places.frame_line(number)
+        return b"" if line is None else line_bytes(read_line(line))
+
+    def heads(self, number: int) -> list[Head] | None:
+        """None: every frame can be read."""
+        return None
+
+    def note(self, number: int) -> HttpNote | None:
+        """What HTTP said around a frame."""
+        line = self._places.note_line(number)
+        return None if line is None else read_line(line).note
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of successive frames."""
+        return [self.whole(number) for number in range(start, stop)]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._places.close()
+
+    def _read_part(self, part: int, path: Path) -> None:
+        offset = 0
+        with path.open("rb") as lines:
+            for raw in lines:
+                try:
+                    self._place(read_line(raw), part, offset)
+                except ValueError:
+                    self.unreadable += 1
+                offset += len(raw)
+
+    def _place(self, line: Line, part: int, offset: int) -> None:
+        """Remember where a line of one kind or another is."""
+        if line.connection is not None:
+            self.connections[line.connection.number] = line.connection
+        elif line.note is not None:
+            self._places.set_note(line.note.frame, part, offset)
+        elif line.n >= 0:
+            gap = line.n - len(self._places)
+            if not 0 <= gap <= _LONGEST_GAP:
+                raise ValueError(f"frame {line.n} cannot follow {len(self._places) - 1}")
+            line_bytes(line)
+            self._places.skip_frames(gap)
+            self._places.add_frame(part, offset)
+
+
+def open_capture(path: Path) -> Index:
+    """A capture file as an index, all of it paired on sight.
+
+    Raises: DeskUserError when the file cannot be read or is no capture.
+    """
+    return Archive(path).index
+
+
+def _parts(path: Path) -> Iterator[Path]:
+    """The parts of a capture, first to last."""
+    _check(path)
+    part, at = 1, path
+    while at.is_file():
+        yield at
+        part += 1
+        at = part_path(path, part)
+
+
+def _check(path: Path) -> None:
+    """Refuse what is no capture, before reading all of it."""
+    hint = "Captures lie where `mcpdesk settings` says, and end in .jsonl."
+    try:
+        with path.open("rb") as file:
+            start = file.readline(4096)
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be read: {error.strerror}.", hint) from None
+    try:
+        is_capture = read_line(start).capture is not None
+    except ValueError:
+        is_capture = False
+    if not is_capture:
+        raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)

@@ -1,0 +1,128 @@
+"""Secrets made illegible wherever frames are shown, copied or exported. The capture keeps bytes as they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+MASK: Final = "••••"
+
+_HEADERS = frozenset(
+    {
+        "authorization",
+        "proxy-authorization",
+        "x-api-key",
+        "api-key",
+        "cookie",
+        "set-cookie",
+        "x-auth-token",
+        "x-csrf-token",
+        "x-amz-security-token",
+    }
+)
+_WORDS = (
+    "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
+    "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin"
+)
+_NAMES = frozenset(_WORDS.split())
+_ENDINGS = ("password", "passphrase", "secret", "apikey", "accesskey", "privatekey", "secretkey", "token")
+_HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
+
+_QUERY = re.compile(
+    r"([?&;](?:api[_-]?key|access[_-]?token|token|key|secret|password|jwt|code|client[_-]?secret)=)[^&\s\"'#;]+",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")
+_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(@)", re.IGNORECASE)
+_MEMBER = re.compile(r'(\\*")([A-Za-z0-9_.-]{2,40})(\1\s*:\s*\1)((?:(?!\1).)+)(\1)')
+_HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a JSON key, a parameter or a header of that name holds something to hide."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    if plain in _HARMLESS:
+        return False
+    return plain in _NAMES or plain.endswith(_ENDINGS)
+
+
+def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
+    """Headers with secret values masked; `also` names further secret ones. The scheme of a token stays."""
+    further = {name.lower() for name in also}
+    return tuple(
+        (
+            name,
+            _mask_header(value)
+            if name.lower() in _HEADERS | further or is_secret(name)
+            else mask_text(value),
+        )
+        for name, value in headers
+    )
+
+
+def mask_text(text: str) -> str:
+    """Text with tokens, keys in addresses and secret-looking JSON members masked."""
+    text = _QUERY.sub(rf"\1{MASK}", text)
+    text = _USERINFO.sub(rf"\1{MASK}\2", text)
+    text = _BEARER.sub(rf"\1\2{MASK}", text)
+    text = _HEADER.sub(rf"\1{MASK}", text)
+    text = _JWT.sub(MASK, text)
+    return _MEMBER.sub(_mask_member, text) if '"' in text else text
+
+
+def mask_json(value: Any, schema: Any = None) -> Any:
+    """A copy of a JSON value with secrets masked: by their key, by `schema`, and inside strings.
+
+    `schema` is a JSON Schema of the value; what it calls `writeOnly` or of format `password` is masked whole.
+    """
+    if _hides(schema):
+        return MASK if value is not None else None
+    if isinstance(value, dict):
+        return {key: _mask_entry(key, item, schema) for key, item in value.items()}
+    if isinstance(value, list):
+        items = _below(schema, "items")
+        return [mask_json(item, items) for item in value]
+    return mask_text(value) if isinstance(value, str) else value
+
+
+def mask_message(message: Any, schema: Any = None) -> Any:
+    """A copy of a JSON-RPC message with secrets masked; `schema` is the called tool's input schema."""
+    masked = mask_json(message)
+    params = message.get("params") if isinstance(message, dict) else None
+    if schema is not None and isinstance(params, dict) and "arguments" in params:
+        masked["params"]["arguments"] = mask_json(params["arguments"], schema)
+    return masked
+
+
+def _mask_header(value: str) -> str:
+    scheme, _, rest = value.partition(" ")
+    return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
+
+
+def _mask_entry(key: str, value: Any, schema: Any) -> Any:
+    """One member; numbers, booleans and containers under a secret name are secrets no less than strings."""
+    below = _below(_below(schema, "properties"), key)
+    if is_secret(key) and value is not None and not isinstance(value, bool) and not _is_schema(value):
+        return MASK
+    return mask_json(value, below)
+
+
+def _is_schema(value: Any) -> bool:
+    """A parameter called `password` in a listed schema is described there, not given."""
+    return isinstance(value, dict) and not value.keys().isdisjoint({"type", "$ref", "anyOf", "oneOf", "enum"})
+
+
+def _hides(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and (
+        schema.get("writeOnly") is True or schema.get("format") == "password"
+    )
+
+
+def _below(schema: Any, key: str) -> Any:
+    return schema.get(key) if isinstance(schema, Mapping) else None
+
+
+def _mask_member(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}{match[3]}{MASK}{match[5]}" if is_secret(match[2]) else match[0]

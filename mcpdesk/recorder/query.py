@@ -1,0 +1,304 @@
+"""The filter language of the traffic, parsed: the same on the screen and on the command line.
+
+    user-profile                     bare words search names, peers and the bytes of every frame
+    "hello world"                    quotes keep blanks together
+    method:tools/call tool:Bash peer:claude server:profiles dir:in kind:notification
+    status:error|pending id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
+    not status:ok (tool:Bash or method:resources/)
+
+Fields side by side must all hold; `or` binds weaker than that, `not` stronger. Values match parts of the text
+without regard to case; `a|b` means either. Knows nothing of how exchanges are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import localtime, mktime
+from typing import NoReturn
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.recorder.exchange import Kind, Status
+
+
+class QueryError(DeskUserError):
+    """A filter that cannot be understood. `position` counts characters from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Text that occurs anywhere: names, peer, or the bytes of a frame. In lower case."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named property that has any of the values."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound on seconds (`elapsed`) or bytes (`size`)."""
+
+    what: str
+    sign: str
+    """`>`, `<`, `>=` or `<=`."""
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Begun at or after this Unix time in seconds."""
+
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What does not match."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """What matches every part."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What matches any part."""
+
+    nodes: tuple[Node, ...]
+
+
+Node = Word | Field | Limit | Since | Not | All | Either
+
+EVERYTHING = All(())
+
+_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"b": 1, "kb": 1000, "kib": 1024, "mb": 1000**2, "mib": 1024**2, "gb": 1000**3, "gib": 1024**3}
+_STATUSES = {status.value: (status.value,) for status in Status} | {
+    "error": (Status.ERROR.value, Status.TOOL_ERROR.value),
+    "protocol-error": (Status.ERROR.value,),
+    "slow": ("slow",),
+}
+_KINDS = {kind.value: (kind.value,) for kind in Kind}
+_DIRECTIONS = {"in": ("in",), "out": ("out",)}
+_TEXTS = ("method", "tool", "name", "peer", "server", "rev", "id")
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<open>\() | (?P<close>\))
+    | (?P<limit>[<>]=?\s*[^\s()"]*)
+    | (?P<field>[a-zA-Z]+):(?P<value>"(?:[^"\\]|\\.)*"? | [^\s()"]*)
+    | (?P<quoted>"(?:[^"\\]|\\.)*"?)
+    | (?P<word>[^\s()"]+))""",
+    re.VERBOSE,
+)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    value: str
+    position: int
+
+
+def parse(text: str, now: float) -> Node:
+    """Read a filter; `now` is Unix time in seconds, from which `since:5m` counts back. Empty text matches all.
+
+    Raises: QueryError saying what is wrong and where.
+    """
+    return _Parser(list(_tokens(text)), len(text), now).whole()
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while match := _TOKEN.match(text, at):
+        kind = match.lastgroup or ""
+        if kind == "value":
+            yield _Token("field", match["field"].lower(), match["value"], match.start("field"))
+        else:
+            yield _Token(kind, match[kind], "", match.start(kind))
+        at = match.end()
+
+
+class _Parser:
+    """Recursive descent over the tokens; one method per level of binding."""
+
+    def __init__(self, tokens: list[_Token], end: int, now: float) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._end = end
+        self._now = now
+        self._depth = 0
+
+    def whole(self) -> Node:
+        """The whole filter."""
+        if not self._tokens:
+            return EVERYTHING
+        node = self._either()
+        if token := self._peek():
+            _fail("this parenthesis closes nothing", token.position)
+        return node
+
+    def _peek(self) -> _Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _next_is(self, word: str) -> bool:
+        token = self._peek()
+        return token is not None and token.kind == "word" and token.text.lower() == word
+
+    def _either(self) -> Node:
+        nodes = [self._all()]
+        while self._next_is("or"):
+            self._at += 1
+            nodes.append(self._all())
+        return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
+
+    def _all(self) -> Node:
+        nodes = [self._unary()]
+        while (token := self._peek()) and token.kind != "close" and not self._next_is("or"):
+            if self._next_is("and"):
+                self._at += 1
+            nodes.append(self._unary())
+        return nodes[0] if len(nodes) == 1 else All(tuple(nodes))
+
+    def _unary(self) -> Node:
+        token = self._peek()
+        if token is None:
+            _fail("something to look for is missing here", self._end)
+        if self._next_is("or") or self._next_is("and") or token.kind == "close":
+            _fail(f"something to look for is missing before {token.text!r}", token.position)
+        self._at += 1
+        if token.kind == "open":
+            return self._parenthesis(token)
+        if token.kind == "word" and token.text.lower() == "not":
+            return Not(self._nested(self._unary, token))
+        return self._atom(token)
+
+    def _parenthesis(self, opening: _Token) -> Node:
+        node = self._nested(self._either, opening)
+        token = self._peek()
+        if token is None:
+            _fail("this parenthesis is never closed", opening.position)
+        self._at += 1
+        return node
+
+    def _nested(self, part: Callable[[], Node], token: _Token) -> Node:
+        self._depth += 1
+        if self._depth > 100:
+            _fail("nested too deeply", token.position)
+        node = part()
+        self._depth -= 1
+        return node
+
+    def _atom(self, token: _Token) -> Node:
+        if token.kind == "limit":
+            return _limit(token)
+        if token.kind == "quoted":
+            return Word(_unquoted(token.text, token.position).lower())
+        if token.kind == "field":
+            return self._field(token)
+        return Word(token.text.lower())
+
+    def _field(self, token: _Token) -> Node:
+        value_at = token.position + len(token.text) + 1
+        if token.text == "since":
+            return Since(_since(token.value, value_at, self._now))
+        if token.text not in _FIELDS:
+            known = ", ".join(sorted([*_FIELDS, "since"]))
+            _fail(
+                f"no field is called {token.text!r}; there are {known} (quote text with a colon)",
+                token.position,
+            )
+        if not token.value:
+            _fail(f"{token.text}: needs a value", value_at)
+        return Field(token.text, _FIELDS[token.text](token.value, value_at))
+
+
+def _fail(message: str, position: int) -> NoReturn:
+    raise QueryError(message, position)
+
+
+def _unquoted(text: str, position: int) -> str:
+    if len(text) < 2 or not text.endswith('"'):
+        _fail("this quote is never closed", position)
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
+
+
+def _texts(value: str, position: int) -> tuple[str, ...]:
+    """Values to find in a text; a quoted one is a single value, blanks, bars and all."""
+    if value.startswith('"'):
+        return (_unquoted(value, position).lower(),)
+    return tuple(part.lower() for part in value.split("|") if part)
+
+
+def _ids(value: str, position: int) -> tuple[str, ...]:
+    """Ids as JSON text in quotes means the string only, bare digits the number or the string."""
+    if value.startswith('"'):
+        return ('"' + _unquoted(value, position),)
+    return tuple(part for part in value.split("|") if part)
+
+
+def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str, ...]]:
+    """A reader of values out of a fixed set."""
+
+    def read(value: str, position: int) -> tuple[str, ...]:
+        found: list[str] = []
+        for part in value.lower().split("|"):
+            if part and part not in known:
+                _fail(f"{part!r} is none of {', '.join(known)}", position + value.lower().find(part))
+            found += known.get(part, ())
+        return tuple(found)
+
+    return read
+
+
+_FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = dict.fromkeys(_TEXTS, _texts) | {
+    "id": _ids,
+    "status": _one_of(_STATUSES),
+    "kind": _one_of(_KINDS),
+    "dir": _one_of(_DIRECTIONS),
+}
+
+
+def _limit(token: _Token) -> Limit:
+    """`>200ms`, `<=10kb`."""
+    sign = token.text[:2] if token.text[1:2] == "=" else token.text[0]
+    amount = token.text[len(sign) :].strip()
+    match = _NUMBER.fullmatch(amount)
+    unit = match[2].lower() if match else ""
+    if match is None or (unit not in _SECONDS and unit not in _BYTES):
+        _fail(f"{token.text!r} needs a number with a unit, like {sign}200ms or {sign}10kb", token.position)
+    what, factor = ("elapsed", _SECONDS[unit]) if unit in _SECONDS else ("size", _BYTES[unit])
+    return Limit(what, sign, float(match[1]) * factor)
+
+
+def _since(value: str, position: int, now: float) -> float:
+    """`5m` back from now, or a time of day not in the future."""
+    if match := _NUMBER.fullmatch(value):
+        if match[2].lower() in _SECONDS:
+            return now - float(match[1]) * _SECONDS[match[2].lower()]
+    elif match := _CLOCK.fullmatch(value):
+        hour, minute, second = (int(part or 0) for part in match.groups())
+        if hour < 24 and minute < 60 and second < 60:
+            today = localtime(now)
+            clock = mktime((*today[:3], hour, minute, second, 0, 0, -1))
+            return clock if clock <= now else clock - 86400
+    _fail("since: needs a span like 30s, 5m, 2h, or a time of day like 12:03", position)

@@ -1,0 +1,159 @@
+"""The lines a filter leaves, kept up to date in slices while exchanges come and change.
+
+Lines are exchange numbers or, in raw form, frame numbers; either way they rise from line to line.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from time import perf_counter
+
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.matching import Matcher
+from mcpdesk.recorder.query import EVERYTHING, Node
+from mcpdesk.recorder.table import NO_FRAME
+
+_SEPARATOR = b"\0"
+_BLOCK = 128
+"""Frames searched at once; a segment of the ring."""
+_CLOCKS = 200
+"""At most so many pending rows are judged anew by the clock each time."""
+
+
+class View:
+    """Lines of one index under one filter."""
+
+    def __init__(self, index: Index, node: Node = EVERYTHING, *, raw: bool = False) -> None:
+        self.raw = raw
+        self._index = index
+        self._table = index.table
+        self._is_all = node == EVERYTHING
+        self._matcher = Matcher(index, node)
+        self._lines: array[int] = array("q")
+        self._held: tuple[int, int] | None = None
+        self._rows = 0
+        self._frames = 0
+        self._altered = len(index.altered)
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The lines, rising."""
+        if not self._is_all:
+            return self._lines
+        rows, frames = self._held or (len(self._table), self._index.paired)
+        return range(frames if self.raw else rows)
+
+    @property
+    def total(self) -> int:
+        """How many lines there would be without a filter."""
+        return self._index.paired if self.raw else len(self._table)
+
+    @property
+    def done(self) -> float:
+        """The share of what is there that the filter has seen, 0 to 1."""
+        frames = self._held[1] if self._held else self._index.paired
+        return 1.0 if self._is_all or not frames else self._frames / frames
+
+    @property
+    def held_back(self) -> int:
+        """Lines that came since `hold`, whether the filter lets them pass or not."""
+        return 0 if self._held is None else self.total - self._held[self.raw]
+
+    def hold(self) -> None:
+        """Take in no further lines."""
+        self._held = (len(self._table), self._index.paired)
+
+    def release(self) -> None:
+        """Take in lines again, with everything that came meanwhile."""
+        self._held = None
+
+    def position(self, line: int) -> int:
+        """Where a line stands, or would stand."""
+        return bisect_left(self.lines, line)
+
+    def advance(self, budget_s: float = 0.005) -> bool:
+        """Look at what came or changed, for about `budget_s` seconds; True when lines may differ."""
+        if self._is_all:
+            return False
+        before = len(self._lines), self._rows, self._altered
+        until = perf_counter() + budget_s
+        while self._step():
+            if perf_counter() > until:
+                break
+        if self._matcher.depends_on_clock and not self._held:
+            self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
+        return before != (len(self._lines), self._rows, self._altered)
+
+    def _step(self) -> bool:
+        """Take one block of frames and the rows that begin in it; False when there is nothing to do."""
+        more = self._held is None and self._review_altered()
+        ready = self._held[1] if self._held else self._index.paired
+        stop = min((self._frames | _BLOCK - 1) + 1, ready)
+        if stop <= self._frames:
+            return more
+        self._search(self._frames, stop)
+        rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
+        self._frames, self._rows = stop, rows.stop
+        self._take(self._matcher.keep(rows))
+        return True
+
+    def _take(self, rows: Sequence[int]) -> None:
+        """Show rows that come after all that were judged so far."""
+        if not self.raw:
+            self._lines.extend(rows)
+            return
+        for row in rows:
+            self._show(row)
+
+    def _search(self, start: int, stop: int) -> None:
+        """Search frames for the filter's words; an earlier row may match by what came for it now."""
+        if not self._matcher.needles:
+            return
+        pieces = self._index.data(start, stop)
+        block = _SEPARATOR.join(pieces).lower()
+        if len(lowered := block.split(_SEPARATOR)) != len(pieces):
+            lowered = [piece.lower() for piece in pieces]
+        for needle in self._matcher.needles:
+            found = needle.scan(start, block, lowered)
+            self._review([row for frame in found for row in self._index.rows_of(frame) if row < self._rows])
+
+    def _review_altered(self) -> bool:
+        """Judge anew some rows that changed since they were judged; True when more are left."""
+        altered = self._index.altered
+        stop = min(self._altered + _BLOCK, len(altered))
+        self._review([row for row in set(altered[self._altered : stop]) if row < self._rows])
+        self._altered = stop
+        return stop < len(altered)
+
+    def _review(self, judged: Sequence[int]) -> None:
+        if not judged:
+            return
+        kept = set(self._matcher.keep(judged))
+        for row in judged:
+            if row in kept:
+                self._show(row)
+            else:
+                self._hide(row)
+
+    def _of(self, row: int) -> list[int]:
+        """The lines a row stands for."""
+        if not self.raw:
+            return [row]
+        return [frame for frame in (self._table.request[row], self._table.response[row]) if frame != NO_FRAME]
+
+    def _show(self, row: int) -> None:
+        lines = self._lines
+        for line in self._of(row):
+            if not lines or line > lines[-1]:
+                lines.append(line)
+            elif lines[at := bisect_left(lines, line)] != line:
+                lines.insert(at, line)
+
+    def _hide(self, row: int) -> None:
+        lines = self._lines
+        for line in self._of(row):
+            at = bisect_left(lines, line)
+            if at < len(lines) and lines[at] == line:
+                del lines[at]
