@@ -42,7 +42,7 @@ class Action:
 
 
 APP: tuple[Action, ...] = (
-    Action("command_palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
+    Action("palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
     Action("show_help", "question_mark,f1", "help", "Desk", "app", "The keys of the focused pane."),
     Action(
         "pick_theme",

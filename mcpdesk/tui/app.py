@@ -1,0 +1,108 @@
+"""The application: owns the theme, the clipboard and the way out. Everything else is on the main screen."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual import work
+from textual.actions import SkipAction
+from textual.app import App
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+
+from mcpdesk.link.link import Link
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.panes import PANES, Panes
+from mcpdesk.tui.screens.main import MainScreen
+from mcpdesk.tui.theme_shelf import ThemeShelf
+
+INSIST_S = 2.0
+"""A second Ctrl+C within this time quits at once."""
+COPY_DOUBT = 75_000
+"""Characters beyond which some terminals refuse a copy."""
+
+
+class DeskApp(App[None]):
+    """One desk on one core."""
+
+    TITLE = "mcpdesk"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
+
+    def __init__(self, link: Link, theme: str | None = None, panes: Panes = PANES) -> None:
+        super().__init__()
+        self.link = link
+        self.main = MainScreen(link, panes)
+        self.shelf = ThemeShelf()
+        self.shelf.dress(self, theme)
+        self._interrupted = -INSIST_S
+
+    @property
+    def server(self) -> str:
+        """Name of the server the panes are about; empty while there is none."""
+        return self.main.server
+
+    def get_default_screen(self) -> Screen[None]:
+        """The only screen that is not a dialog."""
+        return self.main
+
+    def on_ready(self) -> None:
+        """After the first paint there is time for the other themes."""
+        self.shelf.fill(self)
+
+    def copy(self, text: str, what: str) -> None:
+        """Put `text` on the clipboard through the terminal and say that `what` was copied."""
+        self.copy_to_clipboard(text)
+        doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
+        self.notify(f"copied {what}{doubt}", markup=False)
+
+    @work
+    async def action_palette(self) -> None:
+        """Find any action by name."""
+        if self.screen is not self.main:
+            return
+        from mcpdesk.tui.commands import open_palette
+
+        await open_palette(self)
+
+    def action_show_help(self) -> None:
+        """The keys of the focused pane."""
+        from mcpdesk.tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.screen))
+
+    @work
+    async def action_pick_theme(self) -> None:
+        """Choose a theme, with a preview."""
+        await self.shelf.pick(self)
+
+    @work(exclusive=True, group="quit")
+    async def action_ask_quit(self) -> None:
+        """Leave; ask first when something would be lost."""
+        losses = self.link.busy()
+        if not losses or await self._really(losses):
+            self.exit()
+
+    async def _really(self, losses: tuple[str, ...]) -> bool:
+        from mcpdesk.tui.widgets.menu import Choice, Menu
+
+        choices = [
+            Choice("Stay", False, key="n"),
+            Choice("Quit", True, "and lose " + ", ".join(losses), key="y"),
+        ]
+        return bool(await self.push_screen_wait(Menu("Quit mcpdesk?", choices)))
+
+    def action_interrupt(self) -> None:
+        """Ctrl+C copies a selection; else twice means quit."""
+        if isinstance(self.focused, (Input, TextArea)) and self.focused.selected_text:
+            raise SkipAction
+        if self.screen.get_selected_text():
+            raise SkipAction
+        now = time.monotonic()
+        if now - self._interrupted <= INSIST_S:
+            self.exit()
+        self._interrupted = now
+        self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)

@@ -1,0 +1,117 @@
+"""The pulse of the screen: looks at the core twenty times a second and shows what changed.
+
+The one place of the screen where any exception is caught: a pane that fails is logged and named in a toast,
+and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.link.values import CoreView, Notice
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.tabs import SCREENS
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.screens.main import MainScreen
+
+PERIOD_S = 1 / 20
+TOASTS_AT_ONCE = 3
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """What every pane does."""
+
+    def look(self, view: CoreView) -> None:
+        """Show the core as it is now; cheap when nothing changed."""
+
+
+class Feed:
+    """Looks on behalf of one main screen."""
+
+    def __init__(self, main: MainScreen) -> None:
+        self._main = main
+        self._link = main.link
+        self._notice = -1
+        self._failed: dict[str, str] = {}
+        self._questions_version = -1
+        self._waiting: tuple[Question, ...] = ()
+        self._put: set[int] = set()
+
+    @property
+    def waiting(self) -> tuple[Question, ...]:
+        """Questions nobody has answered, oldest first."""
+        return self._waiting
+
+    def tick(self) -> None:
+        """One look at everything that is visible."""
+        view = self._try("core", self._link.view)
+        if view is None:
+            return
+        self._try("questions", lambda: self._count(view))
+        self._try("header", lambda: self._main.show_header(view, self._waiting))
+        self._try("notices", self._announce)
+        self._try("question", self._offer)
+        pane = self._main.pane
+        if isinstance(pane, Looking) and self._main.is_current:
+            self._try(f"{pane.id} pane", lambda: pane.look(view))
+
+    def put(self, question: Question) -> None:
+        """Remember that a question was opened: it does not open by itself again."""
+        self._put.add(question.id)
+
+    def _count(self, view: CoreView) -> None:
+        if view.questions_version != self._questions_version:
+            asked = self._link.questions()
+            self._questions_version = view.questions_version
+            self._waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
+
+    def _offer(self) -> None:
+        fresh = next((one for one in self._waiting if one.id not in self._put), None)
+        if fresh is None:
+            self._main.banner(None)
+        elif self._main.is_idle:
+            self._main.ask(fresh)
+        else:
+            self._main.banner(fresh)
+
+    def _announce(self) -> None:
+        notices = self._link.notices(self._notice)
+        if not notices:
+            return
+        self._notice = notices[-1].number
+        for notice in notices[-TOASTS_AT_ONCE:]:
+            self._toast(notice)
+        if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
+            self._main.notify(f"and {hidden} more · {SCREENS['logs'].keys} logs", markup=False)
+
+    def _toast(self, notice: Notice) -> None:
+        target = SCREENS.get(notice.screen)
+        away = target is not None and notice.screen != self._main.shown
+        lead = f" · {target.keys} {target.title.lower()}" if target is not None and away else ""
+        text = one_line(notice.text, 90) + lead
+        self._main.notify(text, severity=notice.severity.value, markup=False)
+
+    def _try(self, what: str, look: Callable[[], CoreView | None]) -> CoreView | None:
+        try:
+            seen = look()
+        except Exception as error:
+            self._report(what, error)
+            return None
+        self._failed.pop(what, None)
+        return seen
+
+    def _report(self, what: str, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}"
+        if self._failed.get(what) == said:
+            return
+        self._failed[what] = said
+        _log.exception("the %s could not be shown", what)
+        self._main.notify(
+            one_line(f"The {what} could not be shown: {said}", 110), severity="error", markup=False
+        )

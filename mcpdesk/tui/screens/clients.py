@@ -1,0 +1,218 @@
+"""Who is connected: one line a peer, and how to connect one where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast, runtime_checkable
+
+from rich.cells import cell_len
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import ClientView, CoreView
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+COLUMNS = ("name", "server", "transport", "revision", "since", "calls", "errors")
+NUMBERS = frozenset(("since", "calls", "errors"))
+STATELESS_FROM = "2026"
+"""Revisions from here on have no handshake."""
+
+
+@runtime_checkable
+class Filterable(Protocol):
+    """A pane that can be narrowed from outside."""
+
+    def set_filter(self, query: str) -> None:
+        """Show only what matches."""
+
+
+class ClientList(LineList):
+    """One row a client, in columns as wide as their contents."""
+
+    DEFAULT_CSS = """
+    ClientList { height: auto; max-height: 1fr; min-height: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clients: tuple[ClientView, ...] = ()
+        self.rows: list[tuple[str, ...]] = []
+        self.widths: list[int] = [len(column) for column in COLUMNS]
+
+    def show(self, clients: Sequence[ClientView], now: float) -> bool:
+        """Take new clients; True when anything visible changed. The selected client stays selected."""
+        rows = [_cells(client, now) for client in clients]
+        if rows == self.rows:
+            return False
+        chosen = self.selected
+        self.clients, self.rows = tuple(clients), rows
+        self.widths = [
+            max([len(column)] + [cell_len(row[at]) for row in rows]) for at, column in enumerate(COLUMNS)
+        ]
+        self.rows_changed()
+        same = [n for n, one in enumerate(clients) if chosen and one.connection == chosen.connection]
+        self.cursor = same[0] if same else self.cursor
+        self.refresh(layout=True)
+        return True
+
+    @property
+    def selected(self) -> ClientView | None:
+        """The client under the cursor."""
+        return self.clients[self.cursor] if self.cursor < len(self.clients) else None
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    def get_content_height(self, *_: object) -> int:
+        """As many lines as there are clients."""
+        return max(1, len(self.rows))
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        yield " ", ""
+        for at, cell in enumerate(self.rows[index]):
+            style = (
+                "lines--key" if at == 0 else "lines--bad" if COLUMNS[at] == "errors" and cell != "0" else ""
+            )
+            yield aligned(cell, COLUMNS[at], self.widths[at]), style or "lines--muted" * (at in (1, 2, 4))
+
+    def row_chosen(self, index: int) -> None:
+        self.app.call_next(self.run_action, "screen.focused.open_traffic")
+
+
+class ClientsPane(Vertical):
+    """The list, and what teaches how to connect."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")
+    DEFAULT_CSS = """
+    ClientsPane { padding: 1 1 0 1; }
+    ClientsPane .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
+    ClientsPane .teach {
+        display: none; height: auto; margin: 1 0; padding: 1 2; border: round $border-blurred;
+        border-title-color: $text-primary;
+    }
+    ClientsPane.-alone .teach { display: block; }
+    """
+    app: DeskApp
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+        self._order = 0
+        self._taught = ""
+
+    def compose(self) -> ComposeResult:
+        """Heads, rows, and the lesson."""
+        yield Static(classes="heads", markup=False)
+        yield ClientList()
+        lesson = Static(classes="teach", markup=False)
+        lesson.border_title = "Nobody is connected yet"
+        yield lesson
+
+    def look(self, view: CoreView) -> None:
+        """Show who is there now."""
+        if self.listing.show(self._sorted(view.clients), time.time()):
+            heads = "".join(map(aligned, self._heads(), COLUMNS, self.listing.widths))
+            self.query_one(".heads", Static).update(Content(" " + heads))
+        alone = all(client.transport == "memory" for client in view.clients)
+        self.set_class(alone, "-alone")
+        if alone and self._taught != self.app.server:
+            self._teach(self.app.server)
+
+    @property
+    def listing(self) -> ClientList:
+        """The rows."""
+        return self.query_one(ClientList)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._order = (self._order + 1) % len(COLUMNS)
+        self.listing.rows = []
+        self.look(self.link.view())
+
+    @work
+    async def action_copy(self) -> None:
+        """Copy the line, the name, or what to connect with."""
+        client = self.listing.selected
+        if client is None:
+            return
+        line = "  ".join(_cells(client, time.time()))
+        choices = [
+            Choice("name", client.name, client.name, "n"),
+            Choice("line", line, line, "l"),
+        ]
+        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
+            self.app.copy(text, one_line(text, 40))
+
+    async def action_open_traffic(self) -> None:
+        """Show only the messages of the selected client."""
+        client = self.listing.selected
+        if client is None:
+            return
+        await self.app.main.show_screen("traffic")
+        pane = self.app.main.pane
+        if isinstance(pane, Filterable):
+            pane.set_filter(f'peer:"{client.name}"')
+
+    def _sorted(self, clients: Sequence[ClientView]) -> list[ClientView]:
+        column = COLUMNS[self._order]
+        if column in NUMBERS:
+            field = "opened" if column == "since" else column
+            return sorted(clients, key=lambda one: cast(float, getattr(one, field)), reverse=True)
+        return sorted(clients, key=lambda one: str(getattr(one, column)))
+
+    def _heads(self) -> list[str]:
+        return [
+            name + ("↓" if name in NUMBERS else "↑") * (at == self._order) for at, name in enumerate(COLUMNS)
+        ]
+
+    def _teach(self, server: str) -> None:
+        self._taught = server
+        folder = next((one.folder for one in self.link.view().servers if one.name == server), "FOLDER")
+        lines = [
+            Content.styled("Claude Code", "bold"),
+            Content(clean(self.link.client_config(server, "claude-code"))),
+            Content.styled("Any client that starts its servers itself", "bold"),
+            Content(f"mcpdesk stdio {one_line(folder)}"),
+            Content.styled("By hand", "bold"),
+            Content(clean(self.link.client_config(server, "curl"))),
+            Content(""),
+            Content.assemble(("U", "bold $footer-key-foreground"), " copies what a client needs to connect."),
+        ]
+        self.query_one(".teach", Static).update(Content("\n").join(lines))
+
+
+def aligned(cell: str, column: str, width: int) -> str:
+    """A cell of a column, with the gap that follows it."""
+    pad = " " * max(0, width - cell_len(cell))
+    return (pad + cell if column in NUMBERS else cell + pad) + "  "
+
+
+def era(revision: str) -> str:
+    """`handshake` or `stateless`; empty while no revision is known."""
+    return "" if not revision else "stateless" if revision >= STATELESS_FROM else "handshake"
+
+
+def _cells(client: ClientView, now: float) -> tuple[str, ...]:
+    return (
+        one_line(client.name, 30),
+        one_line(client.server, 20),
+        client.transport,
+        f"{client.revision} {era(client.revision)}".strip() or "…",
+        since(now - client.opened),
+        str(client.calls),
+        str(client.errors),
+    )

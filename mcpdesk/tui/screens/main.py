@@ -1,0 +1,207 @@
+"""The one screen: header, tabs, the five panes, footer. Knows what is shown, not what the panes do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher, Input, Static, TextArea
+
+from mcpdesk.inbox.question import Question
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.feed import PERIOD_S, Feed
+from mcpdesk.tui.panes import PANES, Panes
+from mcpdesk.tui.widgets.footer import DeskFooter
+from mcpdesk.tui.widgets.header import SPARK_SECONDS, DeskHeader
+from mcpdesk.tui.widgets.question_banner import QuestionBanner
+from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+MINIMUM = (40, 10)
+"""Cells across and down below which only a message is shown."""
+
+
+class MainScreen(Screen[None]):
+    """Holds `server`, the name of the server the panes are about."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
+    AUTO_FOCUS = None
+    ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
+    app: DeskApp
+
+    def __init__(self, link: Link, panes: Panes = PANES) -> None:
+        super().__init__()
+        self.link = link
+        self.server = ""
+        self.feed = Feed(self)
+        self._panes = panes
+        self._last_focus: dict[str, Widget] = {}
+
+    def compose(self) -> ComposeResult:
+        """The frame; panes come at their first visit."""
+        yield DeskHeader()
+        yield DeskTabs()
+        yield ContentSwitcher()
+        yield QuestionBanner()
+        yield DeskFooter()
+        width, height = MINIMUM
+        yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
+
+    async def on_mount(self) -> None:
+        """Show the workbench and start to look."""
+        await self.show_screen("workbench")
+        self.feed.tick()
+        self.set_interval(PERIOD_S, self.feed.tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Give way to a message where nothing would fit."""
+        self.set_class(event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1], "-too-small")
+
+    @property
+    def switcher(self) -> ContentSwitcher:
+        """What holds the panes."""
+        return self.query_one(ContentSwitcher)
+
+    @property
+    def shown(self) -> str:
+        """Name of the screen that is up."""
+        return self.switcher.current or ""
+
+    @property
+    def pane(self) -> Widget | None:
+        """The pane that is up."""
+        return self.switcher.visible_content if self.shown else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being typed and no dialog is open."""
+        return self.is_current and not isinstance(self.focused, (Input, TextArea))
+
+    def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
+        """Bring header and tabs up to date, and settle on a server that exists."""
+        names = [server.name for server in view.servers]
+        if self.server not in names:
+            self.server = names[0] if names else ""
+        self.query_one(DeskHeader).look(
+            view, self.server, self.link.traffic.rates(SPARK_SECONDS), len(waiting)
+        )
+        self.query_one(DeskTabs).mark(self.shown, {"activity": f"?{len(waiting)}"} if waiting else None)
+
+    async def show_screen(self, name: str) -> None:
+        """Bring a pane up, and the focus back to where it was in it."""
+        if name == self.shown:
+            return
+        if self.maximized:
+            self.minimize()
+        if self.shown and self.focused is not None:
+            self._last_focus[self.shown] = self.focused
+        await self._ensure(name)
+        self.switcher.current = name
+        self.query_one(DeskTabs).mark(name)
+        self._focus_pane(name)
+
+    async def _ensure(self, name: str) -> None:
+        if not self.switcher.query_children(f"#{name}"):
+            pane = self._panes[name](self.link)
+            pane.id = name
+            await self.switcher.add_content(pane)
+
+    def _focus_pane(self, name: str) -> None:
+        pane = self.switcher.get_child_by_id(name)
+        last = self._last_focus.get(name)
+        if last is None or not last.is_attached:
+            last = next((widget for widget in pane.walk_children(Widget) if _welcomes_focus(widget)), None)
+        if last is None:
+            pane.can_focus = True
+            last = pane
+        self.set_focus(last)
+
+    def banner(self, question: Question | None) -> None:
+        """Announce a question without taking any keys."""
+        banner = self.query_one(QuestionBanner)
+        if banner.announce(question):
+            self.app.bell()
+
+    def ask(self, question: Question) -> None:
+        """Open the question's dialog."""
+        from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+
+        self.feed.put(question)
+        self.banner(None)
+        self.app.push_screen(QuestionScreen(self.link, question))
+
+    def action_open_question(self) -> None:
+        """Open the question that has waited longest."""
+        if waiting := self.feed.waiting:
+            self.ask(waiting[0])
+        else:
+            self.notify("No question is waiting.", markup=False)
+
+    async def action_show_screen(self, name: str) -> None:
+        """Digits and tabs."""
+        await self.show_screen(name)
+
+    def action_zoom(self) -> None:
+        """Give the focused pane the whole screen, and back."""
+        if self.maximized:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused)
+
+    @work
+    async def action_jump(self) -> None:
+        """Letters over everything that takes the focus."""
+        from mcpdesk.tui.screens.jump import JumpScreen
+
+        targets = [widget for widget in self.focus_chain if widget.region and widget.is_on_screen]
+        chosen = await self.app.push_screen_wait(JumpScreen(targets))
+        if isinstance(chosen, Widget):
+            self.set_focus(chosen)
+        elif chosen in SCREENS:
+            await self.show_screen(chosen)
+
+    @work
+    async def action_pick_server(self) -> None:
+        """Switch to another hosted server."""
+        from mcpdesk.tui.widgets.menu import Choice, Menu
+
+        servers = self.link.view().servers
+        choices = [Choice(one.name, one.name, one.url or one.folder) for one in servers]
+        names = [one.name for one in servers]
+        cursor = names.index(self.server) if self.server in names else 0
+        if chosen := await self.app.push_screen_wait(Menu("Servers", choices, cursor=cursor)):
+            self.server = chosen
+
+    def action_copy_url(self) -> None:
+        """Copy where the server can be reached."""
+        url = next((one.url for one in self.link.view().servers if one.name == self.server), "")
+        if url:
+            self.app.copy(url, url)
+        else:
+            self.notify("Nothing listens: there is no URL to copy.", severity="warning", markup=False)
+
+    @work
+    async def action_client_config(self) -> None:
+        """Copy what a client needs to connect."""
+        from mcpdesk.tui.client_configs import choose_client
+
+        await choose_client(self)
+
+    def action_reload(self) -> None:
+        """Look at the server's folder again now."""
+        self.link.reload(self.server)
+        self.notify(f"Looking at {self.server} again.", markup=False)
+
+
+def _welcomes_focus(widget: Widget) -> bool:
+    return widget.focusable and not isinstance(widget, (Input, TextArea))

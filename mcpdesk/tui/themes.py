@@ -1,0 +1,122 @@
+"""Themes from TOML files: ours, then the person's own, which may replace ours of the same name.
+
+A file holds the fields of `textual.theme.Theme`; a broken one is reported with file and line and left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+DEFAULT = "night"
+_FIELDS = {field.name: str(field.type) for field in fields(Theme)}
+_COLOURS = tuple(
+    name
+    for name in _FIELDS
+    if name not in ("name", "dark", "ansi", "variables", "luminosity_spread", "text_alpha")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ThemeProblem:
+    """A theme file that was left out. `place` is `file:line`, or the file alone."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeProblem]]:
+    """Every theme of the folders by name, later folders winning, and what was wrong with the rest."""
+    themes: dict[str, Theme] = {}
+    problems: list[ThemeProblem] = []
+    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
+        loaded = load_theme(path)
+        if isinstance(loaded, Theme):
+            themes[loaded.name] = loaded
+        else:
+            problems.append(loaded)
+    return themes, problems
+
+
+def load_theme(path: Path) -> Theme | ThemeProblem:
+    """One theme; a file without a name takes the file's."""
+    import tomllib
+
+    text = ""
+    try:
+        text = path.read_text("utf-8-sig")
+        return _theme({"name": path.stem, **tomllib.loads(text)})
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        return ThemeProblem(f"{path}:{line[1]}" if line else str(path), str(error))
+    except _Wrong as error:
+        return ThemeProblem(f"{path}:{_line_of(text, error.key)}", str(error))
+    except (OSError, UnicodeDecodeError) as error:
+        return ThemeProblem(str(path), str(error))
+
+
+class _Wrong(Exception):
+    """A value a theme cannot have. `key` is where it stands."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+def _theme(values: dict[str, Any]) -> Theme:
+    for key, value in values.items():
+        _check(key, value)
+    if "primary" not in values:
+        raise _Wrong("primary", "a theme needs the colour `primary`")
+    theme = Theme(**values)
+    try:
+        theme.to_color_system().generate()
+    except ColorParseError as error:
+        raise _Wrong("variables", str(error)) from error
+    return theme
+
+
+def _check(key: str, value: Any) -> None:
+    if key not in _FIELDS:
+        raise _Wrong(key, f"unknown key {key!r}")
+    if key in _COLOURS:
+        _check_colour(key, value)
+    elif key == "variables":
+        _check_variables(value)
+    elif key in ("dark", "ansi") and not isinstance(value, bool):
+        raise _Wrong(key, f"{key!r} must be true or false")
+    elif key in ("luminosity_spread", "text_alpha") and not isinstance(value, (int, float)):
+        raise _Wrong(key, f"{key!r} must be a number")
+    elif key == "name" and not (isinstance(value, str) and value):
+        raise _Wrong(key, "'name' must be text")
+
+
+def _check_variables(value: Any) -> None:
+    if not isinstance(value, dict):
+        raise _Wrong("variables", "'variables' must be a table")
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise _Wrong(name, f"variable {name!r} must be text")
+        if text.startswith(("#", "rgb", "hsl", "ansi_")):
+            _check_colour(name, text.partition(" ")[0])
+
+
+def _check_colour(key: str, value: Any) -> None:
+    try:
+        Color.parse(value if isinstance(value, str) else "")
+    except ColorParseError as error:
+        raise _Wrong(key, f"{value!r} is no colour for {key!r}") from error
+
+
+def _line_of(text: str, key: str) -> int:
+    lines = text.splitlines()
+    return next((n for n, line in enumerate(lines, 1) if re.match(rf'\s*[\["]*{re.escape(key)}\b', line)), 1)

@@ -1,0 +1,114 @@
+"""The top line: which server, where, how protected, who is there, how busy, what waits, what is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck
+from mcpdesk.tui.render.sparkline import rate, sparkline
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.part_line import Part, PartLine
+
+PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
+    Protection.KEY: ("key ●", "$text-success", "Callers need the key."),
+    Protection.LOOPBACK: ("loopback ○", "$text-muted", "No key: only this machine can reach it."),
+    Protection.OPEN: ("OPEN ▲", "bold $text-error", "A key would be due, and is switched off."),
+    Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
+}
+"""Word and glyph, style, and what they mean."""
+
+SPARK_SECONDS = 8
+
+
+class DeskHeader(PartLine):
+    """Shows a `CoreView`; everything on it can be clicked."""
+
+    DEFAULT_CSS = """
+    DeskHeader { background: $panel; color: $text; }
+    """
+
+    def look(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
+        """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
+        shown = next((one for one in view.servers if one.name == server), None)
+        parts = [_brand(), _server(shown, several=len(view.servers) > 1)]
+        if view.stuck is not None:
+            parts.append(_stuck(view.stuck))
+        else:
+            parts.extend((_place(shown), _protection(view.protection)))
+        peers = sum(client.transport != "memory" for client in view.clients)
+        parts.extend((_clients(peers), _rate(rates)))
+        if waiting:
+            parts.append(_questions(waiting))
+        self.show(parts)
+
+
+def _brand() -> Part:
+    return Part(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
+
+
+def _server(server: ServerView | None, several: bool) -> Part:
+    if server is None:
+        return Part(Content.styled(" no server ", "$text-warning"), rank=90)
+    text = Content.styled(f" {one_line(server.name, 30)}{' ▾' if several else ''} ", "bold")
+    short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
+    tip = f"{server.title or server.name} {server.version}\n{server.folder}"
+    return Part(text, "screen.pick_server" if several else "", tip, short, rank=90)
+
+
+def _place(server: ServerView | None) -> Part:
+    url = server.url if server else ""
+    if not url:
+        return Part(Content.styled("  not reachable ", "$text-muted"), rank=50)
+    near = url.partition("://")[2] or url
+    tip = "Click copies it; U offers the client configuration"
+    return Part(_url(url), "screen.copy_url", tip, _url(one_line(near, 34)), rank=50)
+
+
+def _url(text: str) -> Content:
+    return Content.assemble("  ", (one_line(text), "$text-secondary"), " ")
+
+
+def _protection(protection: Protection) -> Part:
+    word, style, tip = PROTECTIONS[protection]
+    short = Content.assemble(" ", (word, style), " ")
+    return Part(Content.assemble(" ", short), "screen.client_config", tip, short, rank=70)
+
+
+def _clients(count: int) -> Part:
+    text = f"{count} client{'' if count == 1 else 's'}"
+    return Part(
+        Content(f"  {text} "),
+        "screen.show_screen('clients')",
+        "Who is connected",
+        Content(f" {count}⇄ "),
+        40,
+        True,
+    )
+
+
+def _rate(rates: Sequence[float]) -> Part:
+    now = rates[-1] if rates else 0.0
+    bars = sparkline(rates[-SPARK_SECONDS:])
+    text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
+    tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
+    return Part(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+
+
+def _questions(waiting: int) -> Part:
+    text = f"? {waiting} question{'' if waiting == 1 else 's'}"
+    style = "bold $text-warning"
+    short = Content.styled(f" ?{waiting} ", style)
+    return Part(Content.styled(f"  {text} ", style), "screen.open_question", "Answer (a)", short, 80, True)
+
+
+def _stuck(stuck: Stuck) -> Part:
+    where = f" {stuck.where}" if stuck.where else ""
+    start = f"loop stuck {stuck.seconds:.1f} s"
+    place = f" in {stuck.tool}{where}" if stuck.tool else where
+    style = "bold $text-error"
+    text = Content.assemble("  ", (f"▲ {start}{one_line(place)}", style), " ")
+    short = Content.assemble(" ", (f"▲ {start}{one_line(place, 32)}", style), " ")
+    tip = "Hosted code blocks the core; calls wait until it returns"
+    return Part(text, "screen.show_screen('logs')", tip, short, 100)

@@ -1,0 +1,219 @@
+"""A small modal list to choose from: palette, copy menus, themes, servers, yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.cells import cell_len
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.fuzzy import Matcher
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line of a menu."""
+
+    label: str
+    value: Any
+    hint: str = ""
+    """Muted text after the label: group, or what it is."""
+    key: str = ""
+    """Shown at the right end; in a menu without a filter a single letter chooses the line."""
+    help: str = ""
+    """One sentence below the list while the cursor is on it."""
+
+
+class ChoiceList(LineList):
+    """The lines; posts `Passed` as the cursor moves and `Chosen` at the end."""
+
+    DEFAULT_CSS = """
+    ChoiceList { height: auto; max-height: 100%; min-height: 1; }
+    """
+
+    @dataclass
+    class Passed(Message):
+        """The cursor came to a line."""
+
+        choice: Choice
+
+    @dataclass
+    class Chosen(Message):
+        """A line was chosen."""
+
+        choice: Choice
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        super().__init__()
+        self.choices = list(choices)
+
+    @property
+    def row_count(self) -> int:
+        return len(self.choices)
+
+    def get_content_height(self, *_: object) -> int:
+        """As many lines as there are choices."""
+        return max(1, len(self.choices))
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        choice = self.choices[index]
+        key = f" {choice.key} " if choice.key else " "
+        room = max(4, width - cell_len(key) - 1)
+        label = one_line(choice.label, room)
+        hint = one_line(choice.hint, max(0, room - cell_len(label) - 2)) if room - cell_len(label) > 5 else ""
+        gap = room - cell_len(label) - cell_len(hint)
+        yield f" {label}", ""
+        yield " " * gap + hint if choice.key else f"  {hint}", "lines--muted"
+        yield key if choice.key else "", "lines--key"
+
+    def row_chosen(self, index: int) -> None:
+        self.post_message(self.Chosen(self.choices[index]))
+
+    def replace(self, choices: Sequence[Choice]) -> None:
+        """Show other lines, from the first."""
+        self.choices = list(choices)
+        self.cursor = 0
+        self.rows_changed()
+        self.refresh(layout=True)
+        self.watch_cursor()
+
+    def watch_cursor(self) -> None:
+        super().watch_cursor()
+        if self.choices:
+            self.post_message(self.Passed(self.choices[self.cursor]))
+
+
+class Menu(ModalScreen[Any]):
+    """Ends with the chosen line's value, or None after esc.
+
+    `passed` is called with the value under the cursor, for previews.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close", show=False),
+        Binding("down,ctrl+n", "move(1)", "Down", show=False),
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+    ]
+    DEFAULT_CSS = """
+    Menu { align: center top; background: $background 50%; }
+    Menu > Vertical {
+        width: 70; max-width: 96%; height: auto; max-height: 80%; margin: 2 0;
+        border: round $border; border-title-color: $text-primary; border-title-style: bold;
+        background: $surface; padding: 0;
+    }
+    Menu Input { border: none; height: 1; padding: 0 1; margin: 0 0 1 0; background: $surface; }
+    Menu Input:focus { border: none; }
+    Menu .help { height: auto; max-height: 3; color: $text-muted; padding: 0 1; margin-top: 1; }
+    Menu.-bare .help { display: none; }
+    Menu:ansi { background: transparent; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        filtered: bool = False,
+        cursor: int = 0,
+        passed: Callable[[Any], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.title_text = title
+        self.choices = tuple(choices)
+        self.filtered = filtered
+        self._start = cursor
+        self._passed = passed
+        self.set_class(not any(choice.help for choice in choices), "-bare")
+
+    def compose(self) -> ComposeResult:
+        """Filter, lines, and help for the line under the cursor."""
+        box = Vertical()
+        box.border_title = Content(one_line(self.title_text))
+        box.border_subtitle = "enter choose · esc close"
+        with box:
+            if self.filtered:
+                yield Input(placeholder="type to search", compact=True)
+            yield ChoiceList(self.choices)
+            yield Static("", classes="help", markup=False)
+
+    def on_mount(self) -> None:
+        """Put the cursor where it was asked for."""
+        self.query_one(Input if self.filtered else ChoiceList).focus()
+        self.listing.cursor = self._start
+        self.listing.watch_cursor()
+
+    @property
+    def listing(self) -> ChoiceList:
+        """The lines."""
+        return self.query_one(ChoiceList)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor while the filter has the focus."""
+        self.listing.action_cursor(by)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by pages."""
+        self.listing.action_page(by)
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter chooses its line where nothing is typed."""
+        if self.filtered:
+            return
+        named = next(
+            (choice for choice in self.choices if choice.key and choice.key == event.character), None
+        )
+        if named is not None:
+            event.stop()
+            self.dismiss(named.value)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the box closes it."""
+        if event.widget is self:
+            self.dismiss(None)
+
+    @on(Input.Changed)
+    def narrow(self, event: Input.Changed) -> None:
+        """Keep the lines that match, best first."""
+        self.listing.replace(search(self.choices, event.value))
+
+    @on(Input.Submitted)
+    def choose(self) -> None:
+        """Enter in the filter chooses the line under the cursor."""
+        self.listing.action_choose()
+
+    @on(ChoiceList.Passed)
+    def explain(self, event: ChoiceList.Passed) -> None:
+        """Show help for the line and let the caller preview it."""
+        self.query_one(".help", Static).update(Content(one_line(event.choice.help)))
+        if self._passed is not None:
+            self._passed(event.choice.value)
+
+    @on(ChoiceList.Chosen)
+    def finish(self, event: ChoiceList.Chosen) -> None:
+        """Close with the value."""
+        self.dismiss(event.choice.value)
+
+
+def search(choices: Sequence[Choice], query: str) -> list[Choice]:
+    """Fuzzy search over labels and hints, best first; equally good ones keep their order."""
+    if not query.strip():
+        return list(choices)
+    matcher = Matcher(query.strip())
+    scored = [
+        (max(matcher.match(choice.label), 0.7 * matcher.match(f"{choice.hint} {choice.label}")), choice)
+        for choice in choices
+    ]
+    return [choice for score, choice in sorted(scored, key=lambda pair: -pair[0]) if score > 0]

@@ -1,0 +1,36 @@
+"""One line that says somebody asks something, for while the person is typing."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from mcpdesk.inbox.question import Question
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.part_line import Part, PartLine
+
+
+class QuestionBanner(PartLine):
+    """Hidden until there is something to announce."""
+
+    DEFAULT_CSS = """
+    QuestionBanner { display: none; background: $warning; color: $background; text-style: bold; }
+    QuestionBanner.-on { display: block; }
+    QuestionBanner:ansi { background: ansi_yellow; color: ansi_black; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._announced: int | None = None
+
+    def announce(self, question: Question | None) -> bool:
+        """Show a question, or nothing. True when it is one that was not announced before."""
+        self.set_class(question is not None, "-on")
+        if question is None:
+            return False
+        fresh, self._announced = question.id != self._announced, question.id
+        text = one_line(question.pages[0].question) if question.pages else "a question"
+        said = Content(f" ? {one_line(question.peer, 24)} asks: {text} ")
+        keys = Content(" F2 answer · esc, then a ")
+        action = "screen.open_question"
+        self.show([Part(said, action, "Answer", rank=1), Part(keys, action, rank=9, right=True)])
+        return fresh
