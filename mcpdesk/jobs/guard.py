@@ -1,6 +1,6 @@
 """The guard: a tiny process that outlives ours just long enough to end what we started.
 
-However the core ends, `kill -9` included, the pipe between the two closes, and the guard ends known groups and
+However the core ends, `kill -9` included, the pipe between the two closes, and the guard ends the groups and
 every process with our mark. It starts with the first child: a desk that runs no programs has none.
 """
 

@@ -1,0 +1,86 @@
+"""AskUserQuestion: what the person did is what the caller reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.ask import OUTPUT_SCHEMA, ask_user_question
+from tests.tools.support import ToolContext, fits
+
+QUESTIONS = [
+    {"question": "Which database?", "header": "Storage", "options": ["PostgreSQL", {"label": "SQLite"}]},
+    {"question": "Which checks?", "options": ["lint", "types", "tests"], "multiSelect": True},
+]
+
+
+async def asked(reaction: Callable[[Inbox, Question], Any]) -> ToolResult:
+    """Ask `QUESTIONS`, let a person react, and return the result."""
+    inbox = Inbox()
+    inbox.audience = 1
+    arguments = {"questions_json": orjson.dumps(QUESTIONS).decode()}
+    call = asyncio.create_task(ask_user_question(arguments, ToolContext(inbox)))  # type: ignore[arg-type]
+    arrived = asyncio.Event()
+    inbox.subscribe(lambda _: arrived.set())
+    await asyncio.wait_for(arrived.wait(), 5)
+    reaction(inbox, inbox.questions()[0])
+    result = await asyncio.wait_for(call, 5)
+    assert fits(OUTPUT_SCHEMA, result.structured)
+    return result
+
+
+async def test_an_answer_is_returned_per_question() -> None:
+    answers = [Answer(("SQLite",)), Answer(("tests", "lint"), "spelling")]
+    result = await asked(lambda inbox, question: inbox.answer(question.id, answers))
+    assert not result.is_error
+    assert result.structured == {
+        "status": "answered",
+        "reason": "",
+        "answers": [
+            {"question": "Which database?", "header": "Storage", "selected": ["SQLite"], "other": ""},
+            {"question": "Which checks?", "header": "", "selected": ["lint", "tests"], "other": "spelling"},
+        ],
+    }
+    assert result.content[0]["text"] == (
+        "Which database?\n-> SQLite\nWhich checks?\n-> lint, tests, (own words) spelling"
+    )
+
+
+async def test_declined_is_an_outcome_and_not_an_error() -> None:
+    result = await asked(lambda inbox, question: inbox.decline(question.id, "ask me later"))
+    assert not result.is_error
+    assert result.structured == {"status": "declined", "reason": "ask me later", "answers": []}
+    assert "declined to answer: ask me later" in result.content[0]["text"]
+
+
+async def test_withdrawn_is_an_error_of_its_own() -> None:
+    result = await asked(lambda inbox, question: inbox.withdraw(question.id, "the desk closes"))
+    assert result.is_error
+    assert (result.structured["status"], result.structured["reason"]) == ("withdrawn", "the desk closes")
+
+
+async def test_a_timeout_is_an_error_of_its_own() -> None:
+    class Hasty(ToolContext):
+        async def ask(self, pages: Any) -> Question:
+            _, future = self.inbox.ask(server="s", peer="p", tool="t", pages=pages, timeout_s=0.01)
+            return await future
+
+    context = Hasty()
+    context.inbox.audience = 1
+    result = await ask_user_question({"questions_json": orjson.dumps(QUESTIONS).decode()}, context)  # type: ignore[arg-type]
+    assert result.is_error and result.structured["status"] == "timed_out"
+
+
+async def test_nobody_who_could_answer_is_an_error_at_once() -> None:
+    context = ToolContext()
+    with pytest.raises(HandlerError, match=r"no desk is open.* `mcpdesk /srv/shop` in a terminal"):
+        await ask_user_question({"questions_json": orjson.dumps(QUESTIONS).decode()}, context)  # type: ignore[arg-type]
+    assert context.inbox.questions() == ()

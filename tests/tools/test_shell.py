@@ -1,0 +1,122 @@
+"""Bash answers with everything a caller needs, whatever the command does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools import Home
+from mcpdesk.tools.shell import OUTPUT_SCHEMA, make
+from tests.tools.support import ToolContext, fits
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "folder").mkdir()
+    return Home(tmp_path / "folder", tmp_path / "state")
+
+
+async def call(home: Home, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
+    result = await make(home).handler(arguments, context or ToolContext())  # type: ignore[arg-type]
+    assert isinstance(result, ToolResult)
+    assert fits(OUTPUT_SCHEMA, result.structured)
+    return result
+
+
+def text(result: ToolResult) -> str:
+    return str(result.content[0]["text"])
+
+
+async def test_a_command_runs_in_the_server_folder(home: Home) -> None:
+    result = await call(home, command="pwd; echo oops >&2")
+    assert not result.is_error
+    assert result.structured["stdout"] == f"{home.folder}\n"
+    assert result.structured["stderr"] == "oops\n"
+    assert result.structured["exit_code"] == 0
+    assert sorted(text(result).splitlines()) == sorted([str(home.folder), "oops"])
+
+
+async def test_a_failing_command_is_an_error_with_its_output(home: Home) -> None:
+    result = await call(home, command="echo almost; exit 3")
+    assert result.is_error
+    assert result.structured["exit_code"] == 3
+    assert text(result) == "almost\n[exit code 3]"
+
+
+async def test_silence_is_said(home: Home) -> None:
+    assert text(await call(home, command="true")) == "(no output)"
+
+
+async def test_a_timeout_returns_what_there_was(home: Home) -> None:
+    result = await call(home, command="echo so far; sleep 100", timeout=200)
+    assert result.is_error and result.structured["timed_out"]
+    assert 200 <= result.structured["duration_ms"] < 5000
+    assert text(result).startswith("so far\n[timed out after 200 ms")
+
+
+async def test_large_output_is_cut_and_whole_in_a_file(home: Home) -> None:
+    result = await call(home, command="seq 1 300000")
+    assert result.structured["truncated"]
+    path = Path(result.structured["output_file"])
+    assert path.is_relative_to(home.state)
+    assert path.read_text() == "".join(f"{number}\n" for number in range(1, 300_001))
+    assert text(result).startswith("1\n2\n") and text(result).endswith("\n299999\n300000")
+    assert f"left out; all of it is in {path}" in text(result)
+
+
+async def test_output_that_is_no_text_is_replaced(home: Home) -> None:
+    assert (await call(home, command=r"printf 'a\xffb'")).structured["stdout"] == "a\ufffdb"
+
+
+async def test_background_processes_are_said_to_be_ended(home: Home) -> None:
+    result = await call(home, command="sleep 100 >/dev/null 2>&1 & echo ok")
+    assert text(result) == "ok\n[1 still running in the background, ended]"
+
+
+async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
+    context = ToolContext(wants_progress=True)
+    gate = home.folder / "gate"
+    command = f"mkfifo {gate}; echo first; read < {gate}; echo second"
+    running = asyncio.create_task(call(home, context, command=command))
+    await asyncio.wait_for(context.reported.wait(), 5)
+    assert context.reports == [(6, "first\n")]
+    gate.write_text("go\n")
+    assert (await running).structured["stdout"] == "first\nsecond\n"
+
+
+async def test_nothing_is_sent_to_who_did_not_ask(home: Home) -> None:
+    context = ToolContext()
+    await call(home, context, command="echo x")
+    assert context.reports == []
+
+
+async def test_a_folder_that_is_gone_is_named(home: Home) -> None:
+    home.folder.rmdir()
+    with pytest.raises(HandlerError, match=f"could not be started in {home.folder}: No such file"):
+        await call(home, command="true")
+
+
+async def test_a_nul_character_is_refused(home: Home) -> None:
+    with pytest.raises(HandlerError, match="command: must not contain a NUL"):
+        await call(home, command="a\0b")
+
+
+async def test_cancelling_ends_the_command(home: Home) -> None:
+    context = ToolContext(wants_progress=True)
+    running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
+    await asyncio.wait_for(context.reported.wait(), 5)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 5)
+
+
+def test_its_own_timeout_is_never_cut_by_the_servers(home: Home) -> None:
+    tool = make(home)
+    assert tool.timeout_s == 610
+    assert tool.input_schema["properties"]["timeout"]["maximum"] == 600_000
+    assert tool.runs_programs
