@@ -1,6 +1,6 @@
 """How a long-running command ends from outside: signals, a lost terminal, a parent that died.
 
-The first of them asks the command to stop. If it does not manage within its grace, or a person asks again, the
+The first of them asks the command to stop. If it does not within its grace, or a person asks again, the
 process ends at once; programs it had started are ended by their own guard.
 """
 
