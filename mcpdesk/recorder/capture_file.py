@@ -60,11 +60,8 @@ class CaptureFile:
 
     def add_frame(self, line: bytes) -> None:
         """Append the line of the next frame, in a new part when this one is full."""
-        if (
-            self._max_bytes is not None
-            and self._offset + len(line) > self._max_bytes
-            and self._offset > self._head
-        ):
+        is_full = self._max_bytes is not None and self._offset + len(line) > self._max_bytes
+        if is_full and self._offset > self._head:
             self._rotate()
         self.places.add_frame(len(self.places.parts) - 1, self._offset)
         self._put(line)

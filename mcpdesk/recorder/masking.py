@@ -1,4 +1,4 @@
-"""Secrets made illegible wherever frames are shown, copied or exported. The capture keeps bytes as they were."""
+"""Secrets made illegible wherever frames are shown, copied or exported. The capture itself keeps them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,11 @@ def is_secret(name: str) -> bool:
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
     """Headers with secret values masked; `also` names further secret ones. The scheme of a token stays."""
-    further = {name.lower() for name in also}
+    secret = _HEADERS | {name.lower() for name in also}
     return tuple(
         (
             name,
-            _mask_header(value)
-            if name.lower() in _HEADERS | further or is_secret(name)
-            else mask_text(value),
+            _mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value),
         )
         for name, value in headers
     )

@@ -24,13 +24,12 @@ class Needle:
     def __init__(self, text: str) -> None:
         self.text = text
         self.frames: set[int] = set()
-        self._bytes = text.encode("utf-8", "surrogatepass")
+        self.bytes = text.encode("utf-8", "surrogatepass")
 
-    def scan(self, start: int, block: bytes, pieces: Sequence[bytes]) -> list[int]:
-        """Look through successive frames from `start`; `block` is all of them in one. All in lower case."""
-        if self._bytes not in block:
-            return []
-        found = [start + at for at, piece in enumerate(pieces) if self._bytes in piece]
+    def scan(self, start: int, pieces: Sequence[bytes]) -> list[int]:
+        """Look through successive frames from `start`, in lower case."""
+        text = self.bytes
+        found = [start + at for at, piece in enumerate(pieces) if text in piece]
         self.frames.update(found)
         return found
 

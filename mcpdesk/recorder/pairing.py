@@ -1,4 +1,4 @@
-"""Which response belongs to which request: per connection and direction, by id, with the ids' types kept apart."""
+"""Which response belongs to which request: per connection and direction, by id, `1` and `"1"` apart."""
 
 from __future__ import annotations
 
@@ -69,9 +69,8 @@ class Pairing:
 
     def pending(self) -> list[int]:
         """Rows that wait for a response."""
-        return [
-            row for way in list(self._ways.values()) for rows in list(way.waiting.values()) for row in rows
-        ]
+        waiting = [rows for way in list(self._ways.values()) for rows in list(way.waiting.values())]
+        return sorted(row for rows in waiting for row in rows)
 
     def give_up_closed(self) -> None:
         """End the requests nobody can answer any more, since their connection is closed."""

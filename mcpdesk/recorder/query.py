@@ -90,14 +90,14 @@ EVERYTHING = All(())
 
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"b": 1, "kb": 1000, "kib": 1024, "mb": 1000**2, "mib": 1024**2, "gb": 1000**3, "gib": 1024**3}
-_STATUSES = {status.value: (status.value,) for status in Status} | {
+_STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for status in Status} | {
     "error": (Status.ERROR.value, Status.TOOL_ERROR.value),
     "protocol-error": (Status.ERROR.value,),
     "slow": ("slow",),
 }
-_KINDS = {kind.value: (kind.value,) for kind in Kind}
-_DIRECTIONS = {"in": ("in",), "out": ("out",)}
-_TEXTS = ("method", "tool", "name", "peer", "server", "rev", "id")
+_KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in Kind}
+_DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
+_TEXTS = ("method", "tool", "name", "peer", "server", "rev")
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>\() | (?P<close>\))
@@ -120,7 +120,7 @@ class _Token:
 
 
 def parse(text: str, now: float) -> Node:
-    """Read a filter; `now` is Unix time in seconds, from which `since:5m` counts back. Empty text matches all.
+    """Read a filter; `since:5m` counts back from `now`, Unix time in seconds. Empty text matches all.
 
     Raises: QueryError saying what is wrong and where.
     """
@@ -224,7 +224,7 @@ class _Parser:
         if token.text not in _FIELDS:
             known = ", ".join(sorted([*_FIELDS, "since"]))
             _fail(
-                f"no field is called {token.text!r}; there are {known} (quote text with a colon)",
+                f"no field is called {token.text!r}; there are {known}",
                 token.position,
             )
         if not token.value:
@@ -270,7 +270,10 @@ def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str
     return read
 
 
-_FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = dict.fromkeys(_TEXTS, _texts) | {
+_Read = Callable[[str, int], tuple[str, ...]]
+
+_FIELDS: dict[str, _Read] = {
+    **dict.fromkeys(_TEXTS, _texts),
     "id": _ids,
     "status": _one_of(_STATUSES),
     "kind": _one_of(_KINDS),

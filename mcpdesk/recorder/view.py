@@ -113,10 +113,13 @@ class View:
             return
         pieces = self._index.data(start, stop)
         block = _SEPARATOR.join(pieces).lower()
+        needles = [needle for needle in self._matcher.needles if needle.bytes in block]
+        if not needles:
+            return
         if len(lowered := block.split(_SEPARATOR)) != len(pieces):
             lowered = [piece.lower() for piece in pieces]
-        for needle in self._matcher.needles:
-            found = needle.scan(start, block, lowered)
+        for needle in needles:
+            found = needle.scan(start, lowered)
             self._review([row for frame in found for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
