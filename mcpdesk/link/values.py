@@ -55,7 +55,7 @@ class CatalogueItem:
     changed: bool = False
     """True when the last reload added or altered it."""
     definition: dict[str, Any] = field(default_factory=dict)
-    """The wire object in the newest revision (inputSchema, annotations, arguments, mimeType ...). Do not mutate."""
+    """The wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, LocalProtocolError
 from mcpdesk.protocol import codec, content
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.schema import Failure, Validator
@@ -19,6 +19,13 @@ _PLAIN = (str, int, float, bool, type(None))
 
 def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
+    try:
+        return _body(tool, output, check)
+    except (TypeError, ValueError, LocalProtocolError) as error:
+        return failed(f"{tool.name} returned something that is not JSON: {error}")
+
+
+def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     if isinstance(output, ToolResult):
         return _explicit(tool, output, check)
     if content.is_block(output):
@@ -78,12 +85,11 @@ def _explicit(tool: Tool, output: ToolResult, check: Validator | None) -> JSONOb
 def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     if output is None and tool.output_schema is not None:
         return failed(f"{tool.name} returned nothing, but declares an output schema")
-    try:
-        plain = _plain(output)
-        text = _as_text(plain)
-    except (TypeError, ValueError) as error:
-        return failed(f"{tool.name} returned something that is not JSON: {error}")
-    body: JSONObject = {"content": [] if plain is None else [content.text(text)], "isError": False}
+    plain = _plain(output)
+    body: JSONObject = {
+        "content": [] if plain is None else [content.text(_as_text(plain))],
+        "isError": False,
+    }
     if isinstance(plain, dict) or tool.output_schema is not None:
         body["structuredContent"] = plain
     return _declared(tool, body, check)

@@ -12,7 +12,7 @@ from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.deadlines import TIMED_OUT
-from mcpdesk.server.schema import SchemaError
+from mcpdesk.server.schema import Failure, SchemaError
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.tool import Tool
@@ -39,6 +39,16 @@ class ToolCalls:
         if not isinstance(arguments, dict):
             raise invalid_params("arguments must be an object")
         return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
+
+    def check(self, name: str, arguments: Any) -> list[Failure]:
+        """Where arguments do not fit a tool's schema; safe from any thread. Unknown tools accept nothing."""
+        tool = self._server.tools.get(name)
+        if tool is None:
+            return [Failure((), f"there is no tool {name!r}")]
+        try:
+            return self.validators.of(tool)[0].failures(arguments)
+        except SchemaError as error:
+            return [Failure((), str(error))]
 
     async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
         try:

@@ -1,0 +1,265 @@
+"""A core: hosted folders, their endpoints, and everything that listens for clients. Lives on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.auth import api_key
+from mcpdesk.auth.policy import key_due
+from mcpdesk.errors import DeskUserError, TransportError
+from mcpdesk.hosting.channel import Pipe
+from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.server.services import Services
+from mcpdesk.settings import Settings
+from mcpdesk.transports import rendezvous
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.unix import UnixListener
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.http.service import HttpService
+
+SWITCH_INTERVAL_S = 0.0002
+"""How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a core is to host and where it listens."""
+
+    folders: tuple[Path, ...]
+    settings: Settings
+    origins: dict[str, str] = field(default_factory=dict)
+    http: bool = True
+    may_move: bool = False
+    """Take the next free port when the chosen one is taken."""
+    meet: bool = True
+    """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
+    watch: bool = True
+    capture: Path | None = None
+    """The capture file; None keeps frames in memory only."""
+
+
+class Host:
+    """One core. Its methods run on the core's loop unless they say otherwise."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.settings = plan.settings
+        self.journal = Journal()
+        self.inbox = Inbox()
+        self.recording = Recording(plan.capture, plan.settings.capture_memory_bytes, plan.settings.capture_max_bytes)
+        self.services = Services(self.inbox, self.journal.log, environment=lambda: dict(os.environ))
+        self.by_name: dict[str, HostedEndpoint] = {}
+        self.folders: dict[str, HostedFolder] = {}
+        self.heartbeat = Heartbeat(self._roots, self._tool_at)
+        self.http: HttpService | None = None
+        self.rules = Rules()
+        self._places: list[UnixListener] = []
+        self._watches: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._began = time.monotonic()
+        self._pending: list[Callable[[], None]] = []
+
+    @property
+    def recorder(self) -> Recording:
+        """Takes every frame."""
+        return self.recording
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the core started."""
+        return time.monotonic() - self._began
+
+    @property
+    def protection(self) -> str:
+        """A value of `link.Protection`."""
+        if self.http is None or not self.http.address.startswith("http"):
+            return "offline"
+        if self.rules.api_key:
+            return "key"
+        return "open" if self._is_key_due(no_auth=False) else "loopback"
+
+    def endpoint(self, name: str) -> HostedEndpoint | None:
+        """The server of that name; the first one for an empty name."""
+        return self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
+
+    def endpoints(self) -> list[HostedEndpoint]:
+        """All servers, in order."""
+        return list(self.by_name.values())
+
+    def url(self, name: str) -> str:
+        """Where a server can be reached; empty while nothing listens."""
+        if self.http is None or not self.http.address:
+            return ""
+        address = self.http.address
+        return address if address.startswith("unix:") else f"{address}/mcp/{name}"
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run a function on the core's loop; callable from any thread, also before the core runs."""
+        loop = self._loop
+        if loop is None:
+            self._pending.append(function)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+
+    def load(self) -> None:
+        """Read every folder. Needs no loop.
+
+        Raises: ManifestError for a folder that cannot be hosted; DeskUserError for two of one name.
+        """
+        for folder in self.plan.folders:
+            hosted = HostedFolder(folder, self.settings, self.journal)
+            name = hosted.server.name
+            if name in self.by_name:
+                other = self.folders[name].folder
+                raise DeskUserError(
+                    f"Two servers are called {name!r}: {other} and {folder}.", "Change `name` in one mcp.json."
+                )
+            self.folders[name] = hosted
+            self.by_name[name] = HostedEndpoint(hosted.server, self.services, self.recording)
+            hosted.server.tools.subscribe(lambda _: self._settle_rules())
+        self._settle_rules()
+
+    async def start(self) -> None:
+        """Load what is not loaded, and begin to serve.
+
+        Raises: DeskError for folders or addresses that cannot be used.
+        """
+        self._loop = asyncio.get_running_loop()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self.recording.start()
+        if self.recording.error:
+            self.journal.notify(f"Not captured to disk: {self.recording.error}", Severity.WARNING)
+        self.heartbeat.start()
+        if not self.by_name:
+            self.load()
+        for function in self._pending:
+            function()
+        self._pending.clear()
+        if self.plan.meet:
+            await self._meet()
+        if self.plan.http:
+            await self._listen()
+        if self.plan.watch:
+            self._watches = {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
+        gc.collect()
+        gc.freeze()
+        # Records are untracked; the young collection may come rarely and then finds little.
+        gc.set_threshold(10_000, 20, 50)
+
+    async def stop(self) -> None:
+        """End calls, streams and listeners; write what is left of the capture."""
+        for task in self._watches:
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        self.services.subscriptions.close()
+        for listener in self._places:
+            await listener.close()
+        if self.http is not None:
+            await self.http.close()
+        for endpoint in self.by_name.values():
+            for dialogue in list(endpoint.dialogues.values()):
+                dialogue.close("the core stops")
+        self.heartbeat.stop()
+        self.recording.close()
+
+    def open_pipe(
+        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+    ) -> Pipe:
+        """A byte pipe to a server; the first one without a name.
+
+        Raises: TransportError when there is no such server.
+        """
+        endpoint = self.endpoint(server or "")
+        if endpoint is None:
+            raise TransportError(f"no server is called {server!r}")
+        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
+
+    def reload(self, name: str) -> None:
+        """Look at a server's folder again now."""
+        self._reload(self.folders[name])
+
+    async def _listen(self) -> None:
+        from mcpdesk.transports.http.service import HttpService, ListeningForbidden
+
+        self.http = HttpService(self)
+        settings = self.settings
+        try:
+            port = await self.http.listen_tcp(settings.host, settings.port, self.plan.may_move)
+        except ListeningForbidden as error:
+            path = settings.socket or self._fallback_socket()
+            await self.http.listen_unix(path)
+            self.journal.notify(f"{error}: serving HTTP on the Unix socket {path}", Severity.WARNING)
+        else:
+            if settings.port and port != settings.port:
+                self.journal.notify(f"Port {settings.port} is taken: serving on {port}", Severity.WARNING)
+        self._settle_rules()
+
+    def _fallback_socket(self) -> Path:
+        name = next(iter(self.by_name), "desk")
+        return Path(rendezvous.private_folder()) / f"http-{name}.sock"
+
+    async def _meet(self) -> None:
+        for name, hosted in self.folders.items():
+            try:
+                place = rendezvous.occupy(hosted.folder)
+            except OSError as error:
+                self.journal.log("warning", "server", f"no meeting point for {hosted.folder}: {error}")
+                continue
+            if place is None:
+                self.journal.log("info", "server", f"another process already answers for {hosted.folder}")
+                continue
+            listener = UnixListener(place, self.open_pipe, name)
+            await listener.start()
+            self._places.append(listener)
+
+    async def _watch(self, hosted: HostedFolder) -> None:
+        await hosted.watch(lambda: self._reload(hosted))
+
+    def _reload(self, hosted: HostedFolder) -> None:
+        for uri in hosted.reload():
+            self.services.subscriptions.resource_updated(hosted.server.name, uri)
+
+    def _settle_rules(self) -> None:
+        settings = self.settings
+        due = self._is_key_due(no_auth=settings.no_auth)
+        key = (settings.api_key or self.rules.api_key or api_key.load_or_create(settings.state_dir)) if due else ""
+        self.rules = Rules(
+            api_key=key,
+            api_key_header=settings.api_key_header,
+            allowed_origins=settings.allowed_origins,
+            allowed_hosts=settings.allowed_hosts,
+            max_body_bytes=settings.max_body_bytes,
+            session_ttl_s=settings.session_ttl_s,
+            enable_mcp=settings.enable_mcp,
+        )
+
+    def _is_key_due(self, *, no_auth: bool) -> bool:
+        over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))
+        runs_programs = any(each.server.runs_programs for each in self.by_name.values())
+        configured = bool(self.settings.api_key)
+        return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
+
+    def _roots(self) -> list[Path]:
+        return [hosted.folder for hosted in self.folders.values()]
+
+    def _tool_at(self, folder: Path, place: str) -> str:
+        for hosted in self.folders.values():
+            if hosted.folder == folder:
+                for tool in hosted.server.tools:
+                    if tool.source.rpartition(":")[0] == place:
+                        return tool.name
+        return ""

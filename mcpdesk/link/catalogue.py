@@ -1,0 +1,72 @@
+"""One server's registries as a catalogue, made anew only when they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
+from mcpdesk.server.offers import WIRE
+from mcpdesk.server.registry import Registry
+from mcpdesk.server.server import Server
+
+_LIST_KEY = {
+    ItemKind.TOOL: "tools",
+    ItemKind.RESOURCE: "resources",
+    ItemKind.TEMPLATE: "resourceTemplates",
+    ItemKind.PROMPT: "prompts",
+}
+
+
+class Shelf:
+    """Catalogues of one server. Safe to use from any thread: registries replace their items as a whole."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._kept: Catalogue | None = None
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of any registry."""
+        return sum(registry.version for _, registry in self._registries())
+
+    def catalogue(self) -> Catalogue:
+        """The items of every kind, in serving order; the same object until they change."""
+        version = self.version
+        if self._kept is None or self._kept.version != version:
+            items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
+            self._kept = Catalogue(self._server.name, version, tuple(items))
+        return self._kept
+
+    def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:
+        server = self._server
+        return (
+            (ItemKind.TOOL, server.tools),
+            (ItemKind.RESOURCE, server.resources),
+            (ItemKind.TEMPLATE, server.templates),
+            (ItemKind.PROMPT, server.prompts),
+        )
+
+
+def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
+    to_wire = WIRE[_LIST_KEY[kind]]
+    stale = {each.name: each for each in registry.unavailable if each.serving}
+    for item in registry:
+        name = registry.key(item)
+        problem = stale.get(name)
+        yield CatalogueItem(
+            kind=kind,
+            name=name,
+            title=item.title or item.name,
+            description=item.description,
+            source=item.source,
+            problem=problem.reason if problem else "",
+            stale=problem is not None,
+            changed=name in registry.changed and registry.version > 1,
+            definition=to_wire(item),
+        )
+    for each in registry.unavailable:
+        if not each.serving:
+            yield CatalogueItem(
+                kind=kind, name=each.name, title=each.name, source=each.source, problem=each.reason
+            )

@@ -1,0 +1,157 @@
+"""The link to a core in this process, on its own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from mcpdesk.hosting.client_config import client_config
+from mcpdesk.hosting.host import Host
+from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.link.catalogue import Shelf
+from mcpdesk.link.desk_client import DeskCall, DeskClient
+from mcpdesk.link.values import (
+    Catalogue,
+    ClientView,
+    CoreView,
+    Failure,
+    LogLine,
+    Notice,
+    Protection,
+    ServerView,
+)
+from mcpdesk.recorder.index import Index
+
+
+class LocalLink:
+    """Implements `Link` over a running `Host`. Snapshots are read in place: the core need not answer for them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._clients: dict[str, DeskClient] = {}
+        self._shelves = {name: Shelf(endpoint.server) for name, endpoint in host.by_name.items()}
+        self._lock = threading.Lock()
+        host.call_soon(self._attend)
+
+    @property
+    def traffic(self) -> Index:
+        """Every recorded frame, paired into exchanges."""
+        return self._host.recording.index
+
+    def view(self) -> CoreView:
+        """Everything small, at this moment."""
+        host = self._host
+        return CoreView(
+            servers=tuple(self._server_view(name) for name in host.by_name),
+            clients=self._client_views(),
+            protection=Protection(host.protection),
+            api_key=host.rules.api_key,
+            api_key_header=host.rules.api_key_header,
+            capture_path=str(host.recording.path or ""),
+            stuck=host.heartbeat.stuck(),
+            questions_version=host.inbox.version,
+        )
+
+    def catalogue(self, server: str) -> Catalogue:
+        """What a server offers now."""
+        return self._shelves[server].catalogue()
+
+    def questions(self) -> tuple[Question, ...]:
+        """Waiting ones first, then the ended ones."""
+        return self._host.inbox.questions()
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """Log lines numbered above `after`."""
+        return self._host.journal.lines(after)
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """Notices numbered above `after`."""
+        return self._host.journal.notices(after)
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        """Check arguments with the validator a call would use."""
+        failures = self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
+        return [Failure(each.path, each.message) for each in failures]
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
+        """Send one request as the peer `desk`."""
+        return self._client(server).request(method, params)
+
+    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+        """Answer a waiting question."""
+        self._host.call_soon(lambda: self._host.inbox.answer(question, answers))
+
+    def decline(self, question: int, reason: str = "") -> None:
+        """Decline a waiting question."""
+        self._host.call_soon(lambda: self._host.inbox.decline(question, reason))
+
+    def reload(self, server: str) -> None:
+        """Look at the server's folder again now."""
+        self._host.call_soon(lambda: self._host.reload(server))
+
+    def client_config(self, server: str, client: str) -> str:
+        """Text to paste into a client's configuration."""
+        host = self._host
+        url = host.url(server)
+        folder = str(host.by_name[server].server.folder or "")
+        return client_config(client, server, folder, url, host.rules.api_key, host.rules.api_key_header)
+
+    def busy(self) -> tuple[str, ...]:
+        """What would be lost by quitting, one phrase each."""
+        calls = sum(client.running for client in self._clients.values())
+        peers = sum(1 for each in self._client_views() if each.transport != "memory")
+        waiting = sum(1 for each in self.questions() if each.state == "waiting")
+        counted = (("running call", calls), ("connected client", peers), ("waiting question", waiting))
+        return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
+
+    def close(self) -> None:
+        """This front end leaves."""
+        self._host.call_soon(self._leave)
+
+    def _client(self, server: str) -> DeskClient:
+        with self._lock:
+            client = self._clients.get(server)
+            if client is None:
+                client = DeskClient(self._host.by_name[server], self._host.call_soon)
+                self._clients[server] = client
+            return client
+
+    def _server_view(self, name: str) -> ServerView:
+        server = self._host.by_name[name].server
+        return ServerView(
+            name=name,
+            title=server.title or name,
+            version=server.version,
+            folder=str(server.folder or ""),
+            url=self._host.url(name),
+            catalogue_version=self._shelves[name].version,
+            problems=server.problems,
+        )
+
+    def _client_views(self) -> tuple[ClientView, ...]:
+        views = []
+        for endpoint in self._host.by_name.values():
+            for dialogue in list(endpoint.dialogues.values()):
+                conversation = dialogue.conversation
+                views.append(
+                    ClientView(
+                        connection=dialogue.connection,
+                        server=endpoint.name,
+                        name=conversation.peer,
+                        transport=conversation.transport,
+                        revision=dialogue.shown_revision,
+                        opened=dialogue.opened,
+                        calls=conversation.calls,
+                        errors=conversation.errors,
+                    )
+                )
+        return tuple(sorted(views, key=lambda view: view.connection))
+
+    def _attend(self) -> None:
+        self._host.inbox.audience += 1
+
+    def _leave(self) -> None:
+        self._host.inbox.audience -= 1
+        for client in self._clients.values():
+            client.close()

@@ -1,0 +1,59 @@
+"""What counts as a message, and how ids are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import MessageKind, classify, id_key, is_id, readable_id
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping"}, MessageKind.REQUEST),
+        ({"jsonrpc": "2.0", "id": "", "method": "ping", "params": {}}, MessageKind.REQUEST),
+        ({"jsonrpc": "2.0", "method": "notifications/initialized"}, MessageKind.NOTIFICATION),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, MessageKind.RESPONSE),
+        ({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}}, MessageKind.RESPONSE),
+    ],
+)
+def test_legal_messages_are_told_apart(message: object, kind: MessageKind) -> None:
+    assert classify(message) is kind
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        1,
+        None,
+        "ping",
+        {},
+        {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": None, "method": "ping"},
+        {"jsonrpc": "2.0", "id": True, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+        {"jsonrpc": "2.0", "id": [1], "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1, "method": 5},
+        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]},
+        {"jsonrpc": "2.0", "id": 1, "method": "ping", "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}},
+        {"jsonrpc": "2.0", "id": 1},
+    ],
+)
+def test_illegal_messages_are_invalid_requests(message: object) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        classify(message)
+    assert caught.value.code == -32600
+
+
+def test_number_and_string_ids_are_never_confused() -> None:
+    assert id_key(1) != id_key("1")
+    assert not is_id(True)
+    assert not is_id(2**70)
+
+
+def test_an_unreadable_id_is_not_echoed() -> None:
+    assert readable_id({"id": 7}) == 7
+    assert readable_id({"id": None}) is None
+    assert readable_id([1]) is None

@@ -1,0 +1,74 @@
+"""Each revision gets what it may carry, and nothing newer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol import content, shaping
+from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, REVISIONS, Revision
+
+TOOL: dict[str, Any] = {
+    "name": "t",
+    "title": "T",
+    "description": "d",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "array"},
+    "annotations": {"readOnlyHint": True},
+    "icons": [{"src": "https://example.org/i.png"}],
+    "_meta": {"a": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("revision", "fields"),
+    [
+        (R1, {"name", "description", "inputSchema"}),
+        (R2, {"name", "description", "inputSchema", "annotations"}),
+        (R3, {"name", "description", "inputSchema", "annotations", "title", "_meta"}),
+        (R4, {"name", "description", "inputSchema", "annotations", "title", "_meta", "icons"}),
+        (R5, set(TOOL)),
+    ],
+)
+def test_tools_carry_the_fields_of_the_revision(revision: Revision, fields: set[str]) -> None:
+    assert set(shaping.item("tools", TOOL, revision)) == fields
+
+
+def test_object_output_schemas_reach_the_revisions_that_know_them() -> None:
+    tool = TOOL | {"outputSchema": {"type": "object"}}
+    carried = [revision for revision in REVISIONS if "outputSchema" in shaping.item("tools", tool, revision)]
+    assert carried == [R3, R4, R5]
+
+
+@pytest.mark.parametrize(
+    ("revision", "carries"), [(R1, False), (R2, False), (R3, True), (R4, True), (R5, True)]
+)
+def test_structured_objects_are_dropped_for_old_peers(revision: Revision, carries: bool) -> None:
+    body = {"content": [content.text("{}")], "structuredContent": {}, "isError": False}
+    assert ("structuredContent" in shaping.tool_result(body, revision)) is carries
+
+
+def test_structured_values_other_than_objects_are_for_the_newest_only() -> None:
+    body = {"content": [content.text("1")], "structuredContent": 1}
+    carried = [each for each in REVISIONS if "structuredContent" in shaping.tool_result(body, each)]
+    assert carried == [R5]
+
+
+def test_unknown_content_becomes_text() -> None:
+    link = content.resource_link("file:///a", "a")
+    sound = content.audio(b"x")
+    assert shaping.block(link, R2) == {"type": "text", "text": "a: file:///a"}
+    assert shaping.block(sound, R1)["type"] == "text"
+    assert shaping.block(sound, R2) is not sound or sound["type"] == "audio"
+    assert shaping.block(link, R3) == link
+
+
+def test_only_the_stateless_era_gets_its_envelope_members() -> None:
+    identity = {"name": "s", "version": "1"}
+    assert shaping.result("tools/list", {"tools": []}, R4, identity) == {"tools": []}
+    shaped = shaping.result("tools/list", {"tools": []}, R5, identity)
+    assert shaped["resultType"] == "complete"
+    assert {"ttlMs", "cacheScope"} <= shaped.keys()
+    assert shaped["_meta"] == {"io.modelcontextprotocol/serverInfo": identity}
+    assert "ttlMs" not in shaping.result("tools/call", {"content": []}, R5, identity)

@@ -1,0 +1,230 @@
+"""One peer talking: eras, handshakes, errors, calls in flight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.revisions import REVISIONS
+from tests.support.served import Peer
+
+
+@pytest.mark.parametrize("revision", [each.name for each in REVISIONS if not each.is_stateless])
+async def test_a_handshake_is_answered_in_the_offered_revision(revision: str) -> None:
+    peer = Peer()
+    result = (await peer.shake_hands(revision))["result"]
+    assert result["protocolVersion"] == revision
+    assert result["serverInfo"]["name"] == "sample"
+    assert result["instructions"] == "Be kind."
+    peer.request(1, "tools/list")
+    assert len((await peer.response(1))["result"]["tools"]) == 9
+
+
+async def test_an_unknown_revision_is_answered_with_our_newest_handshake_one() -> None:
+    peer = Peer()
+    assert (await peer.shake_hands("2099-01-01"))["result"]["protocolVersion"] == "2025-11-25"
+
+
+async def test_a_second_handshake_is_refused() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(9, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+    assert (await peer.response(9))["error"]["code"] == -32600
+
+
+async def test_a_request_before_any_handshake_is_told_what_to_do() -> None:
+    peer = Peer()
+    peer.request(1, "tools/list")
+    error = (await peer.response(1))["error"]
+    assert error["code"] == -32602
+    assert "2026-07-28" in error["message"]
+    peer.request(2, "ping")
+    assert (await peer.response(2))["result"] == {}
+
+
+async def test_the_stateless_era_needs_no_handshake_and_leaves_no_trace() -> None:
+    peer = Peer()
+    peer.modern(1, "server/discover")
+    discovered = (await peer.response(1))["result"]
+    assert discovered["supportedVersions"][0] == "2026-07-28"
+    assert discovered["resultType"] == "complete"
+    peer.modern(2, "tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+    called = (await peer.response(2))["result"]
+    assert called["content"] == [{"type": "text", "text": "hi"}]
+    assert called["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "sample"
+    peer.request(3, "tools/list")
+    assert (await peer.response(3))["error"]["code"] == -32602
+
+
+async def test_both_eras_share_one_pipe() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-06-18")
+    peer.modern(1, "tools/list")
+    peer.request(2, "tools/list")
+    assert "resultType" in (await peer.response(1))["result"]
+    assert "resultType" not in (await peer.response(2))["result"]
+
+
+async def test_an_unserved_stateless_version_lists_the_served_ones() -> None:
+    peer = Peer()
+    meta = {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    peer.modern(1, "tools/list", None, **meta)
+    error = (await peer.response(1))["error"]
+    assert error["code"] == -32022
+    assert error["data"] == {
+        "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+        "requested": "2099-01-01",
+    }
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope"])
+async def test_methods_the_stateless_era_dropped_do_not_exist_there(method: str) -> None:
+    peer = Peer()
+    peer.modern(1, method)
+    assert (await peer.response(1))["error"]["code"] == -32601
+
+
+async def test_dotted_names_work_for_handshake_peers_only() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(1, "tools.list")
+    assert "result" in await peer.response(1)
+    peer.modern(2, "tools.list")
+    assert (await peer.response(2))["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff\xfe", -32700),
+        (b"[" * 100_000, -32700),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"', -32700),
+        (b"1", -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+    ],
+)
+async def test_malformed_frames_are_answered_and_the_pipe_lives_on(frame: bytes, code: int) -> None:
+    peer = Peer()
+    peer.send(frame)
+    error = await peer.until(lambda message: "error" in message)
+    assert error["error"]["code"] == code
+    peer.request("after", "ping")
+    assert await peer.response("after")
+
+
+async def test_batches_belong_to_one_revision() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-03-26")
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "echo", "arguments": {"text": "x"}},
+        },
+        {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+    peer.send(batch)
+    assert (await peer.response(1))["result"] == {}
+    assert (await peer.response(2))["result"]["isError"] is False
+    assert (await peer.response(3))["error"]["code"] == -32600
+    peer.send([])
+    assert await peer.until(
+        lambda message: "id" not in message and message.get("error", {}).get("code") == -32600
+    )
+
+
+async def test_notifications_are_never_answered() -> None:
+    peer = Peer()
+    peer.send({"jsonrpc": "2.0", "method": "notifications/whatever"})
+    peer.send({"jsonrpc": "2.0", "method": "tools/list"})
+    peer.request(1, "ping")
+    await peer.response(1)
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("word", ["notifications/cancelled", "notifications/canceled"])
+async def test_a_cancelled_request_gets_no_response(word: str) -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(5, "tools/call", {"name": "forever"})
+    peer.send({"jsonrpc": "2.0", "method": word, "params": {"requestId": 5}})
+    peer.request(6, "ping")
+    await peer.response(6)
+    await peer.channel.drained()
+    assert not [message for message in peer.received if message.get("id") == 5]
+    assert peer.channel.dialogue.is_idle
+
+
+async def test_an_id_in_flight_cannot_be_used_again_but_its_other_type_can() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(5, "tools/call", {"name": "forever"})
+    peer.request(5, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    assert (await peer.response(5))["error"]["code"] == -32600
+    peer.request("5", "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    assert (await peer.response("5"))["result"]["content"][0]["text"] == "x"
+    peer.channel.close()
+
+
+async def test_a_closed_channel_ends_its_calls() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(5, "tools/call", {"name": "forever"})
+    peer.channel.close()
+    await peer.channel.drained()
+    assert peer.channel.dialogue.is_idle
+    assert not peer.endpoint.dialogues
+
+
+async def test_log_level_decides_what_a_session_hears() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(1, "tools/call", {"name": "steps"})
+    await peer.response(1)
+    assert [m for m in peer.received if m.get("method") == "notifications/message"]
+    peer.received.clear()
+    peer.request(2, "logging/setLevel", {"level": "error"})
+    peer.request(3, "tools/call", {"name": "steps"})
+    await peer.response(3)
+    assert not [m for m in peer.received if m.get("method") == "notifications/message"]
+    peer.request(4, "logging/setLevel", {"level": "loud"})
+    assert (await peer.response(4))["error"]["code"] == -32602
+
+
+async def test_the_stateless_era_hears_logs_only_on_request() -> None:
+    peer = Peer()
+    peer.modern(1, "tools/call", {"name": "steps"})
+    await peer.response(1)
+    assert not [m for m in peer.received if "method" in m]
+    peer.modern(2, "tools/call", {"name": "steps"}, **{"io.modelcontextprotocol/logLevel": "info"})
+    await peer.response(2)
+    assert [m["params"]["data"] for m in peer.received if "method" in m] == ["starting"]
+
+
+async def test_open_sessions_and_listeners_hear_of_changes() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.modern("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True, "bogus": True}})
+    acknowledged = await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
+    peer.server.tools.replace(list(peer.server.tools)[:2])
+    peer.server.prompts.replace([])
+    changes: list[tuple[str, Any]] = [
+        (m["method"], (m.get("params") or {}).get("_meta"))
+        for m in peer.received
+        if m.get("method", "").endswith("list_changed")
+    ]
+    tag = {"io.modelcontextprotocol/subscriptionId": "L"}
+    assert ("notifications/tools/list_changed", None) in changes
+    assert ("notifications/tools/list_changed", tag) in changes
+    assert ("notifications/prompts/list_changed", None) in changes
+    assert ("notifications/prompts/list_changed", tag) not in changes
+    peer.channel.close()
+    await peer.channel.drained()
+    assert not len(peer.services.subscriptions)

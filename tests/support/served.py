@@ -1,0 +1,165 @@
+"""A small server built by hand, and a peer that talks with it frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Option, Page
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt, PromptArgument
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+from mcpdesk.server.tool import Tool
+
+TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+WITHIN_S = 5.0
+
+
+async def _echo(arguments: dict[str, Any], context: Context) -> Any:
+    return arguments["text"]
+
+
+async def _person(arguments: dict[str, Any], context: Context) -> Any:
+    return {"name": 5} if arguments.get("wrong") else {"name": "Ada"}
+
+
+async def _nothing(arguments: dict[str, Any], context: Context) -> Any:
+    return None
+
+
+async def _boom(arguments: dict[str, Any], context: Context) -> Any:
+    if arguments.get("politely"):
+        raise HandlerError("no such order", {"order": 7})
+    raise ValueError("broken inside")
+
+
+async def _steps(arguments: dict[str, Any], context: Context) -> Any:
+    await context.info("starting")
+    for step in (1, 2, 2, 3):
+        await context.progress(step, 3, f"step {step}")
+    return "done"
+
+
+async def _forever(arguments: dict[str, Any], context: Context) -> Any:
+    await asyncio.Event().wait()
+
+
+async def _ask(arguments: dict[str, Any], context: Context) -> Any:
+    question = await context.ask([Page("Which?", options=(Option("a"), Option("b")))])
+    return {"state": question.state.value, "answers": [list(each.selected) for each in question.answers]}
+
+
+async def _unsendable(arguments: dict[str, Any], context: Context) -> Any:
+    return {"big": 2**70}
+
+
+async def _read(uri: str, variables: dict[str, str], context: Context) -> Any:
+    return f"{uri} {variables}"
+
+
+async def _render(arguments: dict[str, str], context: Context) -> Any:
+    return f"Summarize {arguments['topic']}"
+
+
+def make_server() -> Server:
+    """A server with one item for every behaviour the tests look at."""
+    server = Server("sample", "1.0", title="Sample", instructions="Be kind.")
+    server.tools.replace(
+        [
+            Tool("echo", _echo, TEXT_SCHEMA, "Say it again."),
+            Tool("person", _person, {"type": "object"}, output_schema=PERSON),
+            Tool("nothing", _nothing, {"type": "object"}, output_schema=PERSON),
+            Tool("boom", _boom, {"type": "object"}),
+            Tool("steps", _steps, {"type": "object"}),
+            Tool("forever", _forever, {"type": "object"}),
+            Tool("brief", _forever, {"type": "object"}, timeout_s=0.1),
+            Tool("ask", _ask, {"type": "object"}, timeout_s=0.1),
+            Tool("unsendable", _unsendable, {"type": "object"}),
+        ]
+    )
+    server.resources.replace([Resource("resource://note", "note", _read, path="resources/note.md")])
+    server.templates.replace([ResourceTemplate("item://{id}", "item", _read, mime_type="text/plain")])
+    server.prompts.replace(
+        [Prompt("summarize", _render, arguments=(PromptArgument("topic", required=True),))]
+    )
+    return server
+
+
+class Peer:
+    """Speaks with a server over the in-memory channel. `received` holds every message that came back."""
+
+    def __init__(self, server: Server | None = None) -> None:
+        self.server = server or make_server()
+        self.inbox = Inbox()
+        self.logged: list[tuple[str, str, str]] = []
+        self.services = Services(self.inbox, self._log)
+        self.recording = Recording(None)
+        self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
+        self.received: list[dict[str, Any]] = []
+        self.frames: list[bytes] = []
+        self._came = asyncio.Event()
+        self.channel = Channel(self.endpoint, "memory", "tester", self._take)
+
+    def send(self, message: Any) -> None:
+        """Send one message as it is; bytes go unencoded."""
+        self.channel.take(message if isinstance(message, bytes) else orjson.dumps(message))
+
+    def request(self, identifier: Any, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a request of the handshake era."""
+        message = {"jsonrpc": "2.0", "id": identifier, "method": method}
+        self.send(message if params is None else message | {"params": params})
+
+    def modern(self, identifier: Any, method: str, params: dict[str, Any] | None = None, **meta: Any) -> None:
+        """Send a request of the stateless era."""
+        own = request_meta(R5, {"name": "tester", "version": "1"}) | meta
+        self.request(identifier, method, (params or {}) | {"_meta": own})
+
+    async def response(self, identifier: Any) -> dict[str, Any]:
+        """Wait for the response to a request."""
+        return await self.until(lambda message: message.get("id") == identifier and "method" not in message)
+
+    async def until(self, wanted: Any) -> dict[str, Any]:
+        """Wait for a message that `wanted` accepts."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                for message in self.received:
+                    if wanted(message):
+                        return message
+                self._came.clear()
+                await self._came.wait()
+
+    async def shake_hands(self, revision: str = "2025-11-25") -> dict[str, Any]:
+        """Open a session."""
+        self.request(
+            0,
+            "initialize",
+            {
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": {"name": "tester", "version": "1"},
+            },
+        )
+        answer = await self.response(0)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
+    def _take(self, frame: bytes) -> None:
+        self.frames.append(frame)
+        message = orjson.loads(frame)
+        self.received.extend(message if isinstance(message, list) else [message])
+        self._came.set()
+
+    def _log(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
+        self.logged.append((level, source, text))
