@@ -60,7 +60,8 @@ class Host:
         self.settings = plan.settings
         self.journal = Journal()
         self.inbox = Inbox()
-        self.recording = Recording(plan.capture, plan.settings.capture_memory_bytes, plan.settings.capture_max_bytes)
+        settings = plan.settings
+        self.recording = Recording(plan.capture, settings.capture_memory_bytes, settings.capture_max_bytes)
         self.services = Services(self.inbox, self.journal.log, environment=lambda: dict(os.environ))
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
@@ -71,7 +72,7 @@ class Host:
         self._watches: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._began = time.monotonic()
-        self._pending: list[Callable[[], None]] = []
+        self._pending: list[Callable[[], object]] = []
 
     @property
     def recorder(self) -> Recording:
@@ -107,7 +108,7 @@ class Host:
         address = self.http.address
         return address if address.startswith("unix:") else f"{address}/mcp/{name}"
 
-    def call_soon(self, function: Callable[[], None]) -> None:
+    def call_soon(self, function: Callable[[], object]) -> None:
         """Run a function on the core's loop; callable from any thread, also before the core runs."""
         loop = self._loop
         if loop is None:
@@ -125,9 +126,8 @@ class Host:
             name = hosted.server.name
             if name in self.by_name:
                 other = self.folders[name].folder
-                raise DeskUserError(
-                    f"Two servers are called {name!r}: {other} and {folder}.", "Change `name` in one mcp.json."
-                )
+                message = f"Two servers are called {name!r}: {other} and {folder}."
+                raise DeskUserError(message, "Change `name` in one mcp.json.")
             self.folders[name] = hosted
             self.by_name[name] = HostedEndpoint(hosted.server, self.services, self.recording)
             hosted.server.tools.subscribe(lambda _: self._settle_rules())
@@ -236,9 +236,9 @@ class Host:
     def _settle_rules(self) -> None:
         settings = self.settings
         due = self._is_key_due(no_auth=settings.no_auth)
-        key = (settings.api_key or self.rules.api_key or api_key.load_or_create(settings.state_dir)) if due else ""
+        kept = settings.api_key or self.rules.api_key
         self.rules = Rules(
-            api_key=key,
+            api_key=(kept or api_key.load_or_create(settings.state_dir)) if due else "",
             api_key_header=settings.api_key_header,
             allowed_origins=settings.allowed_origins,
             allowed_hosts=settings.allowed_hosts,

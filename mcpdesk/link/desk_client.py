@@ -18,7 +18,7 @@ from mcpdesk.version import __version__
 IDENTITY = {"name": "desk", "version": __version__}
 KEPT_LOGS = 500
 
-Run = Callable[[Callable[[], None]], None]
+Run = Callable[[Callable[[], object]], None]
 """Runs a function on the core's loop soon; callable from any thread."""
 
 
@@ -122,7 +122,7 @@ class DeskClient:
             if call is not None:
                 call.progress = Progress(params["progress"], params.get("total"), params.get("message", ""))
         elif method == "notifications/message":
-            # The wire does not say which request a message belongs to on a shared pipe: all running ones get it.
+            # The wire does not say which request a message belongs to: all running ones get it.
             data = params["data"]
             text = data if isinstance(data, str) else codec.encode(data).decode()
             for call in list(self._calls.values()):

@@ -25,7 +25,7 @@ from mcpdesk.recorder.index import Index
 
 
 class LocalLink:
-    """Implements `Link` over a running `Host`. Snapshots are read in place: the core need not answer for them."""
+    """Implements `Link` over a `Host`. Snapshots are read in place: the core need not answer for them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -78,6 +78,7 @@ class ToolCalls:
             if call.stop != TIMED_OUT or call.task is None:
                 raise
             call.task.uncancel()
+            call.stop = ""
             raise TimeoutError(f"not finished within its limit of {limit_s:g} s") from None
         finally:
             deadlines.forget(call)

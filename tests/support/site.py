@@ -1,0 +1,110 @@
+"""A hand-built server behind a real HTTP listener on 127.0.0.1."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+
+from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.protocol.headers import encode_value
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.service import HttpService
+from tests.support.served import Peer
+
+
+class Frames:
+    """A recorder that keeps everything in lists."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Direction, bytes]] = []
+        self.connections: dict[int, ConnectionInfo] = {}
+        self.notes: list[HttpNote] = []
+
+    def connect(self, info: ConnectionInfo) -> None:
+        self.connections[info.number] = info
+
+    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
+        self.seen.append((direction, data))
+        return len(self.seen) - 1
+
+    def note(self, note: HttpNote) -> None:
+        self.notes.append(note)
+
+
+class Served:
+    """The site, where it listens, and a client session without any default headers."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.peer = Peer()
+        self.recorder = Frames()
+        self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
+        self.rules = rules
+        self.uptime_s = 1.5
+        self.url = ""
+        self.client: aiohttp.ClientSession
+
+    def endpoint(self, name: str) -> HostedEndpoint | None:
+        return self.hosted if name in ("", self.hosted.name) else None
+
+    def endpoints(self) -> list[HostedEndpoint]:
+        return [self.hosted]
+
+    async def post(self, message: Any, **headers: str) -> aiohttp.ClientResponse:
+        """POST a message; keyword names become header names."""
+        body = message if isinstance(message, bytes) else orjson.dumps(message)
+        named = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        named |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(f"{self.url}/mcp/sample", data=body, headers=named)
+
+    async def modern(
+        self, method: str, params: dict[str, Any] | None = None, identifier: Any = 1, **headers: str
+    ) -> aiohttp.ClientResponse:
+        """POST a request of the stateless era with the headers it needs; keywords override them."""
+        params = (params or {}) | {"_meta": request_meta(R5, {"name": "tester", "version": "1"})}
+        routing = {"MCP_Protocol_Version": R5.name, "Mcp_Method": method}
+        row = METHODS.get(method)
+        if row is not None and row.routing_field and row.routing_field in params:
+            routing["Mcp_Name"] = encode_value(str(params[row.routing_field]))
+        message = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params}
+        return await self.post(message, **(routing | headers))
+
+    async def session(self, revision: str = "2025-11-25") -> dict[str, str]:
+        """Shake hands; returns the headers of everything that follows."""
+        params = {
+            "protocolVersion": revision,
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        answer = await self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        headers = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"], "MCP_Protocol_Version": revision}
+        done = await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers)
+        assert done.status == 202
+        return headers
+
+
+@asynccontextmanager
+async def serving(rules: Rules | None = None) -> AsyncIterator[Served]:
+    """Serve until the block ends."""
+    served = Served(rules or Rules())
+    service = HttpService(served)
+    port = await service.listen_tcp("127.0.0.1", 0, False)
+    served.url = f"http://127.0.0.1:{port}"
+    try:
+        async with aiohttp.ClientSession() as client:
+            served.client = client
+            yield served
+    finally:
+        await service.close()
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    """The messages of an event stream's text."""
+    return [orjson.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]

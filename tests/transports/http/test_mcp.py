@@ -1,0 +1,295 @@
+"""`/mcp/<name>` as clients of both eras meet it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.base import Rules
+from tests.support.site import events, serving
+
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 7,
+    "method": "tools/call",
+    "params": {"name": "echo", "arguments": {"text": "hi"}},
+}
+STEPS = {
+    "jsonrpc": "2.0",
+    "id": 7,
+    "method": "tools/call",
+    "params": {"name": "steps", "_meta": {"progressToken": "p"}},
+}
+
+
+async def test_a_plain_curl_is_served_without_any_ceremony() -> None:
+    async with serving() as served:
+        headers = {"Content-Type": "application/json", "Accept": "*/*"}
+        async with served.client.post(f"{served.url}/mcp", json=CALL, headers=headers) as answer:
+            assert answer.status == 200
+            assert answer.content_type == "application/json"
+            assert (await answer.json())["result"]["content"][0]["text"] == "hi"
+        assert "Mcp-Session-Id" not in answer.headers
+
+
+async def test_a_session_lives_until_it_is_deleted() -> None:
+    async with serving() as served:
+        headers = await served.session()
+        answer = await served.post(CALL, **headers)
+        assert (await answer.json())["result"]["isError"] is False
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        ended = await served.client.delete(f"{served.url}/mcp/sample", headers=named)
+        assert ended.status == 204
+        gone = await served.post(CALL, **headers)
+        assert gone.status == 404
+        assert (await gone.json())["id"] == 7
+
+
+async def test_a_guessed_session_does_not_exist() -> None:
+    async with serving() as served:
+        assert (await served.post(CALL, Mcp_Session_Id="guess")).status == 404
+
+
+async def test_progress_turns_the_answer_into_a_stream() -> None:
+    async with serving() as served:
+        answer = await served.post(STEPS)
+        assert answer.content_type == "text/event-stream"
+        assert answer.headers["X-Accel-Buffering"] == "no"
+        messages = events(await answer.text())
+        assert [m["params"]["progress"] for m in messages if m.get("method") == "notifications/progress"] == [
+            1,
+            2,
+            3,
+        ]
+        assert messages[-1]["id"] == 7
+
+
+async def test_a_client_that_takes_json_only_gets_json_only() -> None:
+    async with serving() as served:
+        answer = await served.post(STEPS, Accept="application/json")
+        assert answer.content_type == "application/json"
+        assert (await answer.json())["id"] == 7
+
+
+@pytest.mark.parametrize("query", ["?stream=1", ""])
+async def test_a_stream_can_be_asked_for(query: str) -> None:
+    async with serving() as served:
+        accept = "text/event-stream" if not query else "application/json, text/event-stream"
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        async with served.client.post(f"{served.url}/mcp{query}", json=CALL, headers=headers) as answer:
+            text = await answer.text()
+        assert text.startswith("event: message\ndata: {")
+        assert events(text)[0]["id"] == 7
+
+
+async def test_a_stateless_call_needs_its_headers() -> None:
+    async with serving() as served:
+        good = await served.modern("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+        assert (await good.json())["result"]["resultType"] == "complete"
+        wrong = await served.modern("tools/call", {"name": "echo"}, Mcp_Name="other")
+        assert wrong.status == 400
+        assert (await wrong.json())["error"]["code"] == -32020
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "status", "code"),
+    [
+        ("nope/nope", {}, 404, -32601),
+        ("initialize", {"protocolVersion": "2025-11-25"}, 404, -32601),
+        ("ping", {}, 404, -32601),
+        ("tools/call", {"name": "nope"}, 400, -32602),
+    ],
+)
+async def test_stateless_errors_travel_with_their_status(
+    method: str, params: dict[str, object], status: int, code: int
+) -> None:
+    async with serving() as served:
+        answer = await served.modern(method, params)
+        assert answer.status == status
+        body = await answer.json()
+        assert (body["id"], body["error"]["code"]) == (1, code)
+
+
+async def test_an_unserved_version_header_is_refused_with_the_served_ones() -> None:
+    async with serving() as served:
+        answer = await served.post(CALL, MCP_Protocol_Version="1999-01-01")
+        assert answer.status == 400
+        error = (await answer.json())["error"]
+        assert error["code"] == -32022
+        assert error["data"]["requested"] == "1999-01-01"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"", 400, -32700),
+        (b"\xff", 400, -32700),
+        (b"[" * 100_000, 400, -32700),
+        (b"[]", 400, -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600),
+    ],
+)
+async def test_broken_bodies_are_answered_in_json_rpc(body: bytes, status: int, code: int) -> None:
+    async with serving() as served:
+        answer = await served.post(body)
+        assert answer.status == status
+        assert (await answer.json())["error"]["code"] == code
+
+
+async def test_a_body_over_the_limit_names_size_and_limit() -> None:
+    async with serving(Rules(max_body_bytes=1000)) as served:
+        answer = await served.post(b"x" * 30_000)
+        assert answer.status == 413
+        error = (await answer.json())["error"]
+        assert error["code"] == -32600
+        assert "30000" in error["message"] and "1000" in error["message"]
+
+
+async def test_get_without_a_session_explains_the_endpoint() -> None:
+    async with serving() as served, served.client.get(f"{served.url}/mcp/sample") as answer:
+        assert answer.status == 405
+        assert answer.headers["Allow"] == "POST"
+        assert "POST" in (await answer.json())["error"]
+
+
+async def test_the_standing_stream_carries_list_changes() -> None:
+    async with serving() as served:
+        headers = await served.session()
+        named = {name.replace("_", "-"): value for name, value in headers.items()} | {
+            "Accept": "text/event-stream"
+        }
+        async with served.client.get(f"{served.url}/mcp/sample", headers=named) as stream:
+            assert stream.status == 200
+            assert (await stream.content.readline()).startswith(b":")
+            async with served.client.get(f"{served.url}/mcp/sample", headers=named) as second:
+                assert second.status == 409
+            served.peer.server.tools.replace([])
+            async with asyncio.timeout(5):
+                while b"list_changed" not in await stream.content.readline():
+                    pass
+
+
+async def test_closing_the_connection_cancels_a_stateless_call_only() -> None:
+    async with serving() as served:
+        session = await served.session()
+        waiting = [
+            asyncio.create_task(served.modern("tools/call", {"name": "ask"})),
+            asyncio.create_task(served.post(CALL | {"params": {"name": "ask"}}, **session)),
+        ]
+        asked = asyncio.Event()
+        served.peer.inbox.subscribe(lambda question: asked.set())
+        async with asyncio.timeout(5):
+            while len(served.peer.inbox.questions()) < 2:
+                asked.clear()
+                await asked.wait()
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            while "withdrawn" not in {question.state for question in served.peer.inbox.questions()}:
+                asked.clear()
+                await asked.wait()
+        states = sorted(question.state.value for question in served.peer.inbox.questions())
+        assert states == ["waiting", "withdrawn"]
+
+
+async def test_frames_are_recorded_as_they_were_with_what_http_said() -> None:
+    async with serving() as served:
+        body = b'{ "jsonrpc":"2.0",  "id":1,"method":"tools/list"}'
+        answer = await served.post(body, User_Agent="checker/2.0")
+        sent = await answer.read()
+        assert served.recorder.seen == [(Direction.IN, body), (Direction.OUT, sent)]
+        assert served.recorder.notes[0].line == "POST /mcp/sample HTTP/1.1"
+        assert ("User-Agent", "checker/2.0") in served.recorder.notes[0].headers
+        assert next(iter(served.recorder.connections.values())).peer == "checker 2.0"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Accept": "text/html"}, 406),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://localhost:5000"}, 200),
+    ],
+)
+async def test_what_a_request_must_bring(headers: dict[str, str], status: int) -> None:
+    async with serving() as served:
+        assert (await served.post(CALL, **headers)).status == status
+
+
+@pytest.mark.parametrize(
+    ("given", "status"), [({}, 401), ({"X_API_Key": "wrong"}, 401), ({"X_API_Key": "s3cret"}, 200)]
+)
+async def test_the_key_is_asked_for_when_there_is_one(given: dict[str, str], status: int) -> None:
+    async with serving(Rules(api_key="s3cret")) as served:
+        answer = await served.post(CALL, **given)
+        assert answer.status == status
+        assert "s3cret" not in await answer.text()
+
+
+async def test_a_client_that_vanishes_mid_body_hurts_nobody() -> None:
+    async with serving() as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+        assert (await served.post(CALL)).status == 200
+
+
+async def test_a_switched_off_endpoint_is_not_there() -> None:
+    async with serving(Rules(enable_mcp=False)) as served:
+        assert (await served.post(CALL)).status == 404
+        async with served.client.get(f"{served.url}/health") as answer:
+            assert await answer.json() == {"status": "ok"}
+
+
+async def test_status_counts_what_is_served() -> None:
+    async with serving() as served, served.client.get(f"{served.url}/status") as answer:
+        body = await answer.json()
+        assert (body["tools"], body["resources"], body["prompts"]) == (9, 2, 1)
+        assert body["token_required"] is False
+
+
+async def test_unknown_paths_name_the_known_ones() -> None:
+    async with serving() as served:
+        async with served.client.get(f"{served.url}/nope") as answer:
+            assert answer.status == 404
+            assert "/mcp/sample" in (await answer.json())["error"]
+        async with served.client.request("PATCH", f"{served.url}/mcp/sample") as answer:
+            assert answer.status == 405
+
+
+async def test_a_taken_port_fails_or_moves() -> None:
+    from mcpdesk.transports.http.service import HttpService, PortTaken
+
+    async with serving() as served:
+        taken = int(served.url.rpartition(":")[2])
+        service = HttpService(served)
+        with pytest.raises(PortTaken):
+            await service.listen_tcp("127.0.0.1", taken, False)
+        assert await service.listen_tcp("127.0.0.1", taken, True) > taken
+        await service.close()
+
+
+async def test_the_unix_socket_serves_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from mcpdesk.transports.http.service import HttpService
+
+    async with serving() as served:
+        service = HttpService(served)
+        path = tmp_path_factory.mktemp("u") / "h.sock"
+        await service.listen_unix(path)
+        assert path.stat().st_mode & 0o777 == 0o600
+        connector = aiohttp.UnixConnector(path=str(path))
+        async with (
+            aiohttp.ClientSession(connector=connector) as client,
+            client.post("http://localhost/mcp", json=CALL) as answer,
+        ):
+            assert answer.status == 200
+        await service.close()
+        assert not path.exists()
