@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from mcpdesk.transports.pump import REFUSAL
+
 PREFIX = b'{"mcpdesk":'
 LIMIT = 64 * 1024
 """Bytes of a greeting, at most."""
@@ -44,6 +46,11 @@ class Greeting:
         if len(line) > LIMIT:
             raise ValueError(f"a greeting of more than {LIMIT} bytes")
         return None
+
+
+def refusal(reason: str) -> bytes:
+    """What a pump is told instead of frames when nothing can be served to it."""
+    return REFUSAL + " ".join(reason.split()).encode() + b"\n"
 
 
 def read(line: bytes) -> Hello:

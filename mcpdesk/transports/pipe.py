@@ -50,10 +50,16 @@ class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
     `send` gets whole lines with their newlines, all answers of a chunk at once, and must not block.
+    Raises: DeskError when there is no such server, or it has no such mode.
     """
 
     def __call__(
-        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+        self,
+        server: str | None,
+        transport: str,
+        send: Callable[[bytes], None],
+        peer: str = "",
+        mode: str = "",
     ) -> Pipe: ...
 
 

@@ -15,8 +15,12 @@ from mcpdesk.transports import rendezvous
 
 CHUNK = 256 * 1024
 
+REFUSAL = b"mcpdesk: "
+"""Begins what the desk says, instead of any frame, when it cannot serve us."""
+
 EXIT_DONE = 0
 EXIT_BROKEN = 1
+EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
 
@@ -60,9 +64,14 @@ def carry(connection: socket.socket, source: int = 0, sink: int = 1) -> int:
     told: list[bool] = []
     _thread.start_new_thread(_carry_in, (source, connection, told))
     try:
-        while chunk := connection.recv(CHUNK):
+        chunk = connection.recv(CHUNK)
+        if chunk.startswith(REFUSAL):
+            sys.stderr.write(chunk.decode("utf-8", "replace"))
+            return EXIT_REFUSED
+        while chunk:
             if not _write(sink, chunk):
                 return EXIT_DONE
+            chunk = connection.recv(CHUNK)
     except OSError:
         return _complain("the connection to the desk broke")
     if told:

@@ -24,13 +24,20 @@ class StdioTransport:
     """One client, for as long as its end of `source` is open. Owns neither descriptor."""
 
     def __init__(
-        self, source: int, sink: int, open_pipe: OpenPipe, server: str | None = None, peer: str = ""
+        self,
+        source: int,
+        sink: int,
+        open_pipe: OpenPipe,
+        server: str | None = None,
+        peer: str = "",
+        mode: str = "",
     ) -> None:
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
         self._server = server
         self._peer = peer
+        self._mode = mode
         self._unwritten = bytearray()
         self._ended = asyncio.Event()
         self._written = asyncio.Event()
@@ -38,7 +45,10 @@ class StdioTransport:
         self._lost = False
 
     async def serve(self) -> None:
-        """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way."""
+        """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way.
+
+        Raises: DeskError when the pipe cannot be opened.
+        """
         self._loop = asyncio.get_running_loop()
         self._written.set()
         self._may_read.set()
@@ -58,7 +68,7 @@ class StdioTransport:
         self._ended.set()
 
     async def _converse(self) -> None:
-        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer)
+        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer, self._mode)
         try:
             await self._read_all()
             if not self._lost:

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 
+from mcpdesk.errors import DeskError
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.greeting import Greeting
+from mcpdesk.transports.greeting import Greeting, Hello, refusal
 from mcpdesk.transports.pipe import GRACE_S, HIGH_WATER, LOW_WATER, WRITE_LIMIT, OpenPipe, Pipe, finish
 
 log = logging.getLogger(__name__)
@@ -125,10 +126,17 @@ class _Connection(asyncio.Protocol):
         if started is None:
             return b""
         hello, rest = started
-        transport = "stdio" if hello else "unix"
-        peer = hello.name if hello else rendezvous.process_name(self._pid or 0)
-        self._pipe = self._open_pipe(self._server, transport, self._write, peer)
+        try:
+            self._pipe = self._opened(hello)
+        except DeskError as error:
+            self._write(refusal(str(error)))
+            self._transport.close()
         return rest
+
+    def _opened(self, hello: Hello | None) -> Pipe:
+        if hello is None:
+            return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
+        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode)
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

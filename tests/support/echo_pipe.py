@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.framing import LineFramer
 
 
@@ -58,8 +59,15 @@ class EchoCore:
         self.pipes: asyncio.Queue[EchoPipe] = asyncio.Queue()
 
     def open_pipe(
-        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+        self,
+        server: str | None,
+        transport: str,
+        send: Callable[[bytes], None],
+        peer: str = "",
+        mode: str = "",
     ) -> EchoPipe:
+        if mode:
+            raise DeskUserError(f"there is no mode {mode!r}")
         pipe = EchoPipe(server, transport, peer)
         pipe.send = send
         self.pipes.put_nowait(pipe)

@@ -15,7 +15,7 @@ import pytest
 
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
-from mcpdesk.transports.greeting import read
+from mcpdesk.transports.greeting import read, refusal
 
 WAIT_S = 5.0
 ROOT = str(Path(__file__).parents[2])
@@ -114,6 +114,13 @@ def test_desk_that_vanishes_is_told_in_one_line(pumping: Pumping) -> None:
     code, said = pumping.end()
     assert code == pump.EXIT_BROKEN
     assert said.startswith(b"mcpdesk: the desk ended") and said.count(b"\n") == 1
+
+
+def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
+    pumping.stream.write(refusal("no mode\n'review'"))
+    pumping.stream.flush()
+    pumping.hang_up()
+    assert pumping.end() == (pump.EXIT_REFUSED, b"mcpdesk: no mode 'review'\n")
 
 
 def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> None:

@@ -130,6 +130,12 @@ async def test_client_that_leaves_without_a_word_opens_nothing(path: Path) -> No
         assert core.pipes.empty()
 
 
+async def test_pump_that_cannot_be_served_is_told_why(path: Path) -> None:
+    async with listening(EchoCore(), path), connected(path) as (reader, writer):
+        writer.write(pump.hello("/srv", "review") + b"one\n")
+        assert await everything(reader) == b"mcpdesk: there is no mode 'review'\n"
+
+
 async def test_broken_hello_ends_the_connection(path: Path) -> None:
     async with listening(EchoCore(), path), connected(path) as (reader, writer):
         writer.write(b'{"mcpdesk":7}\n')
