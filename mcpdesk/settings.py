@@ -45,7 +45,7 @@ class Settings:
     page_size: int
     session_ttl_s: int
     capture_max_bytes: int
-    """0: no limit."""
+    """Of one file; 0: no limit."""
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
@@ -124,7 +124,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
             "An HTTP session nobody uses ends after this long.", least=1),
     Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "The capture file stops growing at this size; 0 sets no limit."),
+            "The capture goes on in another file at this size; 0 sets no limit."),
     Setting("capture_memory_bytes", Kind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
     Setting("allowed_origins", Kind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),

@@ -31,11 +31,7 @@ def command(target: str, as_json: bool, timeout_s: float) -> None:
     from mcpdesk.cli.printing import print_json, print_text
 
     with client(target) as peer:
-        shelves = {
-            key: peer.request_all(method, key, timeout_s)
-            for key, (method, _) in SHELVES.items()
-            if peer.offers(key)
-        }
+        shelves = {key: peer.request_all(method, key, timeout_s) for key, (method, _) in SHELVES.items()}
     if as_json:
         print_json(shelves)
     else:

@@ -1,0 +1,45 @@
+"""`mcpdesk [FOLDER ...]`: the desk, a core and the screen on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.errors import DeskUserError
+
+EPILOG = """\b
+Examples:
+  mcpdesk                              the bundled sample
+  mcpdesk ~/servers/profiles           a folder of yours
+  mcpdesk ~/servers/a ~/servers/b --port 4000
+"""
+
+
+@click.command(name="desk", epilog=EPILOG, short_help="Open the desk (the default command).")
+@click.argument("folders", nargs=-1, metavar="[FOLDER]...")
+@setting_options
+def command(folders: tuple[str, ...], **values: Any) -> int:
+    """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
+    from mcpdesk import paths
+
+    places = tuple(map(server_folder, folders)) or (paths.sample_servers() / "desk",)
+    flags = given_flags(values)
+    require_terminal()
+    from mcpdesk.cli.screen import run_desk
+    from mcpdesk.hosting.effective import plan_for
+
+    return run_desk(plan_for(places, flags, os.environ, may_move=True))
+
+
+def require_terminal() -> None:
+    """Raises: DeskUserError when there is no terminal to draw on and read keys from."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        raise DeskUserError(
+            "The desk needs a terminal.", "Without one, `mcpdesk serve FOLDER` runs the same server."
+        )
+    if os.environ.get("TERM") == "dumb":
+        raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")

@@ -1,0 +1,134 @@
+"""One client of one server, in this process: what `call`, `list`, `read` and `prompt` speak through."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import TimeoutError as NotInTime
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.report import TIMED_OUT
+from mcpdesk.errors import DeskUserError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.link.desk_client import DeskCall, DeskClient
+    from mcpdesk.link.values import Outcome, Progress
+
+METHOD_NOT_FOUND = -32601
+LOOK_S = 0.1
+STRAYS = ("print", "stdout")
+TROUBLE = ("warning", "error", "critical")
+
+
+class Client:
+    """Sends requests and waits for their results."""
+
+    def __init__(self, desk: DeskClient) -> None:
+        self._desk = desk
+
+    def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """The result of one request.
+
+        Raises: RemoteProtocolError for a JSON-RPC error; DeskUserError when no answer came in time.
+        """
+        call = self._desk.request(method, params)
+        try:
+            outcome = _followed(call, timeout_s)
+        except (NotInTime, KeyboardInterrupt) as error:
+            call.cancel()
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise DeskUserError(
+                f"No answer to {method} within {timeout_s:g} s.", "See --timeout.", TIMED_OUT
+            ) from None
+        if outcome.error is not None:
+            raise RemoteProtocolError(
+                outcome.error["code"], outcome.error["message"], outcome.error.get("data")
+            )
+        return outcome.result or {}
+
+    def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
+        """The items of all pages of a list; none when the server does not offer this kind."""
+        items: list[dict[str, Any]] = []
+        params: dict[str, Any] = {}
+        while True:
+            try:
+                page = self.request(method, params, timeout_s)
+            except RemoteProtocolError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return items
+                raise
+            items += page.get(key, [])
+            if not page.get("nextCursor"):
+                return items
+            params = {"cursor": page["nextCursor"]}
+
+
+@contextmanager
+def client(target: str) -> Iterator[Client]:
+    """A client of the server folder `target`, hosted for as long as the block runs.
+
+    What its code prints goes to stderr. Raises: DeskError when the folder cannot be hosted.
+    """
+    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.hosting.core_thread import CoreThread
+    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host import Host, Plan
+    from mcpdesk.link.desk_client import DeskClient
+
+    folder = server_folder(target)
+    settings = effective_settings({}, os.environ, folder).settings
+    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    with claiming(host, "wire"):
+        host.load()
+        core = CoreThread(host)
+        core.start()
+        try:
+            core.started.result()
+            yield Client(DeskClient(host.endpoints()[0], host.call_soon))
+        finally:
+            core.stop()
+            _tell_strays(host)
+
+
+def _followed(call: DeskCall, timeout_s: float) -> Outcome:
+    """Wait for the outcome; a person at a terminal is told the progress meanwhile.
+
+    Raises: TimeoutError when it does not come in time.
+    """
+    if not sys.stderr.isatty():
+        return call.outcome.result(timeout_s)
+    told: Progress | None = None
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call.outcome.result(min(LOOK_S, max(0.0, end - time.monotonic())))
+        except NotInTime:
+            if time.monotonic() >= end:
+                raise
+        if call.progress is not None and call.progress != told:
+            told = call.progress
+            click.echo(progress_line(told), err=True)
+
+
+def progress_line(progress: Progress) -> str:
+    """Progress in words: `3/10 reading`."""
+    from mcpdesk.tui.render.text import one_line
+
+    of = f"/{progress.total:g}" if progress.total is not None else ""
+    return f"{progress.progress:g}{of} {one_line(progress.message)}".rstrip()
+
+
+def _tell_strays(host: Host) -> None:
+    """What the folder's code printed, and what is wrong with the folder, on stderr."""
+    for line in host.journal.lines():
+        if line.source in STRAYS or line.level in TROUBLE:
+            place = f"{line.where}: " if line.where else ""
+            click.echo(f"{place}{line.text}", err=True)

@@ -1,0 +1,113 @@
+"""Runs a core without a screen until it is told to stop. Everything it has to say goes to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from mcpdesk.cli.claiming import claiming
+from mcpdesk.cli.signals import Ending
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host, Plan
+    from mcpdesk.hosting.journal import LogLine
+
+DRAIN_S = 20.0
+"""How long running calls may go on after the end was asked for."""
+GRACE_S = DRAIN_S + 10
+LOOK_S = 0.1
+
+
+def run_service(plan: Plan) -> int:
+    """Serve until a signal comes; then let running calls finish. Returns the exit code.
+
+    Raises: DeskError when the core cannot start.
+    """
+    from mcpdesk.hosting import loops
+    from mcpdesk.hosting.host import Host
+
+    host = Host(plan)
+    with claiming(host, "serve"):
+        host.load()
+        loops.run(_serve(host))
+    return 0
+
+
+async def _serve(host: Host) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    log = JournalPrinter(host)
+
+    def stop(reason: str) -> None:
+        loop.call_soon_threadsafe(asked.set)
+
+    with Ending(stop, grace_s=GRACE_S) as ending:
+        try:
+            await host.start()
+            for line in greeting(host):
+                log.say(line)
+            while not asked.is_set():
+                log.follow()
+                await _either(asked, LOOK_S)
+            log.say(f"{ending.reason}: finishing what is under way")
+            await _drain(host)
+        finally:
+            await host.stop()
+            log.follow()
+
+
+async def _either(event: asyncio.Event, most_s: float) -> None:
+    """Wait for the event, but not longer than `most_s`."""
+    try:
+        await asyncio.wait_for(event.wait(), most_s)
+    except TimeoutError:
+        return
+
+
+async def _drain(host: Host) -> None:
+    """Wait until no call is under way."""
+    end = time.monotonic() + DRAIN_S
+    while time.monotonic() < end:
+        dialogues = [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
+        if all(dialogue.is_idle for dialogue in dialogues):
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+def greeting(host: Host) -> list[str]:
+    """Where the servers can be reached, and what callers have to send."""
+    lines = [f"serving {endpoint.name} at {host.url(endpoint.name)}" for endpoint in host.endpoints()]
+    if host.protection == "key":
+        lines.append(
+            f"callers send the key as {host.rules.api_key_header}; see `mcpdesk settings` for its file"
+        )
+    elif host.protection == "open":
+        lines.append("ANYBODY who reaches the port can run programs: --no-auth was given")
+    return lines
+
+
+class JournalPrinter:
+    """Writes a journal's lines to stderr as they come."""
+
+    def __init__(self, host: Host) -> None:
+        self._journal = host.journal
+        self._last = -1
+
+    def follow(self) -> None:
+        """Write what came since the last look."""
+        for line in self._journal.lines(self._last):
+            self._last = line.number
+            self.say(_told(line), line.time)
+
+    def say(self, text: str, when: float | None = None) -> None:
+        """Write one line with its time."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
+        sys.stderr.write(f"{stamp} {text}\n")
+        sys.stderr.flush()
+
+
+def _told(line: LogLine) -> str:
+    where = f" ({line.where})" if line.where else ""
+    return f"{line.level} {line.source}: {line.text}{where}"

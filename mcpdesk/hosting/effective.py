@@ -1,0 +1,58 @@
+"""From folders and flags to the settings in force and the plan of a core."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk import paths
+from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.settings import ENV_FILE, Resolved, resolve
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Plan
+
+
+def effective_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
+) -> Resolved:
+    """The settings in force, with what `folder` says in its env file and manifest.
+
+    Raises: DeskUserError for a bad value; ManifestError for an unusable manifest.
+    """
+    if folder is None:
+        return resolve(flags, environ)
+    return resolve(flags, environ, folder / ENV_FILE, read_manifest(folder).settings)
+
+
+def plan_for(
+    folders: Sequence[Path],
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    *,
+    http: bool = True,
+    may_move: bool = False,
+) -> Plan:
+    """What a core is to host. The first folder's settings are the core's.
+
+    Raises: DeskUserError, ManifestError as `effective_settings`.
+    """
+    from mcpdesk.hosting.host import Plan
+
+    resolved = effective_settings(flags, environ, folders[0] if folders else None)
+    return Plan(
+        folders=tuple(folders),
+        settings=resolved.settings,
+        origins=dict(resolved.origins),
+        http=http,
+        may_move=may_move,
+        capture=capture_path(resolved.settings.state_dir, folders),
+    )
+
+
+def capture_path(state: Path, folders: Sequence[Path]) -> Path:
+    """A new capture's file: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
+    name = folders[0].name if folders else "desk"
+    return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"
