@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
         "settings", "paths",
     },
     "link": {"hosting", "recorder", "inbox", "server.schema", "protocol"},
-    "tui": {"link", "recorder", "inbox.question", "protocol", "paths"},
+    "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "cli": {
         "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui", "settings",
         "paths",

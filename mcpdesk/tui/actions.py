@@ -59,10 +59,10 @@ APP: tuple[Action, ...] = (
     Action(
         "interrupt",
         "ctrl+c",
-        "quit at once",
+        "copy or quit",
         "Desk",
         "app",
-        "Twice within two seconds; with text selected it copies.",
+        "Copies selected text; else, twice within two seconds, quits at once.",
         footer=False,
         priority=True,
     ),
@@ -208,9 +208,30 @@ JSON: tuple[Action, ...] = (
 
 TRAFFIC: tuple[Action, ...] = ()
 
-ACTIVITY: tuple[Action, ...] = ()
+ACTIVITY: tuple[Action, ...] = (
+    Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
+    Action("decline", "d", "decline", "Activity", "activity", "Decline the selected question."),
+    Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
+)
 
-QUESTION: tuple[Action, ...] = ()
+QUESTION: tuple[Action, ...] = (
+    Action(
+        "choose",
+        "space,1,2,3,4,5,6,7,8,9,0",
+        "choose",
+        "Question",
+        "question",
+        "A digit chooses its option, space the one under the cursor.",
+    ),
+    Action("next_page", "enter", "next", "Question", "question", "Go on; on the last page, answer."),
+    Action("previous_page", "backspace", "back", "Question", "question"),
+    Action("decline", "d", "decline", "Question", "question", "Asks for a reason, which may be empty."),
+    Action("later", "escape", "later", "Question", "question", "Leave it waiting; what was chosen is kept."),
+    Action("move(-1)", "up,k", "up", "Question", "question", footer=False),
+    Action("move(1)", "down,j,tab", "down", "Question", "question", footer=False),
+    Action("scroll(-1)", "pageup", "page up", "Question", "question", footer=False),
+    Action("scroll(1)", "pagedown", "page down", "Question", "question", footer=False),
+)
 
 CLIENTS: tuple[Action, ...] = (
     Action("copy", "y", "copy", "Clients", "clients", "Copy the line, the name, or what to connect with."),

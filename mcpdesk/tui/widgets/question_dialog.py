@@ -1,0 +1,260 @@
+"""The dialog that asks: the pages of one question, answered as one. Closes when somebody else was first."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.link.link import Link
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.question_draft import Draft
+from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.question_page import OwnWords, QuestionPage
+
+LOOK_S = 0.1
+SOON_S = 60
+"""Time left below which the dialog says so."""
+KEYS = (
+    ("digits", "choose", "screen.choose", 1),
+    ("space", "toggles", "screen.choose", 2),
+    ("enter", "next", "screen.next_page", 9),
+    ("backspace", "back", "screen.previous_page", 4),
+    ("d", "decline", "screen.decline", 6),
+    ("esc", "later", "screen.later", 7),
+)
+"""Key, what it does, what a click on it does, and which goes first where there is little room (low)."""
+ENDINGS = {
+    QuestionState.DECLINED: "was declined by {by}",
+    QuestionState.TIMED_OUT: "timed out",
+    QuestionState.WITHDRAWN: "was withdrawn: {reason}",
+    QuestionState.ANSWERED: "was answered by {by}",
+}
+
+
+class QuestionScreen(ModalScreen[None]):
+    """Asks one question. What was chosen is kept for the next time when it is put off."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
+    AUTO_FOCUS = None
+    DEFAULT_CSS = """
+    QuestionScreen { align: center middle; background: $background 50%; }
+    QuestionScreen > Vertical {
+        width: 88; max-width: 100%; height: auto; max-height: 94%;
+        border: round $warning; border-title-color: $text-warning; border-title-style: bold;
+        background: $surface; padding: 1 1 0 1;
+    }
+    QuestionScreen .note { height: auto; padding: 0 1; color: $text-error; display: none; }
+    QuestionScreen .note.-on { display: block; }
+    QuestionScreen .reason { height: 1; margin-top: 1; padding: 0 1; display: none; }
+    QuestionScreen .reason > Static { width: auto; margin-right: 1; color: $text-warning; }
+    QuestionScreen .reason > Input, QuestionScreen .reason > Input:focus {
+        border: none; height: 1; padding: 0 1; width: 1fr; background: $panel;
+    }
+    QuestionScreen PartLine { margin-top: 1; padding: 0 1; color: $text-muted; }
+    QuestionScreen.-declining .reason { display: block; }
+    QuestionScreen.-low > Vertical { padding: 0 1; max-height: 100%; }
+    QuestionScreen.-low PartLine { margin-top: 0; }
+    QuestionScreen:ansi { background: transparent; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
+    drafts: ClassVar[dict[int, tuple[Question, list[Draft]]]] = {}
+    """Drafts of questions that were put off, by their number."""
+
+    def __init__(self, link: Link, question: Question) -> None:
+        super().__init__()
+        self.link = link
+        self.question = question
+        kept, drafts = self.drafts.pop(question.id, (None, []))
+        self._drafts = drafts if kept == question else [Draft(page) for page in question.pages]
+        self._at = 0
+        self._sent = False
+        self._version = -1
+
+    def compose(self) -> ComposeResult:
+        """Page, note, reason, keys."""
+        with Vertical():
+            yield QuestionPage(self._drafts[0])
+            yield Static(classes="note", markup=False)
+            with Horizontal(classes="reason"):
+                yield Static("decline, because", markup=False)
+                yield Input(
+                    placeholder="optional · enter declines · esc goes back", compact=True, id="reason"
+                )
+            yield PartLine()
+
+    def on_mount(self) -> None:
+        """Start the clock, and watch for an end elsewhere."""
+        self._show_keys()
+        self._look()
+        self.set_interval(LOOK_S, self._look)
+
+    @property
+    def page(self) -> QuestionPage:
+        """The page that is up."""
+        return self.query_one(QuestionPage)
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit chooses its option."""
+        if event.character and event.character.isdecimal() and not isinstance(self.focused, Input):
+            event.stop()
+            self.page.choose((int(event.character) - 1) % 10)
+
+    def action_choose(self) -> None:
+        """Toggle the option under the cursor."""
+        self.page.choose()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor over the options."""
+        self.page.move(by)
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll a long page by screens."""
+        self.page.scroll_relative(y=by * max(1, self.page.size.height - 1), animate=False)
+
+    async def action_next_page(self) -> None:
+        """Go on, or answer on the last page."""
+        if problem := self.page.draft.problem:
+            self._note(problem[:1].upper() + problem[1:] + ".")
+            return
+        if self._at + 1 < len(self._drafts):
+            await self._go_to(self._at + 1)
+        else:
+            self._answer()
+
+    async def action_previous_page(self) -> None:
+        """Go back."""
+        if self._at:
+            await self._go_to(self._at - 1)
+
+    def action_decline(self) -> None:
+        """Ask for a reason, then decline."""
+        self.add_class("-declining")
+        self.query_one("#reason", Input).focus()
+
+    def action_later(self) -> None:
+        """Esc: back from the reason, else put the question off with what was chosen so far."""
+        if self.has_class("-declining"):
+            self.remove_class("-declining")
+            self.set_focus(None)
+            return
+        self._keep_drafts()
+        self.dismiss()
+
+    def _keep_drafts(self) -> None:
+        waiting = {one.id for one in self.link.questions() if one.state is QuestionState.WAITING}
+        for ended in self.drafts.keys() - waiting:
+            del self.drafts[ended]
+        self.drafts[self.question.id] = (self.question, self._drafts)
+
+    @on(OwnWords.Left)
+    def _words_left(self) -> None:
+        if not self.page.leave_words():
+            self.action_later()
+
+    @on(QuestionPage.Changed)
+    def _draft_changed(self) -> None:
+        self._note("")
+
+    @on(Input.Submitted)
+    async def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.input.id == "reason":
+            self._decline(event.value.strip())
+        else:
+            await self.action_next_page()
+
+    async def _go_to(self, at: int) -> None:
+        self._at = at
+        self._note("")
+        old, fresh = self.page, QuestionPage(self._drafts[at])
+        self.set_focus(None)
+        await old.remove()
+        await self.query_one(Vertical).mount(fresh, before=0)
+        self._show_keys()
+        self._show_title()
+
+    def _answer(self) -> None:
+        self._send()
+        self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
+        self._look()
+
+    def _decline(self, reason: str) -> None:
+        self._send()
+        self.link.decline(self.question.id, reason)
+        self._look()
+
+    def _send(self) -> None:
+        self._sent = True
+        self._note("Sending …")
+
+    def _look(self) -> None:
+        """Close when the question has ended, here or elsewhere; else show how long it has waited."""
+        if not self.is_attached or not self.is_current:
+            return
+        version = self.link.view().questions_version
+        if version != self._version:
+            self._version = version
+            found = [one for one in self.link.questions() if one.id == self.question.id]
+            if not found or found[0].state is not QuestionState.WAITING:
+                self._close(found[0] if found else None)
+                return
+        self._show_title()
+
+    def _close(self, ended: Question | None) -> None:
+        self.dismiss()
+        if ended is None:
+            self.notify("The question is gone.", markup=False)
+        elif self._sent and self._is_mine(ended):
+            self.notify(f"{ended.state.capitalize()}. {one_line(ended.peer, 30)} goes on.", markup=False)
+        else:
+            said = ENDINGS[ended.state].format(by=ended.answered_by or "somebody", reason=ended.reason)
+            text = one_line(f"The question of {one_line(ended.peer, 30)} {said}", 110)
+            self.notify(text, severity="warning", markup=False)
+
+    def _is_mine(self, ended: Question) -> bool:
+        if ended.state is QuestionState.ANSWERED:
+            return ended.answers == tuple(draft.answer for draft in self._drafts)
+        return ended.state is QuestionState.DECLINED
+
+    def _note(self, text: str) -> None:
+        note = self.query_one(".note", Static)
+        note.update(text)
+        note.set_class(bool(text), "-on")
+
+    def _show_keys(self) -> None:
+        last = self._at + 1 == len(self._drafts)
+        parts: list[Part] = []
+        for key, title, action, rank in KEYS:
+            if action == "screen.previous_page" and not self._at:
+                continue
+            title = "answers" if action == "screen.next_page" and last else title
+            lead = Content(" · ") if parts else Content("")
+            said = Content.assemble((key, "bold $footer-key-foreground"), f" {title}")
+            parts.append(Part(lead + said, action, rank=rank))
+        self.query_one(PartLine).show(parts)
+
+    def _show_title(self) -> None:
+        """`peer asks · waiting 12 s ──── 1 of 2`, the line between in the colour of the border."""
+        box = self.query_one(Vertical)
+        now = time.time()
+        left = self.question.deadline - now
+        said = f"{one_line(self.question.peer, 30)} asks · waiting {since(now - self.question.asked)}"
+        if left < SOON_S:
+            said += f" · {since(left)} left"
+        count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
+        fill = box.size.width - Content(said).cell_length - len(count) - 2
+        title = Content(said)
+        if count and fill > 0:
+            title = Content.assemble(said, (f" {'─' * fill} ", "not bold $warning"), count)
+        box.border_title = title
