@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
         "settings", "paths",
     },
-    "link": {"hosting", "recorder", "inbox", "server.schema", "protocol"},
+    "link": {"hosting", "recorder", "inbox", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "cli": {
         "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui", "settings",
