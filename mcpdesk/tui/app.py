@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import ClassVar
 
-from textual import work
+from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import BindingType
@@ -17,6 +18,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.theme_shelf import ThemeShelf
+from mcpdesk.tui.themes import without_auto
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
@@ -38,7 +40,8 @@ class DeskApp(App[None]):
         self.main = MainScreen(link, panes)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
-        self._interrupted = -INSIST_S
+        self.last_key = -math.inf
+        self._interrupted = -math.inf
 
     @property
     def server(self) -> str:
@@ -48,6 +51,16 @@ class DeskApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The only screen that is not a dialog."""
         return self.main
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's colours, all of them resolved."""
+        return without_auto(super().get_css_variables())
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note when a key was pressed, so that no question opens under somebody's fingers."""
+        if isinstance(event, events.Key):
+            self.last_key = time.monotonic()
+        await super().on_event(event)
 
     def on_ready(self) -> None:
         """After the first paint there is time for the other themes."""
@@ -72,7 +85,7 @@ class DeskApp(App[None]):
         """The keys of the focused pane."""
         from mcpdesk.tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen))
+        self.push_screen(HelpScreen(self.screen, self.main.pane))
 
     @work
     async def action_pick_theme(self) -> None:

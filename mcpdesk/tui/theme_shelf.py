@@ -26,23 +26,26 @@ class ThemeShelf:
             tuple(folders) if folders is not None else (package_themes(), config_folder() / "themes")
         )
         self._memory = memory or state_folder() / "theme"
+        self._complaints: list[str] = []
 
     def dress(self, app: App[None], wanted: str | None) -> None:
         """Put one theme on before anything is drawn: the wanted, the remembered, or the default."""
         name = wanted or self._remembered() or DEFAULT
-        theme = self._quick(name) or self._quick(DEFAULT)
+        theme = self._quick(name) or app.get_theme(name) or self._quick(DEFAULT)
         if theme is not None:
             app.register_theme(theme)
             app.theme = theme.name
             app.stylesheet.set_variables(app.get_css_variables())
+        if wanted and (theme is None or theme.name != wanted):
+            self._complaints.append(f"There is no theme called {wanted}.")
 
     def fill(self, app: App[None]) -> None:
         """Register all themes and tell of the broken ones."""
         themes, problems = load_themes(self._folders)
         for theme in themes.values():
             app.register_theme(theme)
-        for problem in problems:
-            app.notify(one_line(f"theme left out: {problem}", 160), severity="warning", markup=False)
+        for complaint in [*self._complaints, *(f"theme left out: {problem}" for problem in problems)]:
+            app.notify(one_line(complaint, 160), severity="warning", markup=False)
 
     async def pick(self, app: DeskApp) -> None:
         """Let the person choose; the screen wears each theme the cursor passes."""

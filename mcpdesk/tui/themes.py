@@ -15,6 +15,8 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 DEFAULT = "night"
+ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
+"""What the toolkit's own styles ask of a theme of terminal colours."""
 _FIELDS = {field.name: str(field.type) for field in fields(Theme)}
 _COLOURS = tuple(
     name
@@ -45,6 +47,17 @@ def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemePr
         else:
             problems.append(loaded)
     return themes, problems
+
+
+def without_auto(variables: dict[str, str]) -> dict[str, str]:
+    """`variables` with muted text as a colour instead of "auto 60%", which line widgets cannot resolve."""
+    ground, letters = Color.parse(variables["background"]), Color.parse(variables["foreground"])
+    mixed = {
+        name: ground.blend(letters, share, alpha=1).hex
+        for name, share in (("text-muted", 0.64), ("text-disabled", 0.42))
+        if variables[name].startswith("auto")
+    }
+    return {**variables, **mixed}
 
 
 def load_theme(path: Path) -> Theme | ThemeProblem:
@@ -78,6 +91,8 @@ def _theme(values: dict[str, Any]) -> Theme:
     if "primary" not in values:
         raise _Wrong("primary", "a theme needs the colour `primary`")
     theme = Theme(**values)
+    if theme.ansi:
+        theme.variables = {**ANSI_VARIABLES, **theme.variables}
     try:
         theme.to_color_system().generate()
     except ColorParseError as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast, runtime_checkable
 
 from rich.cells import cell_len
-from textual import work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
@@ -46,11 +48,15 @@ class ClientList(LineList):
     ClientList { height: auto; max-height: 1fr; min-height: 1; }
     """
 
+    @dataclass
+    class Opened(Message):
+        """The client under the cursor was chosen."""
+
     def __init__(self) -> None:
         super().__init__()
         self.clients: tuple[ClientView, ...] = ()
         self.rows: list[tuple[str, ...]] = []
-        self.widths: list[int] = [len(column) for column in COLUMNS]
+        self.widths: list[int] = [len(column) + 1 for column in COLUMNS]
 
     def show(self, clients: Sequence[ClientView], now: float) -> bool:
         """Take new clients; True when anything visible changed. The selected client stays selected."""
@@ -60,7 +66,7 @@ class ClientList(LineList):
         chosen = self.selected
         self.clients, self.rows = tuple(clients), rows
         self.widths = [
-            max([len(column)] + [cell_len(row[at]) for row in rows]) for at, column in enumerate(COLUMNS)
+            max([len(column) + 1] + [cell_len(row[at]) for row in rows]) for at, column in enumerate(COLUMNS)
         ]
         self.rows_changed()
         same = [n for n, one in enumerate(clients) if chosen and one.connection == chosen.connection]
@@ -90,7 +96,15 @@ class ClientList(LineList):
             yield aligned(cell, COLUMNS[at], self.widths[at]), style or "lines--muted" * (at in (1, 2, 4))
 
     def row_chosen(self, index: int) -> None:
-        self.app.call_next(self.run_action, "screen.focused.open_traffic")
+        self.post_message(self.Opened())
+
+    def on_click(self, event: events.Click) -> None:
+        """One click selects, two open."""
+        event.prevent_default()
+        if (index := event.style.meta.get("row")) is not None:
+            self.cursor = index
+            if event.chain > 1:
+                self.row_chosen(index)
 
 
 class ClientsPane(Vertical):
@@ -157,6 +171,7 @@ class ClientsPane(Vertical):
         if text := await self.app.push_screen_wait(Menu("Copy", choices)):
             self.app.copy(text, one_line(text, 40))
 
+    @on(ClientList.Opened)
     async def action_open_traffic(self) -> None:
         """Show only the messages of the selected client."""
         client = self.listing.selected

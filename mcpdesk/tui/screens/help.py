@@ -6,22 +6,30 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
+from mcpdesk.tui.actions import Action
 from mcpdesk.tui.reach import Reachable, reachable
 from mcpdesk.tui.render.key_names import key_names
 
-EVERYWHERE = (
-    ("↑ ↓ j k g G pgup pgdn", "move", "in every list and tree"),
-    ("⏎ / esc", "go in / come back", "esc never quits"),
-    ("tab ⇧tab", "next pane / previous pane", ""),
+Row = tuple[str, str, str]
+"""Keys, title, sentence."""
+
+EVERYWHERE: tuple[Row, ...] = (
+    ("↑ ↓", "move", "In every list and tree; also j k, g G for the ends, pgup pgdn."),
+    ("⏎", "go in", ""),
+    ("esc", "come back", "Never quits."),
+    ("tab", "next pane", "With shift the previous one."),
 )
-"""What holds without being an action: keys, title, help."""
+"""What holds without being an action."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -32,7 +40,11 @@ class HelpScreen(ModalScreen[None]):
         Binding("j", "scroll(1)", "Down", show=False),
         Binding("k", "scroll(-1)", "Up", show=False),
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"help--head", "help--key", "help--muted"}
     DEFAULT_CSS = """
+    HelpScreen > .help--head { color: $text-primary; text-style: bold; }
+    HelpScreen > .help--key { color: $footer-key-foreground; text-style: bold; }
+    HelpScreen > .help--muted { color: $text-muted; }
     HelpScreen { align: center middle; background: $background 50%; }
     HelpScreen > VerticalScroll {
         width: 84; max-width: 96%; height: auto; max-height: 90%;
@@ -44,9 +56,8 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen:ansi { background: transparent; }
     """
 
-    def __init__(self, about: Screen[Any], root_id: str = "") -> None:
+    def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
         super().__init__()
-        root = about.query_one(f"#{root_id}") if root_id else None
         self.found = reachable(about, root)
 
     def compose(self) -> ComposeResult:
@@ -54,18 +65,37 @@ class HelpScreen(ModalScreen[None]):
         box = VerticalScroll()
         box.border_title = "Keys"
         box.border_subtitle = "esc close"
-        width = max(
-            [cell_len(key_names(one.action.keys)) for one in self.found] + [cell_len(EVERYWHERE[0][0])]
-        )
         with box:
-            for group, members in groupby(sorted_by_group(self.found), key=lambda one: one.action.group):
-                rows = [_row(key_names(m.action.keys), m.action.title, m.action.help, width) for m in members]
-                yield Static(_block(group, rows))
-            yield Static(_block("Everywhere", [_row(*line, width) for line in EVERYWHERE]))
+            for _ in self.blocks:
+                yield Static()
 
     def on_mount(self) -> None:
-        """Arrow keys scroll at once."""
+        """Fill the blocks, now that styles are known; arrow keys scroll at once."""
+        for widget, (title, rows) in zip(self.query(Static), self.blocks, strict=True):
+            widget.update(self._table(title, rows))
         self.query_one(VerticalScroll).focus()
+
+    @property
+    def blocks(self) -> list[tuple[str, list[Row]]]:
+        """Title and rows of every group."""
+        groups = groupby(sorted_by_group(self.found), key=lambda one: one.action.group)
+        named = [(group, [_row(one.action) for one in members]) for group, members in groups]
+        return [*named, ("Everywhere", list(EVERYWHERE))]
+
+    def _table(self, title: str, rows: list[Row]) -> Group:
+        """A title over keys, what they do, and a sentence that wraps in its own column."""
+        titles = max(cell_len(row[1]) for _, rows in self.blocks for row in rows)
+        keys = max(cell_len(row[0]) for _, rows in self.blocks for row in rows)
+        head, key, muted = (
+            self.get_component_rich_style(f"help--{name}") for name in ("head", "key", "muted")
+        )
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=keys, no_wrap=True)
+        table.add_column(width=titles, no_wrap=True)
+        table.add_column()
+        for names, what, sentence in rows:
+            table.add_row(Text(names, key), Text(what), Text(sentence, muted))
+        return Group(Text(title, head), table)
 
     def action_scroll(self, by: int) -> None:
         """Scroll by lines."""
@@ -78,11 +108,5 @@ def sorted_by_group(found: list[Reachable]) -> list[Reachable]:
     return sorted(found, key=lambda one: order.index(one.action.group))
 
 
-def _block(title: str, rows: list[Content]) -> Content:
-    return Content("\n").join([Content.styled(title, "bold $text-primary"), *rows])
-
-
-def _row(keys: str, title: str, help: str, width: int) -> Content:
-    gap = " " * (width - cell_len(keys) + 2)
-    said = Content.assemble((f"  {help}", "$text-muted")) if help else Content("")
-    return Content.assemble((keys, "bold $footer-key-foreground"), gap, title, said)
+def _row(action: Action) -> Row:
+    return (key_names(action.keys), action.title, action.help)

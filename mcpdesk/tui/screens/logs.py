@@ -99,6 +99,7 @@ class LogsPane(Vertical):
         """Stay at the newest line, or stop."""
         self.listing.following = not self.listing.following
 
+    @on(LogList.Opened)
     def action_details(self) -> None:
         """Show all lines of an entry, or hide them."""
         self.toggle_class("-detail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""
+CALM_S = 1.0
+"""Nothing opens by itself sooner after a key press."""
 
 
 class MainScreen(Screen[None]):
@@ -84,8 +87,9 @@ class MainScreen(Screen[None]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being typed and no dialog is open."""
-        return self.is_current and not isinstance(self.focused, (Input, TextArea))
+        """Whether nothing is being typed, no key was pressed just now and no dialog is open."""
+        calm = time.monotonic() - self.app.last_key > CALM_S
+        return calm and self.is_current and not isinstance(self.focused, (Input, TextArea))
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and settle on a server that exists."""
@@ -134,10 +138,10 @@ class MainScreen(Screen[None]):
 
     def ask(self, question: Question) -> None:
         """Open the question's dialog."""
-        from mcpdesk.tui.widgets.question_dialog import QuestionScreen
-
         self.feed.put(question)
         self.banner(None)
+        from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+
         self.app.push_screen(QuestionScreen(self.link, question))
 
     def action_open_question(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
@@ -54,6 +55,10 @@ class LogList(LineList):
     class Moved(Message):
         """The cursor stands on another line, or following changed."""
 
+    @dataclass
+    class Opened(Message):
+        """The line under the cursor was chosen."""
+
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[LogLine] = []
@@ -100,7 +105,16 @@ class LogList(LineList):
         yield where, "lines--muted"
 
     def row_chosen(self, index: int) -> None:
-        self.post_message(self.Moved())
+        self.post_message(self.Opened())
+
+    def on_click(self, event: events.Click) -> None:
+        """One click selects, two open."""
+        event.prevent_default()
+        if (index := event.style.meta.get("row")) is not None and index < len(self.rows):
+            self.cursor = index
+            self._heed()
+            if event.chain > 1:
+                self.row_chosen(index)
 
     def watch_cursor(self) -> None:
         super().watch_cursor()

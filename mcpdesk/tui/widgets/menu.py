@@ -20,6 +20,9 @@ from textual.widgets import Input, Static
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
+LABEL_CELLS = 36
+"""Where hints stand at the latest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -57,6 +60,7 @@ class ChoiceList(LineList):
     def __init__(self, choices: Sequence[Choice]) -> None:
         super().__init__()
         self.choices = list(choices)
+        self._hints_at = max((min(cell_len(one.label), LABEL_CELLS) for one in choices), default=0)
 
     @property
     def row_count(self) -> int:
@@ -68,14 +72,16 @@ class ChoiceList(LineList):
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         choice = self.choices[index]
-        key = f" {choice.key} " if choice.key else " "
+        key = f" {choice.key} " if choice.key else ""
         room = max(4, width - cell_len(key) - 1)
-        label = one_line(choice.label, room)
-        hint = one_line(choice.hint, max(0, room - cell_len(label) - 2)) if room - cell_len(label) > 5 else ""
-        gap = room - cell_len(label) - cell_len(hint)
+        column = min(self._hints_at, room)
+        label = one_line(choice.label, column if choice.hint else room)
+        hint = one_line(choice.hint, room - column - 2) if room - column > 4 else ""
+        before = max(column + 2 - cell_len(label), 1) if hint else 0
+        after = max(0, room - cell_len(label) - before - cell_len(hint))
         yield f" {label}", ""
-        yield " " * gap + hint if choice.key else f"  {hint}", "lines--muted"
-        yield key if choice.key else "", "lines--key"
+        yield " " * before + hint + " " * after, "lines--muted"
+        yield key, "lines--key"
 
     def row_chosen(self, index: int) -> None:
         self.post_message(self.Chosen(self.choices[index]))
@@ -116,7 +122,8 @@ class Menu(ModalScreen[Any]):
     }
     Menu Input { border: none; height: 1; padding: 0 1; margin: 0 0 1 0; background: $surface; }
     Menu Input:focus { border: none; }
-    Menu .help { height: auto; max-height: 3; color: $text-muted; padding: 0 1; margin-top: 1; }
+    Menu ChoiceList { max-height: 1fr; }
+    Menu .help { height: 1; color: $text-muted; padding: 0 1; margin-top: 1; text-wrap: nowrap; }
     Menu.-bare .help { display: none; }
     Menu:ansi { background: transparent; }
     """
