@@ -1,0 +1,100 @@
+"""A person at a terminal: the real program in a pseudo-terminal, its screen as text."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pexpect
+import pyte
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 20.0
+"""Starting Python, Textual and a core on a busy machine takes a while; everything after it far less."""
+
+
+class Desk:
+    """`mcpdesk` with the given arguments, drawn into a terminal of `columns` x `rows`."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str] = (),
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        environ: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "mcpdesk"),
+        cwd: Path = ROOT,
+    ) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self.process = pexpect.spawn(
+            program[0],
+            [*program[1:], *arguments],
+            cwd=str(cwd),
+            dimensions=(rows, columns),
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})},
+            timeout=WAIT_S,
+        )
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.isalive():
+            self.process.kill(signal.SIGKILL)
+        self.process.close(force=True)
+
+    @property
+    def text(self) -> str:
+        """What the person sees."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        self.process.send(keys)
+
+    def see(self, pattern: str, within_s: float = WAIT_S) -> str:
+        """Wait until the screen shows `pattern`, and return the screen."""
+        end = time.monotonic() + within_s
+        while not re.search(pattern, self.text):
+            if time.monotonic() > end or not self._read():
+                raise AssertionError(f"{pattern!r} did not appear:\n{self.text}")
+        return self.text
+
+    def end(self, within_s: float = WAIT_S) -> int:
+        """Wait for the end of the program and return its exit code (negative: the signal it died of)."""
+        end = time.monotonic() + within_s
+        while time.monotonic() < end and self._read():
+            pass
+        self.process.wait()
+        code = self.process.exitstatus
+        return code if code is not None else -int(self.process.signalstatus or 0)
+
+    def _read(self) -> bool:
+        """Take in what was drawn; False at the end of the program."""
+        try:
+            data = self.process.read_nonblocking(1 << 16, timeout=0.2)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._answer(data)
+        # pyte does not know the kitty keyboard protocol and would draw its letters.
+        self._stream.feed(re.sub(rb"\x1b\[[<>=?]\d*u", b"", data))
+        return True
+
+    def _answer(self, data: bytes) -> None:
+        """A terminal answers when it is asked where the cursor is."""
+        if b"\x1b[6n" in data:
+            self.process.send("\x1b[1;1R")
