@@ -50,7 +50,7 @@ class Dispatcher:
         row = METHODS.get(method)
         if row is None or not row.serves(revision):
             raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method[:80]}")
-        if row.capability and row.capability not in self.offers.capabilities(revision):
+        if row.capability and not self.offers.is_offered(row.capability):
             reason = f"Method not found: {method} needs the {row.capability} capability, which is not offered"
             raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
         for name, kind in row.param_types:

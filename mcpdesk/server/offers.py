@@ -26,9 +26,25 @@ class Offers:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
+        self._identities: dict[str, JSONObject] = {}
+
+    def forget(self) -> None:
+        """The server's identity changed: nothing kept holds any longer."""
+        self._pages.clear()
+        self._identities.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Our identity as a revision knows it."""
+        kept = self._identities.get(revision.name)
+        if kept is None:
+            kept = self._identities[revision.name] = self._identity(revision)
+        return kept
+
+    def is_offered(self, capability: str) -> bool:
+        """Whether a server capability is advertised."""
+        return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)
+
+    def _identity(self, revision: Revision) -> JSONObject:
         server = self._server
         wire = {
             "name": server.name,
@@ -109,6 +125,9 @@ class Offers:
 
     def _instructions(self) -> JSONObject:
         return {"instructions": self._server.instructions} if self._server.instructions else {}
+
+
+_ALWAYS_OFFERED = frozenset({"logging", "resources", "prompts"})
 
 
 def tool_wire(tool: Tool) -> JSONObject:

@@ -34,5 +34,5 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = ()
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
+    source: str = field(default="", compare=False)
     fingerprint: str = ""

@@ -31,7 +31,7 @@ class Resource:
     """Bytes; None when not known without reading."""
     path: str = ""
     """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
-    source: str = ""
+    source: str = field(default="", compare=False)
     fingerprint: str = ""
 
 
@@ -48,5 +48,5 @@ class ResourceTemplate:
     annotations: dict[str, Any] = field(default_factory=dict)
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
+    source: str = field(default="", compare=False)
     fingerprint: str = ""

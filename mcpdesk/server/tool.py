@@ -43,7 +43,7 @@ class Tool:
     runs_programs: bool = False
     """True for Bash and its kind: such a tool makes a key due over TCP."""
     requires_jwt: bool = False
-    source: str = ""
+    source: str = field(default="", compare=False)
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
     """Changes when the code behind it changed, so that a reload can tell."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from aiohttp import web
 from aiohttp.http_parser import RawRequestMessage
@@ -12,18 +13,31 @@ from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Endpoint
 
+Head: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""A request line, and the headers below it."""
+
 
 class Connection(RequestHandler):
     """Closing a connection cancels what its sessionless requests started. Source: WIRE 5.2."""
 
-    __slots__ = ("dialogues", "seen_headers")
+    __slots__ = ("_head", "_raw_head", "dialogues")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.dialogues: dict[tuple[str, str], Dialogue] = {}
-        self.seen_headers: tuple[tuple[str, str], ...] = ()
+        self._raw_head: tuple[str, str, Any] = ("", "", ())
+        self._head: Head = ("", ())
 
-    def dialogue(self, endpoint: Endpoint, peer: str, revision: str) -> Dialogue | None:
+    def head(self, request: web.BaseRequest) -> Head:
+        """Request line and headers. A client that keeps its connection repeats them: one value serves all."""
+        raw = (request.method, request.raw_path, request.raw_headers)
+        if raw != self._raw_head:
+            self._raw_head = raw
+            headers = tuple((str(name), value) for name, value in request.headers.items())
+            self._head = (f"{request.method} {request.raw_path} HTTP/1.1", headers)
+        return self._head
+
+    def dialogue(self, endpoint: Endpoint, revision: str, peer: Callable[[], str]) -> Dialogue | None:
         """The sessionless dialogue with a server; `revision` is a handshake one to adopt, or empty.
 
         None when that revision is not one served without a handshake.
@@ -31,8 +45,9 @@ class Connection(RequestHandler):
         key = (endpoint.name, revision)
         dialogue = self.dialogues.get(key)
         if dialogue is None:
-            dialogue = endpoint.open("http", peer)
-            if revision and not dialogue.adopt(revision, peer):
+            name = peer()
+            dialogue = endpoint.open("http", name)
+            if revision and not dialogue.adopt(revision, name):
                 dialogue.close("unsupported revision")
                 return None
             self.dialogues[key] = dialogue

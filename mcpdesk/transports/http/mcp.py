@@ -21,6 +21,7 @@ from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
+JSON = "application/json"
 
 
 class McpRoutes:
@@ -32,8 +33,8 @@ class McpRoutes:
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Answer one POSTed message or batch."""
-        content_type = request.headers.get("Content-Type", "application/json")
-        if content_type.partition(";")[0].strip().lower() != "application/json":
+        content_type = request.headers.get("Content-Type", JSON)
+        if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
             return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
         wanted = accepted(request.headers.get("Accept", ""))
         if not wanted.json and not wanted.stream:
@@ -84,14 +85,10 @@ class McpRoutes:
         return json_answer(204, None)
 
     async def _body(self, request: web.BaseRequest) -> bytes:
-        limit = self._site.rules.max_body_bytes
-        length = request.content_length
         try:
-            if length is not None and length > limit:
-                raise _too_large(length, limit)
             return await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raise _too_large(None, limit) from None
+            raise _too_large(request.content_length, self._site.rules.max_body_bytes) from None
 
     def _dialogue(
         self, request: web.BaseRequest, endpoint: Endpoint, message: Any
@@ -119,7 +116,7 @@ class McpRoutes:
     def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
         connection = request.protocol
         assert isinstance(connection, Connection)
-        dialogue = connection.dialogue(endpoint, _peer(request), revision)
+        dialogue = connection.dialogue(endpoint, revision, lambda: _peer(request))
         if dialogue is None:
             raise _Refused(rpc_error(400, unsupported(revision)))
         return dialogue
@@ -146,7 +143,7 @@ class McpRoutes:
         if body is None:
             return json_answer(status, None) if outlet.stream is None else await outlet.stream.finish()
         recorded(body)
-        prefers_json = wanted.json and "stream" not in request.query
+        prefers_json = wanted.json and not _asks_for_stream(request.raw_path)
         if outlet.stream is None and (prefers_json or status != 200):
             return json_answer(status, body, outlet.headers or None)
         stream = outlet.begin()
@@ -165,12 +162,8 @@ class McpRoutes:
         frame = recorder.frame(dialogue.connection, Direction.IN, body)
         connection = request.protocol
         assert isinstance(connection, Connection)
-        headers = tuple(request.headers.items())
-        if headers == connection.seen_headers:
-            # A client that keeps its connection repeats its headers: one tuple serves all its frames.
-            headers = connection.seen_headers
-        connection.seen_headers = headers
-        recorder.note(HttpNote(frame, f"{request.method} {request.path_qs} HTTP/1.1", headers))
+        line, headers = connection.head(request)
+        recorder.note(HttpNote(frame, line, headers))
 
     def _undecodable(
         self, request: web.BaseRequest, endpoint: Endpoint, body: bytes, error: ProtocolError
@@ -205,6 +198,10 @@ def _post_only(endpoint: Endpoint) -> web.Response:
         server=endpoint.name,
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
     )
+
+
+def _asks_for_stream(raw_path: str) -> bool:
+    return "?" in raw_path and "stream=" in raw_path.partition("?")[2]
 
 
 def _peer(request: web.BaseRequest) -> str:

@@ -98,7 +98,7 @@ class HttpService:
         refusal = self._guard.refuse(request, rules)
         if refusal is not None:
             return refusal
-        path = request.path
+        path = request.raw_path.partition("?")[0]
         endpoint = self._endpoint(path)
         if endpoint is None:
             return self._facts(request, path)
