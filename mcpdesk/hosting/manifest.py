@@ -1,4 +1,4 @@
-"""`mcp.json`: what a server folder says about itself. A mistake is named with its place and what is allowed."""
+"""`mcp.json`: what a server folder says about itself. A mistake is named with place and rule."""
 
 from __future__ import annotations
 

@@ -1,0 +1,92 @@
+"""What one file of a server folder yields: items that work, items that do not, and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import Tool
+
+Item = Tool | Resource | ResourceTemplate | Prompt
+KINDS: dict[type[Item], str] = {
+    Tool: "tool",
+    Resource: "resource",
+    ResourceTemplate: "template",
+    Prompt: "prompt",
+}
+
+
+@dataclass(slots=True)
+class Found:
+    """The yield of one file."""
+
+    items: list[Item] = field(default_factory=list)
+    broken: list[tuple[str, Unavailable]] = field(default_factory=list)
+    """Kind and what is left out."""
+    remarks: list[str] = field(default_factory=list)
+    """Trouble that leaves nothing out, with its place."""
+
+    def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
+        """Leave one item out."""
+        self.broken.append((kind, Unavailable(name, error.message, error.source)))
+
+    def or_previous(self, previous: Found | None) -> Found:
+        """This, with the previous version of whatever is broken now still serving."""
+        earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
+        kept: list[Item] = []
+        broken: list[tuple[str, Unavailable]] = []
+        for kind, each in self.broken:
+            item = earlier.get((kind, each.name))
+            if item is not None:
+                kept.append(item)
+            broken.append((kind, replace(each, serving=item is not None)))
+        return Found([*self.items, *kept], broken, self.remarks)
+
+
+def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str) -> Found:
+    """For a file that cannot be read now: what it yielded before, each item marked with the reason.
+
+    A file that yielded no item is one broken item of this kind and name.
+    """
+    affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
+    broken = [
+        (each, Unavailable(its, reason, source, serving=bool(previous.items))) for each, its in affected
+    ]
+    earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
+    return Found(list(previous.items), broken + earlier, [])
+
+
+def kind_of(item: Item) -> str:
+    """`tool`, `resource`, `template` or `prompt`."""
+    return KINDS[type(item)]
+
+
+def name_of(item: Item) -> str:
+    """What an item is called within its kind: a name, a URI or a URI template."""
+    if isinstance(item, Resource):
+        return item.uri
+    return item.uri_template if isinstance(item, ResourceTemplate) else item.name
+
+
+def without_duplicates(files: Iterable[Found]) -> Found:
+    """All files as one; of two items of the same name the later is left out and both places are told."""
+    whole = Found()
+    seen: dict[tuple[str, str], Item] = {}
+    for found in files:
+        whole.broken += found.broken
+        whole.remarks += found.remarks
+        for item in found.items:
+            key = kind_of(item), name_of(item)
+            first = seen.setdefault(key, item)
+            if first is item:
+                whole.items.append(item)
+                continue
+            reason = (
+                f"the {key[0]} {key[1]!r} is defined twice: in {first.source} (serving) and in {item.source}"
+            )
+            whole.refuse(*key, RegistrationError(reason, item.source))
+    return whole

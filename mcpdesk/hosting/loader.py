@@ -1,0 +1,220 @@
+"""A server folder as what a server offers. One broken file leaves out that file's items; the rest serves."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.found import Found, nothing_new, without_duplicates
+from mcpdesk.hosting.manifest import Manifest, read_manifest
+from mcpdesk.hosting.namespace import Namespace
+from mcpdesk.hosting.python_items import ModuleFile, dashed, read_module
+from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
+from mcpdesk.server.context import RequestView
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import Tool
+
+MAX_FILES = 5_000
+"""Files looked at in one of `tools`, `resources` and `prompts`."""
+FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
+CreateContext = Callable[[RequestView], Awaitable[Any]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a folder offers at one moment, and what is needed to look at it again."""
+
+    manifest: Manifest
+    namespace: Namespace
+    tools: list[Tool] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    templates: list[ResourceTemplate] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
+    unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
+    """Kind and what is left out, or whose previous version serves."""
+    create_context: CreateContext | None = None
+    problems: tuple[str, ...] = ()
+    """Trouble that belongs to no single item, with its place."""
+    files: dict[Path, Found] = field(default_factory=dict)
+    """What each file yielded."""
+    modules: dict[Path, object] = field(default_factory=dict)
+    """The module behind each Python file that could be read."""
+
+    def close(self) -> None:
+        """Forget the folder's modules. What still runs keeps running."""
+        self.namespace.close()
+
+
+def load_folder(
+    folder: Path, previous: Loaded | None = None, environment: Mapping[str, str] = os.environ
+) -> Loaded:
+    """Read a server folder; with `previous`, only what changed is run again and what broke keeps serving.
+
+    Raises: ManifestError for a missing folder or a bad `mcp.json`; nothing has changed then.
+    """
+    manifest = read_manifest(folder)
+    namespace = previous.namespace if previous else Namespace(manifest.folder)
+    loaded = Loaded(manifest, namespace)
+    namespace.refresh()
+    try:
+        remarks = _read_files(loaded, previous, environment)
+        context_problems = _read_context(loaded, previous)
+    finally:
+        namespace.settle()
+    whole = without_duplicates(loaded.files.values())
+    shelves: dict[type, list[Any]] = {
+        Tool: loaded.tools,
+        Resource: loaded.resources,
+        ResourceTemplate: loaded.templates,
+        Prompt: loaded.prompts,
+    }
+    for item in whole.items:
+        shelves[type(item)].append(item)
+    loaded.unavailable = whole.broken
+    loaded.problems = (*context_problems, *remarks, *whole.remarks)
+    return loaded
+
+
+def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> list[str]:
+    """Fill `files` and `modules`; returns remarks."""
+    remarks: list[str] = []
+    for kind, name in FOLDERS.items():
+        for base in (loaded.manifest.folder / name, loaded.manifest.folder / "src" / name):
+            paths = list(_files_below(base))
+            if len(paths) > MAX_FILES:
+                remarks.append(f"{name}: more than {MAX_FILES} files; the rest is left out")
+            for path in paths[:MAX_FILES]:
+                if _is_item(kind, path, base):
+                    loaded.files[path] = _read_file(loaded, previous, kind, path, base, environment)
+    return remarks
+
+
+def _files_below(base: Path) -> Iterator[Path]:
+    """Files in a stable order, without hidden ones, compiled ones and editors' copies."""
+    for root, folders, names in os.walk(base):
+        folders[:] = sorted(each for each in folders if each[0] not in "._")
+        for name in sorted(names):
+            if name[0] not in "._" and not name.endswith(("~", ".pyc", ".swp", ".tmp")):
+                yield Path(root, name)
+
+
+def _is_item(kind: str, path: Path, base: Path) -> bool:
+    """Python files count in the folder itself only: deeper ones are helpers."""
+    if path.suffix == ".py":
+        return path.parent == base
+    return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
+
+
+def _read_file(
+    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, base: Path, environment: Mapping[str, str]
+) -> Found:
+    folder = loaded.manifest.folder
+    before = previous.files.get(path, Found()) if previous else Found()
+    place = path.relative_to(folder).as_posix()
+    name = path.relative_to(base).with_suffix("").as_posix()
+    if not path.resolve().is_relative_to(folder):
+        return nothing_new(Found(), kind, dashed(name), "is a link that leaves the server folder", place)
+    try:
+        if path.suffix == ".py":
+            return _read_python(loaded, previous, kind, path, environment)
+        read = read_resource_file if kind == "resource" else read_prompt_file
+        return read(path, folder, name).or_previous(before)
+    except (Exception, SystemExit) as error:
+        source, reason = _reported(error, folder, place)
+        return nothing_new(before, kind, dashed(name), reason, source)
+
+
+def _read_python(
+    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, environment: Mapping[str, str]
+) -> Found:
+    namespace = loaded.namespace
+    place = path.relative_to(loaded.manifest.folder).as_posix()
+    if "." in path.stem:
+        raise RegistrationError("the file's name may not have a dot before .py", place)
+    module = namespace.load(path)
+    loaded.modules[path] = module
+    before = previous.files.get(path) if previous else None
+    if previous is not None and before is not None and previous.modules.get(path) is module:
+        return before
+    source = namespace.sources[module.__name__]
+    helpers = tuple(each.tree for each in namespace.users(path))
+    file = ModuleFile(module, place, source.tree, helpers, environment)
+    return read_module(file, kind).or_previous(before)
+
+
+def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
+    """Find `create_context`; returns problems."""
+    folder = loaded.manifest.folder
+    path = next(
+        (each for each in (folder / "context.py", folder / "src" / "context.py") if each.is_file()), None
+    )
+    if path is None:
+        return []
+    place = path.relative_to(folder).as_posix()
+    try:
+        loaded.create_context = _create_context(loaded.namespace.load(path), place)
+        return []
+    except (Exception, SystemExit) as error:
+        source, reason = _reported(error, folder, place)
+    problem = f"{source}: {reason}"
+    if previous is not None and previous.create_context is not None:
+        loaded.create_context = previous.create_context
+        return [f"{problem} (the previous version serves)"]
+    loaded.create_context = _refusing(problem)
+    return [problem]
+
+
+def _create_context(module: Any, place: str) -> CreateContext:
+    function = getattr(module, "create_context", None)
+    if function is None:
+        raise RegistrationError("lacks `async def create_context(request)`", place)
+    if not inspect.iscoroutinefunction(function):
+        line = function.__code__.co_firstlineno if inspect.isfunction(function) else 1
+        raise RegistrationError("create_context is not async: write `async def`", f"{place}:{line}")
+    checked: CreateContext = function
+    return checked
+
+
+def _refusing(problem: str) -> CreateContext:
+    async def create_context(_request: RequestView) -> Any:
+        raise HandlerError(problem)
+
+    return create_context
+
+
+def _reported(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
+    source, reason = blame(error, folder, place)
+    trace = None if isinstance(error, RegistrationError) else error
+    _log.warning("%s: %s", source, reason, exc_info=trace)
+    return source, reason
+
+
+def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
+    """Where in the folder an error comes from, as `file:line`, and what it says."""
+    if isinstance(error, RegistrationError):
+        return error.source, error.message
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
+        file, line, text = error.filename, error.lineno or 1, error.msg
+    else:
+        frames = [
+            each for each in traceback.extract_tb(error.__traceback__) if _is_below(each.filename, folder)
+        ]
+        if not frames:
+            return place, f"{type(error).__name__}: {error}"
+        file, line, text = frames[-1].filename, frames[-1].lineno or 1, str(error)
+    return f"{Path(file).relative_to(folder).as_posix()}:{line}", f"{type(error).__name__}: {text}"
+
+
+def _is_below(filename: str, folder: Path) -> bool:
+    return Path(filename).is_relative_to(folder)

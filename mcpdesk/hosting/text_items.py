@@ -1,0 +1,211 @@
+"""Files that are items by themselves: resources of any type, and prompts in Markdown."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import mimetypes
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.found import Found
+from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
+from mcpdesk.hosting.python_items import check_arguments
+from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt, PromptArgument
+from mcpdesk.server.resource import Resource
+
+SMALL_BYTES = 1 << 20
+"""Files up to this size are compared by content and read where they stand."""
+PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
+MIME_TYPES = {
+    ".md": "text/markdown", ".markdown": "text/markdown", ".mdx": "text/markdown", ".txt": "text/plain",
+    ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml",
+    ".yml": "application/yaml", ".toml": "application/toml", ".csv": "text/csv", ".html": "text/html",
+    ".css": "text/css", ".js": "text/javascript", ".xml": "application/xml", ".svg": "image/svg+xml",
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
+    ".webp": "image/webp", ".pdf": "application/pdf", ".wav": "audio/wav", ".mp3": "audio/mpeg",
+}  # fmt: skip
+TEXT_TYPES = re.compile(r"text/.*|application/(json|jsonl|yaml|toml|xml|javascript|sql)|.*\+(json|xml)")
+PROMPT_KEYS = ("name", "title", "description", "arguments")
+ARGUMENT_KEYS = ("name", "title", "description", "required")
+
+
+def read_resource_file(path: Path, folder: Path, name: str) -> Found:
+    """A file below `resources/` as a resource. `name` is its path there without the suffix."""
+    place = path.relative_to(folder).as_posix()
+    try:
+        return Found([_resource(path, folder, name, place)])
+    except RegistrationError as error:
+        found = Found()
+        found.refuse("resource", _uri(name), error)
+        return found
+
+
+def read_prompt_file(path: Path, folder: Path, name: str) -> Found:
+    """A Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
+    place = path.relative_to(folder).as_posix()
+    found = Found()
+    try:
+        text = _text(path.read_bytes())
+        if text is None:
+            raise RegistrationError("a prompt has to be UTF-8 text", f"{place}:1")
+        document = read_document(text, place)
+        found.items.append(_prompt(document, name, place, found.remarks))
+    except RegistrationError as error:
+        found.refuse("prompt", name, error)
+    return found
+
+
+def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
+    size = path.stat().st_size
+    is_small = size <= SMALL_BYTES
+    data = path.read_bytes() if is_small else b""
+    text = _text(data) if data else None
+    document = Document("") if text is None else _document(path, text, place)
+    fields = document.fields
+    name = text_of(fields, "name", place) or name
+    mime_type = text_of(fields, "mimeType", place) or _mime_type(path, data, text)
+    body = document.body.encode() if fields else data
+    return Resource(
+        uri=_uri(name),
+        name=name,
+        reader=_reader(path, folder, mime_type, is_small),
+        title=text_of(fields, "title", place),
+        description=text_of(fields, "description", place),
+        mime_type=mime_type,
+        annotations=mapping_of(fields, "annotations", place),
+        size=len(body) if is_small else size,
+        path=place,
+        source=f"{place}:1",
+        fingerprint=_fingerprint(path, data),
+    )
+
+
+def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:
+    def contents() -> str | bytes:
+        if not path.resolve().is_relative_to(folder):
+            raise PermissionError(f"{path.name} leaves the server folder")
+        data = path.read_bytes()
+        text = _text(data) if _may_be_text(mime_type) else None
+        return data if text is None else _document(path, text, path.name).body
+
+    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
+        return contents() if is_small else await asyncio.to_thread(contents)
+
+    return read
+
+
+def _document(path: Path, text: str, place: str) -> Document:
+    return read_document(text, place) if path.suffix.lower() in WITH_FRONT_MATTER else Document(text)
+
+
+def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Prompt:
+    fields = document.fields
+    name = text_of(fields, "name", place) or name
+    used = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
+    if "arguments" in fields:
+        arguments = tuple(_arguments(fields["arguments"], place))
+    else:
+        arguments = tuple(PromptArgument(each, required=True) for each in used)
+    _remark(document, name, place, used, arguments, remarks)
+
+    async def render(given: dict[str, str], _context: Context) -> str:
+        check_arguments(name, arguments, given)
+        values = {each.name: "" for each in arguments} | given
+        return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), document.body).strip()
+
+    digest = hashlib.blake2b(document.body.encode(), digest_size=16).hexdigest()
+    return Prompt(
+        name=name,
+        renderer=render,
+        title=text_of(fields, "title", place),
+        description=text_of(fields, "description", place),
+        arguments=arguments,
+        source=f"{place}:1",
+        fingerprint=digest,
+    )
+
+
+def _arguments(given: Any, place: str) -> list[PromptArgument]:
+    if not isinstance(given, list):
+        raise RegistrationError("arguments in the front matter has to be a list", f"{place}:1")
+    arguments = [_argument({"name": each} if isinstance(each, str) else each, place) for each in given]
+    names = [each.name for each in arguments]
+    if len(set(names)) < len(names):
+        raise RegistrationError("the front matter declares an argument twice", f"{place}:1")
+    return arguments
+
+
+def _argument(given: Any, place: str) -> PromptArgument:
+    if not isinstance(given, dict) or not given.get("name"):
+        raise RegistrationError("each argument needs a name, like - name: topic", f"{place}:1")
+    for key in given:
+        if key not in ARGUMENT_KEYS:
+            raise RegistrationError(
+                f"unknown key {key!r} of an argument; allowed: {', '.join(ARGUMENT_KEYS)}", f"{place}:1"
+            )
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        raise RegistrationError("required of an argument has to be true or false", f"{place}:1")
+    return PromptArgument(
+        text_of(given, "name", place),
+        text_of(given, "description", place),
+        text_of(given, "title", place),
+        required,
+    )
+
+
+def _remark(
+    document: Document,
+    name: str,
+    place: str,
+    used: list[str],
+    arguments: tuple[PromptArgument, ...],
+    remarks: list[str],
+) -> None:
+    """Say what is probably a slip of the pen."""
+    declared = [each.name for each in arguments]
+    for each in used:
+        if each not in declared:
+            remarks.append(f"{place}: {{{{{each}}}}} is not among the arguments of {name} and stays as it is")
+    for key in document.fields:
+        near = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
+        if near:
+            remarks.append(f"{place}: unknown key {key!r} in the front matter; did you mean {near[0]}?")
+
+
+def _uri(name: str) -> str:
+    return f"resource://{quote(name)}"
+
+
+def _mime_type(path: Path, data: bytes, text: str | None) -> str:
+    known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
+    if known:
+        return known
+    return "text/plain" if text is not None or not data else "application/octet-stream"
+
+
+def _may_be_text(mime_type: str) -> bool:
+    return bool(TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip()))
+
+
+def _text(data: bytes) -> str | None:
+    """The bytes as text, or None when they are not UTF-8."""
+    try:
+        return None if b"\0" in data else data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _fingerprint(path: Path, data: bytes) -> str:
+    if data:
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"

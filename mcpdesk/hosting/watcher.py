@@ -1,0 +1,71 @@
+"""Noticing that files of a server folder changed. Says which, never what it means."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+DEBOUNCE_MS = 200
+"""Changes this close together are reported as one."""
+POLL_MS = 300
+RETRY_S = 1.0
+"""How often a folder that went away is looked for."""
+IGNORED_FOLDERS = frozenset(
+    {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
+     ".pytest_cache", ".idea", ".vscode"}
+)  # fmt: skip
+IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
+"""Compiled files and what editors put beside a file while saving it."""
+
+_log = logging.getLogger(__name__)
+
+
+OnChange = Callable[[frozenset[Path]], Awaitable[None] | None]
+
+
+async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> None:
+    """Call `on_change(paths)` after every burst of changes, until cancelled.
+
+    `polling` looks at the files instead of being told: for network and container mounts. A folder that goes
+    away is waited for, and its return is a change of the folder itself.
+    """
+    folder = await asyncio.to_thread(folder.resolve)
+    while True:
+        with suppress(FileNotFoundError):
+            await _watch_until_gone(folder, on_change, polling)
+        _log.warning("%s is gone; waiting for it to come back", folder)
+        while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (nothing tells when a path appears)
+            await asyncio.sleep(RETRY_S)
+        await _tell(on_change, frozenset({folder}))
+
+
+async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
+    from watchfiles import awatch
+
+    async for changes in awatch(
+        folder,
+        watch_filter=lambda _, path: is_watched(Path(path), folder),
+        debounce=DEBOUNCE_MS,
+        rust_timeout=1_000,
+        force_polling=polling,
+        poll_delay_ms=POLL_MS,
+    ):
+        if not await asyncio.to_thread(folder.is_dir):
+            return
+        await _tell(on_change, frozenset(Path(path) for _, path in changes) - {folder})
+
+
+async def _tell(on_change: OnChange, paths: frozenset[Path]) -> None:
+    outcome = on_change(paths) if paths else None
+    if outcome is not None:
+        await outcome
+
+
+def is_watched(path: Path, folder: Path) -> bool:
+    """Whether a change of this path can matter. The folder itself does: it may be gone."""
+    if path.name.endswith(IGNORED_ENDINGS) or path.name.startswith((".#", "#")):
+        return False
+    return IGNORED_FOLDERS.isdisjoint(path.relative_to(folder).parts)
