@@ -33,6 +33,8 @@ class Channel:
         self._write = write
         self._lanes = Lanes()
         self._sent = 0
+        self._may_write = asyncio.Event()
+        self._may_write.set()
         self._is_open = True
 
     def take(self, frame: bytes) -> None:
@@ -54,10 +56,20 @@ class Channel:
         self._write(message)
 
     async def drain(self) -> None:
-        """Let other work, and the peer, have a turn after a burst."""
+        """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
         if self._sent >= BURST:
             self._sent = 0
             await asyncio.sleep(0)
+        if not self._may_write.is_set():
+            await self._may_write.wait()
+
+    def pause(self) -> None:
+        """The peer does not keep up."""
+        self._may_write.clear()
+
+    def resume(self) -> None:
+        """The peer keeps up again."""
+        self._may_write.set()
 
     def keep_alive(self) -> None:
         """A pipe needs no signs of life."""
@@ -69,6 +81,7 @@ class Channel:
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone: its calls end."""
         self._is_open = False
+        self._may_write.set()
         self.dialogue.close(reason)
 
     async def _deliver(self, work: Coroutine[Any, Any, tuple[int, bytes | None]]) -> None:

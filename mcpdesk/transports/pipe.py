@@ -1,4 +1,4 @@
-"""What every byte-stream transport shares: the pipe it is given, and the bounds of what is kept for it.
+"""What every byte-stream transport shares: the pipe it is given, and how its writes are gathered.
 
 A transport does not know what it carries. It opens a pipe, feeds it bytes in any split, and writes what comes
 back.
@@ -43,13 +43,13 @@ class Pipe(Protocol):
         """Return when no call is under way."""
 
     def close(self) -> None:
-        """Send what was answered so far, cancel what is under way, and send nothing more. Idempotent."""
+        """Cancel what is under way and send nothing more. Harmless when called twice."""
 
 
 class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
-    `send` gets whole lines with their newlines, all answers of a chunk at once, and must not block.
+    `send` gets whole lines with their newlines, and must not block.
     Raises: DeskError when there is no such server, or it has no such mode.
     """
 
@@ -61,6 +61,39 @@ class OpenPipe(Protocol):
         peer: str = "",
         mode: str = "",
     ) -> Pipe: ...
+
+
+class Gatherer:
+    """Collects everything sent during one chunk, or one turn of the loop, and writes it at once."""
+
+    def __init__(self, write: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._write = write
+        self._loop = loop
+        self._pieces: list[bytes] = []
+        self._is_armed = False
+
+    def send(self, data: bytes) -> None:
+        """Write `data` soon, in order."""
+        self._pieces.append(data)
+        if not self._is_armed:
+            self._is_armed = True
+            self._loop.call_soon(self.flush)
+
+    def feed(self, pipe: Pipe, data: bytes) -> None:
+        """Feed one chunk, and write all it was answered with at once."""
+        self._is_armed = True
+        try:
+            pipe.feed(data)
+        finally:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        self._is_armed = False
+        if self._pieces:
+            data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            self._pieces.clear()
+            self._write(data)
 
 
 async def finish(pipe: Pipe, grace_s: float = GRACE_S) -> None:

@@ -13,6 +13,7 @@ from mcpdesk.transports.pipe import (
     LOW_WATER,
     READ_SIZE,
     WRITE_LIMIT,
+    Gatherer,
     OpenPipe,
     finish,
 )
@@ -68,11 +69,13 @@ class StdioTransport:
         self._ended.set()
 
     async def _converse(self) -> None:
-        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer, self._mode)
+        self._gatherer = Gatherer(self._write, self._loop)
+        self._pipe = self._open_pipe(self._server, "stdio", self._gatherer.send, self._peer, self._mode)
         try:
             await self._read_all()
             if not self._lost:
                 await finish(self._pipe)
+                self._gatherer.flush()
                 await self._flushed()
         finally:
             self._pipe.close()
@@ -101,7 +104,7 @@ class StdioTransport:
             log.debug("stdin ended: %s", error)
             data = b""
         if data:
-            self._pipe.feed(data)
+            self._gatherer.feed(self._pipe, data)
         else:
             self._ended.set()
 

@@ -9,7 +9,16 @@ import os
 from mcpdesk.errors import DeskError
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.greeting import Greeting, Hello, refusal
-from mcpdesk.transports.pipe import GRACE_S, HIGH_WATER, LOW_WATER, WRITE_LIMIT, OpenPipe, Pipe, finish
+from mcpdesk.transports.pipe import (
+    GRACE_S,
+    HIGH_WATER,
+    LOW_WATER,
+    WRITE_LIMIT,
+    Gatherer,
+    OpenPipe,
+    Pipe,
+    finish,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +74,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._gatherer = Gatherer(self._write, asyncio.get_running_loop())
         self._open_ones.add(self)
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
@@ -76,7 +86,7 @@ class _Connection(asyncio.Protocol):
         if self._pipe is None:
             data = self._greet(data)
         if self._pipe is not None and data:
-            self._pipe.feed(data)
+            self._gatherer.feed(self._pipe, data)
 
     def eof_received(self) -> bool:
         if self._pipe is None:
@@ -109,6 +119,7 @@ class _Connection(asyncio.Protocol):
         """Write what was answered so far, then close."""
         if self._pipe is not None:
             self._pipe.close()
+        self._gatherer.flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -135,8 +146,10 @@ class _Connection(asyncio.Protocol):
 
     def _opened(self, hello: Hello | None) -> Pipe:
         if hello is None:
-            return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
-        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode)
+            return self._open_pipe(
+                self._server, "unix", self._gatherer.send, rendezvous.process_name(self._pid or 0)
+            )
+        return self._open_pipe(self._server, "stdio", self._gatherer.send, hello.name, hello.mode)
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():
@@ -148,4 +161,5 @@ class _Connection(asyncio.Protocol):
 
     async def _finish(self, pipe: Pipe) -> None:
         await finish(pipe, GRACE_S)
+        self._gatherer.flush()
         self._transport.close()

@@ -26,8 +26,9 @@ class EchoPipe:
     def feed(self, data: bytes) -> None:
         lines = self._framer.feed(data)
         self.lines += lines
-        if answers := [line for line in lines if line != b"wait"]:
-            self.send(b"\n".join([*answers, b""]))
+        for line in lines:
+            if line != b"wait":
+                self.send(line + b"\n")
         if b"wait" in lines:
             self._idle.clear()
 

@@ -155,7 +155,7 @@ async def test_peer_that_does_not_read_makes_the_core_wait(path: Path) -> None:
         writer.write(b"one\n")
         pipe = await core.pipes.get()
         pipe.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
-        assert pipe.paused.is_set()
+        await pipe.paused.wait()
         await reader.readuntil(b"y\n")
         writer.write(b"two\n")
         await reader.readuntil(b"two\n")
