@@ -177,15 +177,17 @@ class Host:
         self.recording.close()
 
     def open_pipe(
-        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = ""
+        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = "", mode: str = ""
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
 
-        Raises: TransportError when there is no such server.
+        Raises: TransportError when there is no such server; DeskUserError for a mode it does not have.
         """
         endpoint = self.endpoint(server or "")
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")
+        if mode:
+            raise DeskUserError(f"The server {endpoint.name!r} has no mode {mode!r}.", "Leave --mode out.")
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
 
     def reload(self, name: str) -> None:
@@ -230,7 +232,9 @@ class Host:
         await hosted.watch(lambda: self._reload(hosted))
 
     def _reload(self, hosted: HostedFolder) -> None:
-        for uri in hosted.reload():
+        changes = hosted.reload()
+        self.by_name[hosted.server.name].dispatcher.offers.forget()
+        for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
 
     def _settle_rules(self) -> None:

@@ -5,7 +5,7 @@ A transport moves frames and records them. It does not know what they say beyond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -102,7 +102,7 @@ class Site(Protocol):
     def endpoint(self, name: str) -> Endpoint | None:
         """The server of that name; the first one for an empty name."""
 
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""
 
     @property

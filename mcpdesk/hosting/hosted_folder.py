@@ -1,0 +1,93 @@
+"""One server folder hosted by a core: read, served, and read again whenever a file is saved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.hosting.reload import Changes, apply
+from mcpdesk.hosting.watcher import watch
+from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.server import Limits, Server
+from mcpdesk.server.tool import Tool
+from mcpdesk.settings import Settings
+from mcpdesk.tools import BUILTINS, Home
+
+
+class HostedFolder:
+    """Keeps a server equal to its folder. What no longer loads leaves the previous version serving."""
+
+    def __init__(self, folder: Path, settings: Settings, journal: Journal) -> None:
+        """Read the folder. Raises: ManifestError when it cannot be hosted at all."""
+        self._settings = settings
+        self._journal = journal
+        self._loaded = load_folder(folder)
+        self.folder = self._loaded.manifest.folder
+        self._built_in: dict[str, Tool] = {}
+        self.server = Server(self._loaded.manifest.name, limits=_limits(settings), tools_enabled=settings.tools)
+        self._apply()
+        for each in self._unavailable():
+            journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
+        for problem in self._loaded.problems:
+            journal.log("error", "server", problem, "", self.server.name)
+
+    async def watch(self, reload: Callable[[], None]) -> None:
+        """Call `reload` after every change, until cancelled."""
+        await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
+
+    def reload(self) -> Changes:
+        """Read the folder again and put what changed in place; says so in the journal."""
+        began = time.perf_counter()
+        name = self.server.name
+        try:
+            self._loaded = load_folder(self.folder, self._loaded)
+        except ManifestError as error:
+            self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
+            return Changes()
+        problems = self.server.problems
+        changes = self._apply()
+        if self._loaded.manifest.name != name:
+            self._journal.notify(f"{name}: a new name counts from the next start", Severity.WARNING)
+        for problem in self.server.problems:
+            if problem not in problems:
+                self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
+        for each in self._unavailable():
+            if each.name in changes.broken:
+                self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
+        summary = changes.summary()
+        if summary:
+            took_ms = (time.perf_counter() - began) * 1000
+            severity = Severity.ERROR if changes.broken else Severity.INFO
+            self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
+        return changes
+
+    def _apply(self) -> Changes:
+        asked = self._loaded.manifest.builtins
+        home = Home(self.folder, self._settings.state_dir)
+        for name in asked:
+            if name in BUILTINS and name not in self._built_in:
+                self._built_in[name] = BUILTINS[name](home)
+        known = [self._built_in[name] for name in asked if name in self._built_in]
+        refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
+        return apply(self._loaded, self.server, known, refused)
+
+    def _unavailable(self) -> list[Unavailable]:
+        server = self.server
+        registries = (server.tools, server.resources, server.templates, server.prompts)
+        return [each for registry in registries for each in registry.unavailable]
+
+
+def _unknown(name: str) -> str:
+    return f"there is no built-in tool {name!r}; known: {', '.join(BUILTINS)}"
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        tool_timeout_s=settings.tool_timeout_ms / 1000,
+        question_timeout_s=settings.question_timeout_ms / 1000,
+        page_size=settings.page_size,
+    )
