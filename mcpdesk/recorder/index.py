@@ -169,7 +169,8 @@ class Index:
         return self._pairing.pending()
 
     def rates(self, seconds: int) -> list[float]:
-        """Messages in each of the last `seconds` whole seconds, newest last."""
+        """Messages in each of the last `seconds` whole seconds, newest last. Catches up a little first."""
+        self.catch_up(0.002)
         now = int(time())
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 

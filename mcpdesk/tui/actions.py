@@ -206,7 +206,52 @@ JSON: tuple[Action, ...] = (
     Action("copy_path", "Y", "copy path", "JSON", "json", footer=False),
 )
 
-TRAFFIC: tuple[Action, ...] = ()
+TRAFFIC: tuple[Action, ...] = (
+    Action("follow", "f", "follow", "Traffic", "traffic_list", "Stay at the newest line, or stop."),
+    Action("pause", "p", "pause", "Traffic", "traffic_list", "Take in no more lines; nothing is lost."),
+    Action("mark", "m", "mark", "Traffic", "traffic_list", "Mark the line and go on to the next."),
+    Action("next_mark(1)", "apostrophe", "next mark", "Traffic", "traffic_list", footer=False),
+    Action("next_mark(-1)", "quotation_mark", "previous mark", "Traffic", "traffic_list", footer=False),
+    Action("raw", "w", "raw frames", "Traffic", "traffic_list", "Every frame for itself, or exchanges."),
+    Action(
+        "filter",
+        "slash",
+        "filter",
+        "Traffic",
+        "traffic",
+        "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( ).",
+    ),
+    Action(
+        "copy", "y", "copy", "Traffic", "traffic", "Copy the exchange as text, JSON or curl; secrets masked."
+    ),
+    Action(
+        "export",
+        "x",
+        "export",
+        "Traffic",
+        "traffic",
+        "Write the shown or marked exchanges to a file; secrets masked.",
+        footer=False,
+    ),
+    Action(
+        "back",
+        "escape",
+        "back",
+        "Traffic",
+        "traffic",
+        "Close the details, then drop the filter.",
+        footer=False,
+    ),
+    Action("show_tab(-1)", "left_square_bracket", "previous tab", "Traffic", "traffic_detail", footer=False),
+    Action(
+        "show_tab(1)",
+        "right_square_bracket",
+        "next tab",
+        "Traffic",
+        "traffic_detail",
+        "Messages, HTTP, events.",
+    ),
+)
 
 ACTIVITY: tuple[Action, ...] = (
     Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),

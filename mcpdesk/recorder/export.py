@@ -1,0 +1,201 @@
+"""Exchanges to hand to others: JSON Lines, a Markdown report, text, a curl command. Secrets are masked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.record import Direction
+
+_PRETTY = orjson.OPT_INDENT_2
+_OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
+"""Headers curl sends by itself."""
+_STATELESS_FROM = "2026"
+_LONGEST = 4000
+"""Characters of one message in a report."""
+
+
+def as_dict(index: Index, number: int) -> dict[str, Any]:
+    """Everything about an exchange as one JSON object; times are Unix seconds, `took_ms` milliseconds."""
+    exchange = index.exchange(number)
+    record: dict[str, Any] = {
+        "number": number,
+        "time": exchange.started,
+        "kind": exchange.kind.value,
+        "server": exchange.server,
+        "peer": exchange.peer,
+        "direction": exchange.direction.name.lower(),
+        "method": exchange.method,
+        "name": exchange.name,
+        "id": exchange.id,
+        "status": exchange.status.value,
+        "took_ms": None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3),
+        "size": exchange.size,
+        "revision": exchange.revision,
+    }
+    for side, frame in (("request", exchange.request), ("response", exchange.response)):
+        if frame is not None:
+            record[side] = _side(index, exchange, frame)
+    if exchange.notifications:
+        record["notifications"] = [message(index, exchange, frame).value for frame in exchange.notifications]
+    return record
+
+
+def json_lines(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """One line per exchange, newline included."""
+    for number in numbers:
+        yield orjson.dumps(as_dict(index, number), option=orjson.OPT_APPEND_NEWLINE, default=str)
+
+
+def as_json(index: Index, number: int) -> str:
+    """One exchange as indented JSON."""
+    return orjson.dumps(as_dict(index, number), option=_PRETTY, default=str).decode()
+
+
+def as_text(index: Index, number: int) -> str:
+    """One exchange as a heading and its messages, for a chat or a mail."""
+    exchange = index.exchange(number)
+    parts = [summary(exchange)]
+    for title, frame in (("request", exchange.request), ("response", exchange.response)):
+        if frame is not None:
+            parts.append(f"{title}:\n{_pretty(message(index, exchange, frame).value)}")
+    return "\n\n".join(parts)
+
+
+def report(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """A Markdown report in pieces: a table of the exchanges, then each with its messages."""
+    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers))
+
+
+def curl(index: Index, number: int, url: str = "", headers: Mapping[str, str] | None = None) -> str:
+    """The request of an exchange as a curl command.
+
+    `url` and `headers` serve where the exchange did not pass over HTTP; what did is repeated as it was.
+    """
+    exchange = index.exchange(number)
+    frame = exchange.request if exchange.request is not None else exchange.response
+    if frame is None:
+        return ""
+    body = message(index, exchange, frame).value
+    said = http(index, frame)
+    if said is None:
+        pairs = {**_headers(exchange, body), **(headers or {})}
+        return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
+    line, given = said
+    method, _, rest = line.partition(" ")
+    path = rest.rpartition(" ")[0] or rest
+    host = next((value for name, value in given if name.lower() == "host"), "127.0.0.1:3333")
+    kept = [pair for pair in given if pair[0].lower() not in _OWN_HEADERS]
+    return _command(method, f"http://{host}{path}", kept, body)
+
+
+def summary(exchange: Exchange) -> str:
+    """One line: who, what, how it ended, how long it took."""
+    arrow = "→" if exchange.direction is Direction.IN else "←"
+    took = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
+    revision = f", {exchange.revision}" if exchange.revision else ""
+    ends = f"{exchange.peer} {arrow} {exchange.server or 'server'}"
+    return f"{_moment(exchange)}  {ends}  {_title(exchange)}  {exchange.status}{took}{revision}"
+
+
+def _report(index: Index, numbers: Iterable[int]) -> Iterator[str]:
+    chosen = [index.exchange(number) for number in numbers]
+    yield "# MCP traffic\n\n| # | time | peer | message | id | status | took | bytes |\n"
+    yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
+    for exchange in chosen:
+        yield _row(exchange)
+    for exchange in chosen:
+        yield f"\n## {exchange.number}. {_plain(_title(exchange))}\n\n{_plain(summary(exchange))}\n"
+        for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
+            if frame is not None:
+                yield from _section(index, exchange, title, frame)
+
+
+def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
+    value, problem = message(index, exchange, frame)
+    side: dict[str, Any] = {"message": value}
+    if problem:
+        side["problem"] = problem
+    if said := http(index, frame):
+        side["http"] = {"line": said[0], "headers": said[1]}
+    return side
+
+
+def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
+    value, problem = message(index, exchange, frame)
+    text = _pretty(value)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+    fence = "`" * max(3, _longest_run(text) + 1)
+    yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
+    if said := http(index, frame):
+        lines = "\n".join([said[0], *(f"{name}: {value}" for name, value in said[1])])
+        yield f"{fence}http\n{lines}\n{fence}\n\n"
+    yield f"{fence}json\n{text}\n{fence}\n"
+
+
+def _row(exchange: Exchange) -> str:
+    took = "" if exchange.ended is None else f"{exchange.elapsed(0) * 1000:.1f} ms"
+    cells = [
+        str(exchange.number),
+        _moment(exchange),
+        exchange.peer,
+        _title(exchange),
+        "" if exchange.id is None else str(exchange.id),
+        exchange.status.value,
+        took,
+        str(exchange.size),
+    ]
+    return "| " + " | ".join(_plain(cell) for cell in cells) + " |\n"
+
+
+def _title(exchange: Exchange) -> str:
+    return f"{exchange.method or exchange.kind} {exchange.name}".strip()
+
+
+def _moment(exchange: Exchange) -> str:
+    return datetime.fromtimestamp(exchange.started, UTC).isoformat(timespec="milliseconds")
+
+
+def _pretty(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, option=_PRETTY).decode()
+
+
+def _plain(text: str) -> str:
+    """Text that cannot break out of a Markdown table or heading."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+
+
+def _longest_run(text: str) -> int:
+    """The longest run of backticks."""
+    longest = run = 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _headers(exchange: Exchange, body: Any) -> dict[str, str]:
+    """The headers an HTTP client of the same revision would send."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if exchange.revision >= _STATELESS_FROM and isinstance(body, dict):
+        headers |= {"MCP-Protocol-Version": exchange.revision, "Mcp-Method": exchange.method}
+        if exchange.name:
+            headers["Mcp-Name"] = exchange.name
+    return headers
+
+
+def _command(method: str, url: str, headers: Iterable[tuple[str, str]], body: Any) -> str:
+    lines = [f"curl -X {shlex.quote(method)} {shlex.quote(url)}"]
+    lines += [f"  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers]
+    if body not in ("", None):
+        text = body if isinstance(body, str) else orjson.dumps(body).decode()
+        lines.append(f"  --data {shlex.quote(text)}")
+    return " \\\n".join(lines)

@@ -1,0 +1,51 @@
+"""The messages of an exchange, decoded for a person: batches taken apart, secrets masked, nothing raised."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol.codec import decode
+from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.masking import mask_headers, mask_message, mask_text
+
+LARGEST = 2 << 20
+"""Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
+_BEGINNING = 16 << 10
+
+
+class Legible(NamedTuple):
+    """A message to show: `value` is JSON, or text where `problem` says why it is not."""
+
+    value: Any
+    problem: str = ""
+
+
+def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
+    """The message of `exchange` in `frame`; `schema` is the called tool's input schema, if it is known."""
+    kept = index.frame(frame)
+    if kept is None:
+        return Legible("", "the frame is no longer in memory and in no file")
+    if kept.size > LARGEST:
+        return Legible(_text(kept.data[:_BEGINNING]), f"{kept.size:,} bytes: only the beginning is shown")
+    whole = index.whole(frame)
+    try:
+        value = decode(whole)
+    except ProtocolError as error:
+        cut = "" if len(whole) == kept.size else f"only {len(whole):,} of {kept.size:,} bytes were kept: "
+        return Legible(_text(whole[:_BEGINNING]), f"{cut}{error.message}")
+    part = index.part_of(exchange.number, frame)
+    if part is not None and isinstance(value, list) and part < len(value):
+        value = value[part]
+    return Legible(mask_message(value, schema))
+
+
+def http(index: Index, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """Request or status line and headers around a frame, secrets masked; None when it was not HTTP."""
+    note = index.note(frame)
+    return None if note is None else (mask_text(note.line), mask_headers(note.headers))
+
+
+def _text(data: bytes) -> str:
+    return mask_text(data.decode("utf-8", "replace"))

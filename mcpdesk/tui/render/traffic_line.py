@@ -1,0 +1,234 @@
+"""One line of the traffic as styled cells. Knows no widget; styles are names of component classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len, set_cell_size
+
+from mcpdesk.recorder.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.content import size_text
+from mcpdesk.tui.render.since import clock
+from mcpdesk.tui.render.text import clean, one_line
+
+Cell = tuple[str, str]
+"""Text, and the component class that styles it (empty: the line's own style)."""
+
+OVERSIZED = 1 << 20
+"""Bytes from which a size is marked."""
+_PREVIEW = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as wide as `width` cells, and a gap after it; width 0 takes what is left."""
+
+    name: str
+    width: int
+    title: str
+    right: bool = False
+
+
+_TIME = Column("time", 12, "time")
+_SHORT_TIME = Column("time", 8, "time")
+_PEER = Column("peer", 14, "peer")
+_ALL = (
+    Column("mark", 1, ""),
+    _TIME,
+    _PEER,
+    Column("way", 1, ""),
+    Column("what", 0, "message"),
+    Column("id", 6, "id", right=True),
+    Column("status", 9, "status"),
+    Column("took", 8, "took", right=True),
+    Column("size", 8, "size", right=True),
+    Column("revision", 10, "revision"),
+)
+_RAW = (*_ALL[:4], Column("bytes", 0, "bytes"), Column("frame", 7, "frame", right=True), _ALL[8])
+_ROOMY = 32
+"""Cells the message has where all columns are shown."""
+_ENOUGH = 26
+"""Cells the message keeps while less important columns go."""
+_GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
+    ("time", _SHORT_TIME),
+    ("id", None),
+    ("peer", replace(_PEER, width=11)),
+    ("size", None),
+    ("frame", None),
+    ("time", None),
+    ("peer", None),
+    ("took", None),
+    ("status", replace(_ALL[6], width=2)),
+)
+"""What becomes narrower or goes, in this order, as the room shrinks."""
+
+
+def columns_for(width: int, *, raw: bool = False) -> tuple[Column, ...]:
+    """The columns a line of `width` cells has room for; the one of width 0 is given what is left."""
+    columns = list(_RAW if raw else _ALL)
+    if _left(columns, width) < _ROOMY:
+        columns = [column for column in columns if column.name != "revision"]
+    for name, instead in _GIVE_WAY:
+        if _left(columns, width) >= _ENOUGH:
+            break
+        columns = [
+            one for column in columns if (one := instead if column.name == name else column) is not None
+        ]
+    left = max(1, _left(columns, width))
+    return tuple(column if column.width else replace(column, width=left) for column in columns)
+
+
+def _left(columns: list[Column], width: int) -> int:
+    return width - sum(column.width for column in columns) - (len(columns) - 1)
+
+
+def heading(columns: tuple[Column, ...]) -> list[Cell]:
+    """The titles of the columns."""
+    return _joined(_fit([(column.title, "")], column) for column in columns)
+
+
+def exchange_cells(
+    exchange: Exchange, columns: tuple[Column, ...], now: float, *, marked: bool = False
+) -> list[Cell]:
+    """The line of an exchange; `now` drives the clock of a pending one."""
+    shown = ((column, _CELLS[column.name](exchange, now)) for column in columns)
+    mark = [("●", "traffic--mark")] if marked else []
+    return _joined(_fit(mark if column.name == "mark" else cells, column) for column, cells in shown)
+
+
+def frame_cells(
+    frame: Frame | None,
+    connection: ConnectionInfo | None,
+    columns: tuple[Column, ...],
+    *,
+    marked: bool = False,
+) -> list[Cell]:
+    """The line of a raw frame; None is a frame that is gone."""
+    if frame is None:
+        return [("  this frame is no longer in memory and in no file", "traffic--muted")]
+    cells: Mapping[str, Cell] = {
+        "mark": ("●" if marked else "", "traffic--mark"),
+        "time": (clock(frame.time), "traffic--muted"),
+        "peer": (connection.peer if connection else "", "traffic--peer"),
+        "way": ("→" if frame.direction is Direction.IN else "←", _way_style(frame.direction)),
+        "bytes": (mask_text(preview(frame.data)), ""),
+        "frame": (str(frame.number), "traffic--muted"),
+        "size": _size_cell(frame.size),
+    }
+    return _joined(_fit([cells[column.name]], column) for column in columns)
+
+
+def preview(data: bytes) -> str:
+    """The beginning of some bytes as one harmless line."""
+    return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
+
+
+def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
+    """The cells of all columns, with a blank after each."""
+    return [cell for column in columns for cell in (*column, (" ", ""))][:-1]
+
+
+def _fit(cells: list[Cell], column: Column) -> list[Cell]:
+    """Cells cut or padded to the width of their column."""
+    fitted: list[Cell] = []
+    left = column.width
+    for text, style in cells:
+        text = one_line(text)
+        if (cells_of := cell_len(text)) > left:
+            text, cells_of = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
+        fitted.append((text, style))
+        left -= cells_of
+        if not left:
+            return fitted
+    pad = (" " * left, "")
+    return [pad, *fitted] if column.right else [*fitted, pad]
+
+
+def _time(exchange: Exchange, _: float) -> list[Cell]:
+    return [(clock(exchange.started), "traffic--muted")]
+
+
+def _peer(exchange: Exchange, _: float) -> list[Cell]:
+    return [(exchange.peer, "traffic--peer")]
+
+
+def _way(exchange: Exchange, _: float) -> list[Cell]:
+    arrows = "⇢⇠" if exchange.kind is Kind.NOTIFICATION else "→←"
+    return [(arrows[exchange.direction], _way_style(exchange.direction))]
+
+
+def _way_style(direction: Direction) -> str:
+    return "traffic--in" if direction is Direction.IN else "traffic--out"
+
+
+def _what(exchange: Exchange, _: float) -> list[Cell]:
+    if exchange.kind is Kind.MALFORMED:
+        return [("not a JSON-RPC message", "traffic--bad")]
+    if exchange.kind is Kind.RESPONSE:
+        return [("response to no request", "traffic--warn")]
+    if exchange.name:
+        return [(f"{exchange.method} ", "traffic--method"), (exchange.name, "traffic--name")]
+    return [(exchange.method, "traffic--method")]
+
+
+def _id(exchange: Exchange, _: float) -> list[Cell]:
+    return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
+
+
+def _status(exchange: Exchange, _: float) -> list[Cell]:
+    glyph, word, style = _STATUSES[exchange.status]
+    return [(f"{glyph} {word}".rstrip(), style)]
+
+
+def _took(exchange: Exchange, now: float) -> list[Cell]:
+    if exchange.kind is not Kind.REQUEST:
+        return []
+    took = duration(max(0.0, exchange.elapsed(now)))
+    if exchange.is_slow:
+        return [(f"▲{took}", "traffic--warn")]
+    return [(took, "traffic--clock" if exchange.ended is None else "")]
+
+
+def _size(exchange: Exchange, _: float) -> list[Cell]:
+    return [_size_cell(exchange.size)]
+
+
+def _size_cell(size: int) -> Cell:
+    return (
+        (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
+    )
+
+
+def _revision(exchange: Exchange, _: float) -> list[Cell]:
+    return [(exchange.revision, "traffic--muted")]
+
+
+_STATUSES: dict[Status, tuple[str, str, str]] = {
+    Status.PENDING: ("…", "pending", "traffic--clock"),
+    Status.OK: ("✓", "ok", "traffic--good"),
+    Status.ERROR: ("✗", "error", "traffic--bad"),
+    Status.TOOL_ERROR: ("✗", "tool", "traffic--bad"),
+    Status.CANCELLED: ("⊘", "cancel", "traffic--warn"),
+    Status.LATE: ("⧗", "late", "traffic--warn"),
+    Status.LOST: ("⊘", "lost", "traffic--warn"),
+    Status.MALFORMED: ("✗", "broken", "traffic--bad"),
+    Status.SENT: ("", "", ""),
+}
+"""Glyph, word and style of every status."""
+
+_CELLS: dict[str, Callable[[Exchange, float], list[Cell]]] = {
+    "mark": lambda exchange, _: [],
+    "time": _time,
+    "peer": _peer,
+    "way": _way,
+    "what": _what,
+    "id": _id,
+    "status": _status,
+    "took": _took,
+    "size": _size,
+    "revision": _revision,
+}
