@@ -26,10 +26,10 @@ LOOK_S = 0.1
 SOON_S = 60
 """Time left below which the dialog says so."""
 KEYS = (
-    ("digits", "choose", "screen.choose", 1),
-    ("space", "toggles", "screen.choose", 2),
+    ("digits", "choose", "screen.choose", 2),
+    ("space", "toggles", "screen.choose", 1),
     ("enter", "next", "screen.next_page", 9),
-    ("backspace", "back", "screen.previous_page", 4),
+    ("⌫", "back", "screen.previous_page", 4),
     ("d", "decline", "screen.decline", 6),
     ("esc", "later", "screen.later", 7),
 )
@@ -46,15 +46,15 @@ class QuestionScreen(ModalScreen[None]):
     """Asks one question. What was chosen is kept for the next time when it is put off."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     DEFAULT_CSS = """
     QuestionScreen { align: center middle; background: $background 50%; }
     QuestionScreen > Vertical {
-        width: 88; max-width: 100%; height: auto; max-height: 94%;
+        width: 88; max-width: 100%; height: auto;
         border: round $warning; border-title-color: $text-warning; border-title-style: bold;
         background: $surface; padding: 1 1 0 1;
     }
-    QuestionScreen .note { height: auto; padding: 0 1; color: $text-error; display: none; }
+    QuestionScreen .note { height: 1; padding: 0 1; color: $text-error; display: none; text-wrap: nowrap; }
     QuestionScreen .note.-on { display: block; }
     QuestionScreen .reason { height: 1; margin-top: 1; padding: 0 1; display: none; }
     QuestionScreen .reason > Static { width: auto; margin-right: 1; color: $text-warning; }
@@ -63,7 +63,7 @@ class QuestionScreen(ModalScreen[None]):
     }
     QuestionScreen PartLine { margin-top: 1; padding: 0 1; color: $text-muted; }
     QuestionScreen.-declining .reason { display: block; }
-    QuestionScreen.-low > Vertical { padding: 0 1; max-height: 100%; }
+    QuestionScreen.-low > Vertical { padding: 0 1; }
     QuestionScreen.-low PartLine { margin-top: 0; }
     QuestionScreen:ansi { background: transparent; }
     """
@@ -71,7 +71,8 @@ class QuestionScreen(ModalScreen[None]):
     drafts: ClassVar[dict[int, tuple[Question, list[Draft]]]] = {}
     """Drafts of questions that were put off, by their number."""
 
-    def __init__(self, link: Link, question: Question) -> None:
+    def __init__(self, link: Link, question: Question, *, declining: bool = False) -> None:
+        """`declining` starts with the question for a reason."""
         super().__init__()
         self.link = link
         self.question = question
@@ -80,6 +81,7 @@ class QuestionScreen(ModalScreen[None]):
         self._at = 0
         self._sent = False
         self._version = -1
+        self._declining = declining
 
     def compose(self) -> ComposeResult:
         """Page, note, reason, keys."""
@@ -98,6 +100,12 @@ class QuestionScreen(ModalScreen[None]):
         self._show_keys()
         self._look()
         self.set_interval(LOOK_S, self._look)
+        if self._declining:
+            self.action_decline()
+
+    def on_resize(self) -> None:
+        """Let a long page scroll, so that the lines below it stay in sight."""
+        self._fit()
 
     @property
     def page(self) -> QuestionPage:
@@ -140,12 +148,14 @@ class QuestionScreen(ModalScreen[None]):
     def action_decline(self) -> None:
         """Ask for a reason, then decline."""
         self.add_class("-declining")
+        self._fit()
         self.query_one("#reason", Input).focus()
 
     def action_later(self) -> None:
         """Esc: back from the reason, else put the question off with what was chosen so far."""
         if self.has_class("-declining"):
             self.remove_class("-declining")
+            self._fit()
             self.set_focus(None)
             return
         self._keep_drafts()
@@ -181,6 +191,7 @@ class QuestionScreen(ModalScreen[None]):
         self.set_focus(None)
         await old.remove()
         await self.query_one(Vertical).mount(fresh, before=0)
+        self._fit()
         self._show_keys()
         self._show_title()
 
@@ -193,6 +204,12 @@ class QuestionScreen(ModalScreen[None]):
         self._send()
         self.link.decline(self.question.id, reason)
         self._look()
+
+    def _fit(self) -> None:
+        """Around the page: border 2, in tall windows padding 1 and a margin of 2, and what is shown below."""
+        low = self.has_class("-low")
+        below = (1 if low else 2) + self.query_one(".note").has_class("-on") + 2 * self.has_class("-declining")
+        self.page.styles.max_height = max(3, self.size.height - (2 if low else 5) - below)
 
     def _send(self) -> None:
         self._sent = True
@@ -231,6 +248,7 @@ class QuestionScreen(ModalScreen[None]):
         note = self.query_one(".note", Static)
         note.update(text)
         note.set_class(bool(text), "-on")
+        self._fit()
 
     def _show_keys(self) -> None:
         last = self._at + 1 == len(self._drafts)
@@ -239,9 +257,8 @@ class QuestionScreen(ModalScreen[None]):
             if action == "screen.previous_page" and not self._at:
                 continue
             title = "answers" if action == "screen.next_page" and last else title
-            lead = Content(" · ") if parts else Content("")
-            said = Content.assemble((key, "bold $footer-key-foreground"), f" {title}")
-            parts.append(Part(lead + said, action, rank=rank))
+            said = Content.assemble((key, "bold $footer-key-foreground"), f" {title}   ")
+            parts.append(Part(said, action, rank=rank))
         self.query_one(PartLine).show(parts)
 
     def _show_title(self) -> None:
@@ -253,7 +270,7 @@ class QuestionScreen(ModalScreen[None]):
         if left < SOON_S:
             said += f" · {since(left)} left"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
-        fill = box.size.width - Content(said).cell_length - len(count) - 2
+        fill = box.size.width - Content(said).cell_length - len(count) - 4
         title = Content(said)
         if count and fill > 0:
             title = Content.assemble(said, (f" {'─' * fill} ", "not bold $warning"), count)

@@ -92,7 +92,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     """Everything between the frame's top and its line of keys."""
 
     DEFAULT_CSS = """
-    QuestionPage { height: auto; max-height: 1fr; scrollbar-size-vertical: 1; }
+    QuestionPage { height: auto; scrollbar-size-vertical: 1; }
     QuestionPage > .head { height: auto; padding: 0 1; margin-bottom: 1; }
     QuestionPage > .head > .question { width: 1fr; height: auto; text-style: bold; }
     QuestionPage > .head > .header { width: auto; height: 1; margin-left: 2; color: $text-accent; }

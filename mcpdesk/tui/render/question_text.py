@@ -1,0 +1,63 @@
+"""A question and what became of it, as text. Knows no widget."""
+
+from __future__ import annotations
+
+import time
+
+from textual.content import Content
+
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.text import clean, one_line
+
+
+def in_full(question: Question) -> Content:
+    """Every page with its options, the chosen ones marked, and how it ended."""
+    pages = question.pages
+    answers = question.answers or tuple(Answer() for _ in pages)
+    blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
+    return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
+
+
+def plain(question: Question) -> str:
+    """The same without styles, for the clipboard."""
+    return in_full(question).plain
+
+
+def ended_line(question: Question) -> str:
+    """`answered by desk after 12 s, at 12:03:40`; for a waiting one until when it waits."""
+    if question.state is QuestionState.WAITING:
+        return f"waiting until {_clock(question.deadline)}"
+    by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
+    when = ""
+    if question.ended is not None:
+        when = f" after {since(question.ended - question.asked)}, at {_clock(question.ended)}"
+    because = f": {clean(question.reason)}" if question.reason else ""
+    return f"{question.state}{by}{when}{because}"
+
+
+def _page(page: Page, answer: Answer) -> Content:
+    header = f"  [{one_line(page.header, 30)}]" if page.header else ""
+    head = Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))
+    rows = [_option(page, option.label, option.description, answer) for option in page.options]
+    if answer.other:
+        rows.append(
+            Content.assemble((f"  {_mark(page, True)} ", ""), (clean(answer.other), "bold $text-success"))
+        )
+    return Content("\n").join([head, *rows])
+
+
+def _option(page: Page, label: str, description: str, answer: Answer) -> Content:
+    chosen = label in answer.selected
+    said = f"  {clean(description, newlines=False)}" if description else ""
+    style = "bold $text-success" if chosen else ""
+    return Content.assemble(f"  {_mark(page, chosen)} ", (clean(label), style), (said, "$text-muted"))
+
+
+def _mark(page: Page, chosen: bool) -> str:
+    pair = ("[ ]", "[x]") if page.multi_select else ("( )", "(•)")
+    return pair[chosen]
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(moment))

@@ -1,0 +1,104 @@
+"""The inbox as rows: waiting questions first, then what became of the others. State as glyph and word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from textual.message import Message
+
+from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+
+STATES = {
+    QuestionState.WAITING: ("?", "lines--warn"),
+    QuestionState.ANSWERED: ("✓", "lines--good"),
+    QuestionState.DECLINED: ("✕", "lines--bad"),
+    QuestionState.TIMED_OUT: ("◷", "lines--muted"),
+    QuestionState.WITHDRAWN: ("↶", "lines--muted"),
+}
+"""Glyph and style of each state; the word follows the glyph."""
+STATE_CELLS = 2 + max(len(state) for state in QuestionState)
+PEER_CELLS = 20
+NARROW = 70
+"""Cells below which the peer's column goes."""
+
+
+class InboxList(LineList):
+    """One row a question. The selected question stays selected when others come and go."""
+
+    @dataclass
+    class Moved(Message):
+        """Another question is selected, or the same one has changed."""
+
+        question: Question | None
+
+    @dataclass
+    class Opened(Message):
+        """A question was chosen."""
+
+        question: Question
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: tuple[Question, ...] = ()
+        self._now = 0.0
+
+    @property
+    def selected(self) -> Question | None:
+        """The question under the cursor."""
+        return self.questions[self.cursor] if self.cursor < len(self.questions) else None
+
+    @property
+    def row_count(self) -> int:
+        return len(self.questions)
+
+    def show(self, questions: Sequence[Question], now: float) -> None:
+        """Take the questions as they are now; `now` is Unix time in seconds."""
+        selected, self._now = self.selected, now
+        self.questions = tuple(questions)
+        self.rows_changed()
+        same = [at for at, one in enumerate(questions) if selected is not None and one.id == selected.id]
+        self.cursor = same[0] if same else self.cursor
+        self.post_message(self.Moved(self.selected))
+
+    def tick(self, now: float) -> None:
+        """Let the clocks of waiting questions go on."""
+        if int(now) != int(self._now):
+            self._now = now
+            self.refresh()
+
+    def watch_cursor(self) -> None:
+        super().watch_cursor()
+        self.post_message(self.Moved(self.selected))
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        question = self.questions[index]
+        glyph, style = STATES[question.state]
+        yield f" {glyph} {question.state:<{STATE_CELLS - 2}}  ", style
+        room = width - STATE_CELLS - 3
+        if width >= NARROW:
+            peer = one_line(question.peer, PEER_CELLS)
+            yield set_cell_size(peer, PEER_CELLS) + "  ", "lines--key"
+            room -= PEER_CELLS + 2
+        age = f"  {self._age(question)} "
+        room -= cell_len(age)
+        yield set_cell_size(one_line(summary(question), room), room), ""
+        yield age, "lines--muted"
+
+    def row_chosen(self, index: int) -> None:
+        self.post_message(self.Opened(self.questions[index]))
+
+    def _age(self, question: Question) -> str:
+        if question.state is QuestionState.WAITING:
+            return since(self._now - question.asked).rjust(8)
+        return f"{since(self._now - (question.ended or question.asked))} ago".rjust(8)
+
+
+def summary(question: Question) -> str:
+    """The first page's text, and how many more there are."""
+    more = len(question.pages) - 1
+    return question.pages[0].question + (f" (+{more})" if more else "")
