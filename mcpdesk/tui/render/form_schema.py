@@ -10,6 +10,8 @@ Schema = dict[str, Any]
 _DEPTH = 16
 """How deep references and `allOf` are followed before giving up."""
 _UNIONS = ("anyOf", "oneOf")
+_TOLD = frozenset({"password", "date", "time", "date-time"})
+"""Formats the control itself makes plain."""
 
 
 def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
@@ -87,7 +89,7 @@ def limits(shape: Schema) -> str:
     others = (
         f"multiple of {shape['multipleOf']}" if "multipleOf" in shape else "",
         f"matches {shape['pattern']}" if "pattern" in shape else "",
-        f"format {shape['format']}" if shape.get("format", "password") != "password" else "",
+        f"format {shape['format']}" if shape.get("format", "password") not in _TOLD else "",
     )
     return ", ".join(part for part in (low, high, *sizes, *others) if part)
 

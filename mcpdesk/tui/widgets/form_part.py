@@ -31,7 +31,7 @@ class FormPart(Vertical):
     FormPart > .row { height: auto; }
     FormPart > .row > .name { width: auto; padding-right: 1; }
     FormPart > .row > .name.-required { text-style: bold; }
-    FormPart > .note { display: none; color: $text-muted; height: auto; max-height: 3; }
+    FormPart > .note { display: none; color: $text-muted; width: 1fr; height: auto; max-height: 3; }
     FormPart > .body { height: auto; margin-left: 1; padding-left: 1; border-left: vkey $foreground 20%; }
     FormPart.-failed > .note { display: block; color: $text-error; }
     """
@@ -57,7 +57,7 @@ class FormPart(Vertical):
         """What a person should know: description and bounds."""
         field = self.node.field
         parts = (field.description or str(field.shape.get("title", "")), field.limits)
-        return one_line(" · ".join(part for part in parts if part))
+        return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 
     def compose(self) -> ComposeResult:
         """Label and control side by side, nested parts below, then the note."""

@@ -89,11 +89,15 @@ class LineList(ScrollView, can_focus=True):
     def row_chosen(self, index: int) -> None:
         """The person pressed enter on a row, or clicked it."""
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As high as there are rows, where the height is automatic."""
+        return max(1, self.row_count)
+
     def rows_changed(self) -> None:
         """Tell the widget that its rows are others now; the cursor stays within them."""
         self.virtual_size = Size(self.container_size.width, self.row_count)
         self.cursor = self.validate_cursor(self.cursor)
-        self.refresh()
+        self.refresh(layout=self.styles.is_auto_height)
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on a row."""

@@ -1,0 +1,123 @@
+"""What the workbench remembers of every item: arguments being edited, the running call, the last outcome."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from mcpdesk.link.link import Call, Link
+from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, Outcome
+from mcpdesk.tui.history import History, PastCall
+from mcpdesk.tui.render.form_field import UNSET, Kind
+from mcpdesk.tui.render.form_model import Node, ObjectNode, form_node, keeps, same, without_secrets
+from mcpdesk.tui.render.form_schema import Schema
+from mcpdesk.tui.requests import request_for, schema_of
+
+Key = tuple[str, ItemKind, str]
+"""Server, kind and name of an item."""
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """One item's state. `arguments` are those of the last call, `shareable` the same without secrets."""
+
+    item: CatalogueItem
+    schema: Schema
+    node: Node
+    text: str | None = None
+    """The arguments as JSON text, while they are edited that way."""
+    arguments: Any = None
+    shareable: Any = None
+    call: Call | None = None
+    outcome: Outcome | None = None
+    insisted: Any = UNSET
+    """Arguments the person was warned about: the same once more are sent as they are."""
+
+    def take(self, arguments: Any) -> bool:
+        """Put arguments into the form; False when it cannot show them all."""
+        self.node.put(arguments)
+        return keeps(self.node.value(), arguments)
+
+
+class Drafts:
+    """All items' state, and the calls under way. Two items may run at once, each item one call at a time."""
+
+    def __init__(self, link: Link, history: History) -> None:
+        self._link = link
+        self._drafts: dict[Key, Draft] = {}
+        self.history = history
+
+    def of(self, server: str, item: CatalogueItem) -> Draft:
+        """The state of an item; a changed schema keeps what was entered as far as it still fits."""
+        key = (server, item.kind, item.name)
+        schema, draft = schema_of(item), self._drafts.get(key)
+        if draft is None:
+            draft = self._drafts[key] = Draft(item, schema, form_node(schema))
+        elif draft.schema != schema:
+            entered = draft.node.value()
+            draft.schema, draft.node = schema, form_node(schema)
+            draft.node.put(entered)
+        draft.item = item
+        return draft
+
+    def failures(self, server: str, draft: Draft, arguments: Any) -> list[Failure]:
+        """Where the arguments do not fit: tools ask the server's own validator, others miss strings."""
+        if draft.item.kind is ItemKind.TOOL:
+            return self._link.validate(server, draft.item.name, arguments)
+        given = arguments if isinstance(arguments, dict) else {}
+        missing = [name for name in draft.schema.get("required", ()) if name not in given]
+        return [Failure((), f'"{name}" is a required property') for name in missing]
+
+    def start(self, server: str, draft: Draft, arguments: Any) -> None:
+        """Make the call.
+
+        Raises: ValueError when the arguments make no request.
+        """
+        method, params = request_for(draft.item, arguments)
+        draft.arguments, draft.outcome = arguments, None
+        draft.shareable = _shareable(draft, arguments)
+        draft.call = self._link.request(server, method, params)
+
+    def settle(self) -> list[Draft]:
+        """Take the outcomes that have arrived, remember them, and return whose they are."""
+        ended = []
+        for (server, kind, name), draft in self._drafts.items():
+            if draft.call is None or not draft.call.outcome.done():
+                continue
+            draft.outcome, draft.call = draft.call.outcome.result(), None
+            status, elapsed = _status(draft.outcome), draft.outcome.elapsed_s
+            item = f"{kind.value} {name}"
+            self.history.add(PastCall(time.time(), server, item, draft.shareable, status, elapsed))
+            ended.append(draft)
+        return ended
+
+    def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:
+        """Items of a server with a call under way."""
+        drafts = self._drafts.items()
+        return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
+
+    def past(self, server: str, item: CatalogueItem) -> list[PastCall]:
+        """Earlier calls of an item, newest first."""
+        return self.history.of(server, f"{item.kind.value} {item.name}")
+
+
+def _shareable(draft: Draft, arguments: Any) -> Any:
+    """The arguments without secrets; where the form cannot tell which they are, without any value."""
+    probe = form_node(draft.schema)
+    probe.put(arguments)
+    if same(probe.value(), arguments):
+        return without_secrets(probe)
+    fields = probe.field.properties() if isinstance(probe, ObjectNode) else ()
+    secret = {field.key for field in fields if field.kind is Kind.SECRET}
+    if not isinstance(arguments, dict):
+        return arguments
+    return {key: value for key, value in arguments.items() if key not in secret}
+
+
+def _status(outcome: Outcome) -> str:
+    if outcome.cancelled:
+        return "cancelled"
+    if outcome.error is not None:
+        return f"error {outcome.error.get('code', '')}"
+    return "tool error" if (outcome.result or {}).get("isError") else "ok"

@@ -1,0 +1,166 @@
+"""Results as blocks to draw, whatever method they came from. Pure: decides what is shown, not how."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from mcpdesk.tui.render.json_text import pretty
+
+MAX_TEXT = 64_000
+"""Characters of one text that are drawn; the message itself keeps everything."""
+MAX_DUMP = 4_096
+"""Bytes of a blob that are drawn as hex."""
+_MARKDOWN = re.compile(
+    r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
+)
+_MARKDOWN_SIGNS = 2
+"""Signs of Markdown a text has to show before it is taken for it."""
+
+
+class BlockKind(Enum):
+    """How a block is drawn."""
+
+    TEXT = "text"
+    MARKDOWN = "Markdown"
+    JSON = "JSON"
+    IMAGE = "image"
+    BYTES = "bytes"
+    LINK = "link"
+    ROLE = "role"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One thing to draw. `note` is said above it: what it is, how large, what was left out."""
+
+    kind: BlockKind
+    text: str = ""
+    """Text, Markdown, a hex dump, a role; the URI of a link."""
+    value: Any = None
+    """The value of a `JSON` block."""
+    data: bytes = b""
+    """The bytes of an image or blob."""
+    note: str = ""
+
+
+def blocks(result: dict[str, Any]) -> list[Block]:
+    """The blocks of a tool's, resource's or prompt's result, in order."""
+    return list(_blocks(result))
+
+
+def _blocks(result: dict[str, Any]) -> Iterator[Block]:
+    for block in _dicts(result.get("content")):
+        yield from content_blocks(block)
+    for contents in _dicts(result.get("contents")):
+        yield from _resource(contents)
+    for message in _dicts(result.get("messages")):
+        yield Block(BlockKind.ROLE, str(message.get("role", "")))
+        inner = message.get("content")
+        for block in _dicts(inner if isinstance(inner, list) else [inner]):
+            yield from content_blocks(block)
+
+
+def content_blocks(block: dict[str, Any]) -> Iterator[Block]:
+    """One content block as blocks to draw; unknown types are shown as they are."""
+    mime = str(block.get("mimeType", ""))
+    match block.get("type"):
+        case "text":
+            yield text_block(str(block.get("text", "")))
+        case "image" | "audio":
+            yield _blob(str(block.get("data", "")), mime or str(block["type"]))
+        case "resource_link":
+            told = (
+                str(block.get("title") or block.get("name") or ""),
+                mime,
+                str(block.get("description", "")),
+            )
+            yield Block(
+                BlockKind.LINK, str(block.get("uri", "")), note=" · ".join(part for part in told if part)
+            )
+        case "resource":
+            inner = block.get("resource")
+            yield from _resource(inner if isinstance(inner, dict) else {})
+        case _:
+            yield Block(BlockKind.JSON, value=block, note=f"{block.get('type', 'unknown')} block")
+
+
+def text_block(text: str, mime: str = "", note: str = "") -> Block:
+    """Text as JSON, Markdown or plain, as its MIME type says or it looks like."""
+    cut = f"first {MAX_TEXT:,} of {len(text):,} characters" if len(text) > MAX_TEXT else ""
+    if mime in ("", "application/json") or mime.endswith("+json"):
+        value = _parsed(text)
+        if value is not None:
+            return Block(BlockKind.JSON, text, value, note=note)
+    told = ", ".join(part for part in (note, cut) if part)
+    is_markdown = mime == "text/markdown" or (not mime and looks_like_markdown(text))
+    return Block(BlockKind.MARKDOWN if is_markdown else BlockKind.TEXT, text[:MAX_TEXT], note=told)
+
+
+def looks_like_markdown(text: str) -> bool:
+    """Whether a text shows enough signs of Markdown."""
+    return len(_MARKDOWN.findall(text[:4096])) >= _MARKDOWN_SIGNS
+
+
+def hex_dump(data: bytes) -> str:
+    """Offset, sixteen bytes in hex, and what of them is printable."""
+    lines = []
+    for start in range(0, min(len(data), MAX_DUMP), 16):
+        piece = data[start : start + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in piece)
+        lines.append(f"{start:06x}  {piece[:8].hex(' '):<23}  {piece[8:].hex(' '):<23}  {shown}")
+    return "\n".join(lines)
+
+
+def size_text(size: int) -> str:
+    """`212 B`, `3.4 kB`, `5.0 MB`."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
+def plain_text(result: dict[str, Any]) -> str:
+    """What copying a result as text gives: its texts, or the whole as JSON when there are none."""
+    texts = [block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE]
+    return "\n".join(texts) or pretty(result)
+
+
+def _resource(contents: dict[str, Any]) -> Iterator[Block]:
+    mime, uri = str(contents.get("mimeType", "")), str(contents.get("uri", ""))
+    note = " · ".join(part for part in (uri, mime) if part)
+    if "blob" in contents:
+        yield _blob(str(contents["blob"]), mime, note)
+    else:
+        yield text_block(str(contents.get("text", "")), mime, note)
+
+
+def _blob(text: str, mime: str, note: str = "") -> Block:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return Block(BlockKind.TEXT, text[:MAX_TEXT], note=f"{note or mime}, not valid base64")
+    told = f"{note or mime}, {size_text(len(data))}"
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        return Block(BlockKind.IMAGE, data=data, note=told)
+    cut = f", first {MAX_DUMP:,} bytes" if len(data) > MAX_DUMP else ""
+    return Block(BlockKind.BYTES, hex_dump(data), data=data, note=told + cut)
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "[") or not text:
+        return None
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,108 @@
+"""The catalogue as rows: groups, items, reasons. Pure; filtering and folding happen here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from textual.fuzzy import Matcher
+
+from mcpdesk.link.values import CatalogueItem, ItemKind
+
+TITLES = {
+    ItemKind.TOOL: "Tools",
+    ItemKind.RESOURCE: "Resources",
+    ItemKind.TEMPLATE: "Templates",
+    ItemKind.PROMPT: "Prompts",
+}
+_BADGES: tuple[tuple[str, bool, str, str, str], ...] = (
+    ("readOnlyHint", True, "read-only", "◇", "lines--muted"),
+    ("destructiveHint", True, "destructive", "!", "lines--bad"),
+    ("openWorldHint", True, "open world", "↗", "lines--muted"),
+    ("idempotentHint", True, "idempotent", "", "lines--muted"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """An annotation in a word and a glyph; `style` is a component class of lines."""
+
+    word: str
+    glyph: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The heading of a group: how many items it has, and how many of them the filter lets through."""
+
+    kind: ItemKind
+    total: int
+    shown: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item; `hits` are the positions in its label the filter matched."""
+
+    item: CatalogueItem
+    hits: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why the item above is not what it should be."""
+
+    item: CatalogueItem
+
+
+CatalogueRow = Shelf | Entry | Reason
+
+
+def label(item: CatalogueItem) -> str:
+    """What an item is called in the catalogue: tools and prompts by name, others by title."""
+    return item.name if item.kind in (ItemKind.TOOL, ItemKind.PROMPT) else item.title
+
+
+def badges(item: CatalogueItem) -> list[Badge]:
+    """What a tool's annotations say about it."""
+    said: dict[str, Any] = item.definition.get("annotations") or {}
+    return [Badge(word, glyph, style) for key, value, word, glyph, style in _BADGES if said.get(key) is value]
+
+
+def rows(items: Iterable[CatalogueItem], query: str, folded: frozenset[ItemKind]) -> list[CatalogueRow]:
+    """Headings and items; while filtering, the best match first, nothing folded and empty groups left out."""
+    by_kind: dict[ItemKind, list[CatalogueItem]] = {kind: [] for kind in TITLES}
+    for item in items:
+        by_kind[item.kind].append(item)
+    return [row for kind, group in by_kind.items() for row in _shelf(kind, group, query.strip(), folded)]
+
+
+def _shelf(
+    kind: ItemKind, items: list[CatalogueItem], query: str, folded: frozenset[ItemKind]
+) -> Iterator[CatalogueRow]:
+    entries = _matching(items, query) if query else [Entry(item) for item in items]
+    if not entries:
+        return
+    is_open = bool(query) or kind not in folded
+    yield Shelf(kind, len(items), len(entries), is_open)
+    for entry in entries if is_open else ():
+        yield entry
+        if entry.item.problem:
+            yield Reason(entry.item)
+
+
+def _matching(items: list[CatalogueItem], query: str) -> list[Entry]:
+    matcher, needle = Matcher(query), query.casefold()
+    found = []
+    for item in items:
+        score, hits = matcher.fuzzy_search.match(query, label(item))
+        if score <= 0:
+            score = 0.5 * matcher.match(f"{item.name} {item.title}")
+            score = score or (0.1 if needle in item.description.casefold() else 0.0)
+            hits = ()
+        if score > 0:
+            found.append((score, Entry(item, tuple(hits))))
+    return [entry for _, entry in sorted(found, key=lambda pair: -pair[0])]

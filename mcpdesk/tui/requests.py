@@ -1,0 +1,86 @@
+"""What the desk asks for each kind of item: the schema of its form, and the request made of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.protocol.uri_template import expand, parsed
+from mcpdesk.tui.render.form_schema import Schema
+
+Request = tuple[str, dict[str, Any]]
+"""Method and params."""
+_OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
+
+
+def schema_of(item: CatalogueItem) -> Schema:
+    """The schema of what has to be filled in before the item can be asked for."""
+    return _SCHEMAS[item.kind](item.definition | {"name": item.name})
+
+
+def request_for(item: CatalogueItem, arguments: Any) -> Request:
+    """Method and params for these arguments.
+
+    Raises: ValueError when the arguments make no request.
+    """
+    return _REQUESTS[item.kind](item.name, arguments)
+
+
+def _tool_schema(definition: dict[str, Any]) -> Schema:
+    schema: Schema = definition.get("inputSchema") or {}
+    return schema
+
+
+def _template_schema(definition: dict[str, Any]) -> Schema:
+    try:
+        variables = parsed(definition["name"]).variables
+    except ValueError:
+        return {}
+    optional = {name for names in _OPTIONAL.findall(definition["name"]) for name in names.split(",")}
+    return _strings({name: {"type": "string"} for name in variables}, set(variables) - optional)
+
+
+def _prompt_schema(definition: dict[str, Any]) -> Schema:
+    arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
+    members = {
+        one["name"]: {
+            "type": "string",
+            "title": one.get("title", ""),
+            "description": one.get("description", ""),
+        }
+        for one in arguments
+    }
+    return _strings(members, {one["name"] for one in arguments if one.get("required")})
+
+
+def _strings(members: dict[str, Any], needed: set[str]) -> Schema:
+    return {"type": "object", "properties": members, "required": [name for name in members if name in needed]}
+
+
+def _named(method: str) -> Callable[[str, Any], Request]:
+    def request(name: str, arguments: Any) -> Request:
+        return method, {"name": name, "arguments": arguments}
+
+    return request
+
+
+def _read_template(name: str, arguments: Any) -> Request:
+    if not isinstance(arguments, dict):
+        raise ValueError("the variables of a template are an object")
+    return "resources/read", {"uri": expand(name, {key: str(value) for key, value in arguments.items()})}
+
+
+_SCHEMAS: dict[ItemKind, Callable[[dict[str, Any]], Schema]] = {
+    ItemKind.TOOL: _tool_schema,
+    ItemKind.RESOURCE: lambda definition: {},
+    ItemKind.TEMPLATE: _template_schema,
+    ItemKind.PROMPT: _prompt_schema,
+}
+_REQUESTS: dict[ItemKind, Callable[[str, Any], Request]] = {
+    ItemKind.TOOL: _named("tools/call"),
+    ItemKind.RESOURCE: lambda name, arguments: ("resources/read", {"uri": name}),
+    ItemKind.TEMPLATE: _read_template,
+    ItemKind.PROMPT: _named("prompts/get"),
+}

@@ -1,0 +1,181 @@
+"""The arguments of an item: the same value as a form or as JSON, and what is known of the field in focus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import ContentSwitcher, Label
+
+from mcpdesk.link.values import Failure
+from mcpdesk.tui.drafts import Draft
+from mcpdesk.tui.render.json_text import path_text, pretty
+from mcpdesk.tui.widgets.form import Form
+from mcpdesk.tui.widgets.json_editor import JsonEditor
+from mcpdesk.tui.widgets.tab_strip import TabStrip
+
+_VIEWS = ("form", "json")
+
+
+class Arguments(Vertical):
+    """Edits one draft. `check` is asked about a value whenever it changed."""
+
+    DEFAULT_CSS = """
+    Arguments > ContentSwitcher { height: 1fr; }
+    Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
+    """
+
+    class Submitted(Message):
+        """Enter was pressed in the last field."""
+
+    def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._check = check
+        self.draft: Draft | None = None
+
+    def compose(self) -> ComposeResult:
+        """Which view, the views, and the hint."""
+        yield TabStrip(("Form", "JSON"))
+        with ContentSwitcher(initial="form"):
+            yield Form(id="form")
+            yield JsonEditor(id="json")
+        yield Label("", classes="hint", markup=False)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the arguments are edited as JSON."""
+        return self.draft is not None and self.draft.text is not None
+
+    @property
+    def form(self) -> Form:
+        """The form."""
+        return self.query_one(Form)
+
+    @property
+    def editor(self) -> JsonEditor:
+        """The JSON editor."""
+        return self.query_one(JsonEditor)
+
+    async def load(self, draft: Draft) -> None:
+        """Edit another draft."""
+        self.draft = draft
+        self._hint("")
+        await self.form.load(draft.node)
+        if draft.text is not None:
+            self.editor.load(draft.text)
+        self._bring_up()
+
+    async def put(self, value: Any) -> None:
+        """Edit this value; as JSON where the form cannot show it."""
+        draft = self.draft
+        if draft is None:
+            return
+        fits = draft.take(value)
+        await self.form.load(draft.node)
+        if draft.text is not None or not fits:
+            self._edit_json(draft, value)
+        self._bring_up()
+
+    def value(self) -> Any:
+        """The arguments as they stand.
+
+        Raises: ValueError when something typed is no JSON.
+        """
+        if self.is_json:
+            return self.editor.value()
+        problems = self.form.problems()
+        if problems:
+            raise ValueError(f"{path_text(problems[0].path)}: {problems[0].message}")
+        return self.draft.node.value() if self.draft else {}
+
+    async def toggle(self) -> None:
+        """Swap form and JSON; what the form cannot show stays JSON."""
+        draft = self.draft
+        if draft is None:
+            return
+        if draft.text is None:
+            self._edit_json(draft, draft.node.value())
+        elif self.editor.problem:
+            self.editor.complain(self.editor.problem)
+            return
+        elif not draft.take(self.editor.value()):
+            self.editor.complain("the form cannot show all of this; it stays JSON")
+            return
+        else:
+            draft.text = None
+            await self.form.load(draft.node)
+        self._bring_up()
+        self.focus_first()
+
+    def focus_first(self) -> bool:
+        """Go to where something can be entered; False when there is nothing."""
+        if self.is_json:
+            self.editor.area.focus()
+            return True
+        return self.form.focus_first()
+
+    def complain(self, failures: Sequence[Failure], go_there: bool = True) -> None:
+        """Show all failures, and go to the first."""
+        if self.is_json:
+            self.editor.complain(_told(failures))
+        else:
+            self.form.show_failures(failures, show_all=True)
+            if go_there:
+                self.form.focus_failure()
+
+    @on(Form.Changed)
+    @on(JsonEditor.Changed)
+    def revalidate(self) -> None:
+        """Check what is entered as it is entered."""
+        draft = self.draft
+        if draft is None:
+            return
+        if draft.text is None:
+            checked = self._check(draft, draft.node.value())
+            self.form.show_failures([*self.form.problems(), *checked])
+            return
+        draft.text = self.editor.area.text
+        if self.editor.problem:
+            self.editor.complain(self.editor.problem)
+        else:
+            self.editor.complain(_told(self._check(draft, self.editor.value())))
+
+    @on(Form.Submitted)
+    def submit(self) -> None:
+        """Pass it on."""
+        self.post_message(self.Submitted())
+
+    @on(Form.Hinted)
+    def hint(self, event: Form.Hinted) -> None:
+        """Tell about the field in focus."""
+        self._hint(event.text)
+
+    @on(TabStrip.Picked)
+    async def pick(self, event: TabStrip.Picked) -> None:
+        """A click on a tab swaps the views; the strip goes back when that fails."""
+        event.stop()
+        await self.toggle()
+        self._bring_up()
+
+    def _edit_json(self, draft: Draft, value: Any) -> None:
+        draft.text = pretty(value)
+        self.editor.load(draft.text)
+
+    def _bring_up(self) -> None:
+        self.query_one(ContentSwitcher).current = _VIEWS[self.is_json]
+        self.query_one(TabStrip).current = int(self.is_json)
+
+    def _hint(self, text: str) -> None:
+        self.query_one(".hint", Label).update(Content(text))
+
+
+def _told(failures: Sequence[Failure]) -> str:
+    if not failures:
+        return ""
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"{path_text(failures[0].path)}: {failures[0].message}{more}"

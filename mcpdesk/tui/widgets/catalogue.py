@@ -1,0 +1,240 @@
+"""What a server offers: foldable groups under a live filter. Broken items stay in sight with their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input
+
+from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.shelves import TITLES, CatalogueRow, Entry, Reason, Shelf, badges, label, rows
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+
+_CHANGED, _BROKEN, _STALE, _RUNNING = "●", "✕", "◌", "…"
+
+
+class CatalogueList(LineList):
+    """The rows. Posts `Highlighted` as the cursor moves and `Chosen` on enter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("catalogue")
+    DEFAULT_CSS = "CatalogueList { height: 1fr; }"
+
+    class Highlighted(Message):
+        """The cursor is on an item."""
+
+        def __init__(self, item: CatalogueItem) -> None:
+            super().__init__()
+            self.item = item
+
+    class Chosen(Message):
+        """Enter was pressed on an item, or it was clicked."""
+
+        def __init__(self, item: CatalogueItem) -> None:
+            super().__init__()
+            self.item = item
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: frozenset[tuple[ItemKind, str]] = frozenset()
+        self._items: tuple[CatalogueItem, ...] = ()
+        self._rows: list[CatalogueRow] = []
+        self._folded: frozenset[ItemKind] = frozenset()
+        self._query = ""
+        self._told: tuple[ItemKind, str] | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Headings, items and reasons."""
+        return len(self._rows)
+
+    @property
+    def item(self) -> CatalogueItem | None:
+        """The item under the cursor."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        return None if row is None or isinstance(row, Shelf) else row.item
+
+    def load(self, items: tuple[CatalogueItem, ...]) -> None:
+        """Show other items; the cursor stays on the one it was on."""
+        self._items = items
+        self._lay_out(self.item)
+
+    def filter(self, query: str) -> None:
+        """Keep what matches; the cursor goes to the best match."""
+        self._query = query
+        self._lay_out(None if query else self.item)
+
+    def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
+        """Mark the items with a call under way."""
+        if running != self.running:
+            self.running = running
+            self.refresh()
+
+    def select(self, kind: ItemKind, name: str) -> bool:
+        """Put the cursor on an item; False when it is not in sight."""
+        at = self._find(kind, name)
+        if at is not None:
+            self.cursor = at
+        return at is not None
+
+    def spans(self, index: int, width: int) -> Iterator[Span]:
+        """A heading with its count, an item with its marks, or a reason."""
+        row = self._rows[index]
+        if isinstance(row, Shelf):
+            count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
+            title = f"{'▾' if row.is_open else '▸'} {TITLES[row.kind]}"
+            yield title, "lines--head"
+            yield " " * max(1, width - cell_len(title) - len(count) - 1) + count, "lines--muted"
+        elif isinstance(row, Reason):
+            yield f"      {one_line(row.item.problem)}", "lines--warn" if row.item.stale else "lines--bad"
+        else:
+            yield from self._entry_spans(row, width)
+
+    def row_chosen(self, index: int) -> None:
+        """Fold a group, or choose an item."""
+        row = self._rows[index]
+        if isinstance(row, Shelf):
+            self._folded = self._folded ^ {row.kind}
+            self._lay_out(None, keep=True)
+        else:
+            self.post_message(self.Chosen(row.item))
+
+    def watch_cursor(self) -> None:
+        """Tell which item is under the cursor."""
+        super().watch_cursor()
+        self._tell()
+
+    def action_cursor(self, by: int) -> None:
+        """Move by items; reasons are passed over."""
+        at = self.cursor + by
+        while 0 <= at < len(self._rows) and isinstance(self._rows[at], Reason):
+            at += 1 if by > 0 else -1
+        if 0 <= at < len(self._rows):
+            self.cursor = at
+
+    def action_fold(self) -> None:
+        """Fold the group the cursor is in."""
+        at = next((at for at in range(self.cursor, -1, -1) if isinstance(self._rows[at], Shelf)), None)
+        if at is not None and not self._query:
+            shelf = self._rows[at]
+            self.cursor = at
+            if isinstance(shelf, Shelf) and shelf.is_open:
+                self.row_chosen(at)
+
+    def action_unfold(self) -> None:
+        """Unfold the group, or choose the item."""
+        if self.cursor < len(self._rows):
+            row = self._rows[self.cursor]
+            if isinstance(row, Shelf) and row.is_open:
+                self.action_cursor(1)
+            else:
+                self.row_chosen(self.cursor)
+
+    def _entry_spans(self, entry: Entry, width: int) -> Iterator[Span]:
+        item = entry.item
+        mark, style = (_RUNNING, "lines--warn") if (item.kind, item.name) in self.running else _mark(item)
+        yield f"  {mark} ", style
+        glyphs = [badge for badge in badges(item) if badge.glyph]
+        room = max(4, width - 4 - 2 * len(glyphs) - 1)
+        text = one_line(label(item), room)
+        plain = "lines--muted" if item.problem and not item.stale else ""
+        hits = set(entry.hits)
+        for at, letter in enumerate(text) if hits else ():
+            yield letter, "lines--hit" if at in hits else plain
+        if not hits:
+            yield text, plain
+        yield " " * (room - cell_len(text)), ""
+        for badge in glyphs:
+            yield f" {badge.glyph}", badge.style
+
+    def _lay_out(self, keep_item: CatalogueItem | None, keep: bool = False) -> None:
+        self._rows = rows(self._items, self._query, self._folded)
+        at = self._find(keep_item.kind, keep_item.name) if keep_item else None
+        if at is None and not keep:
+            at = next((at for at, row in enumerate(self._rows) if isinstance(row, Entry)), 0)
+        self.rows_changed()
+        if at is not None:
+            self.cursor = at
+        self._told = None
+        self._tell()
+
+    def _find(self, kind: ItemKind, name: str) -> int | None:
+        wanted = (kind, name)
+        return next(
+            (
+                at
+                for at, row in enumerate(self._rows)
+                if isinstance(row, Entry) and (row.item.kind, row.item.name) == wanted
+            ),
+            None,
+        )
+
+    def _tell(self) -> None:
+        item = self.item
+        if item is not None and self._told != (item.kind, item.name):
+            self._told = (item.kind, item.name)
+            self.post_message(self.Highlighted(item))
+
+
+class CataloguePane(Vertical):
+    """Filter and rows."""
+
+    DEFAULT_CSS = """
+    CataloguePane > Input { background: transparent; padding: 0 1; }
+    CataloguePane > Input:focus { background: $primary 20%; }
+    """
+
+    def compose(self) -> ComposeResult:
+        """The filter above the rows."""
+        yield Input(placeholder="/ filter", compact=True, select_on_focus=False)
+        yield CatalogueList()
+
+    @property
+    def rows(self) -> CatalogueList:
+        """The rows."""
+        return self.query_one(CatalogueList)
+
+    @property
+    def filter(self) -> Input:
+        """The filter's input."""
+        return self.query_one(Input)
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave_filter", "Clear the filter", show=False)
+    ]
+
+    def action_leave_filter(self) -> None:
+        """Clear the filter and go back to the rows."""
+        self.filter.value = ""
+        self.rows.focus()
+
+    @on(Input.Changed)
+    def narrow(self, event: Input.Changed) -> None:
+        """Filter while typing."""
+        event.stop()
+        self.rows.filter(event.value)
+
+    @on(Input.Submitted)
+    def accept(self, event: Input.Submitted) -> None:
+        """Enter goes to the rows, the filter stays."""
+        event.stop()
+        self.rows.focus()
+
+    def key_down(self) -> None:
+        """Down leaves the filter for the rows."""
+        if self.filter.has_focus:
+            self.rows.focus()
+
+
+def _mark(item: CatalogueItem) -> Span:
+    if item.problem:
+        return (_STALE, "lines--warn") if item.stale else (_BROKEN, "lines--bad")
+    return (_CHANGED, "lines--good") if item.changed else (" ", "")

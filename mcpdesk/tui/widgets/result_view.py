@@ -1,0 +1,212 @@
+"""The outcome of a call: its content in order, the structured part, the raw message, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import orjson
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher, Markdown, Static
+
+from mcpdesk.link.link import Call
+from mcpdesk.link.values import Outcome
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.content import Block, BlockKind, blocks, size_text
+from mcpdesk.tui.render.json_text import Path
+from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.widgets.choice_box import Chip
+from mcpdesk.tui.widgets.json_tree import JsonTree
+from mcpdesk.tui.widgets.picture import Picture
+from mcpdesk.tui.widgets.running_view import RunningView
+from mcpdesk.tui.widgets.tab_strip import TabStrip
+
+TABS = ("Content", "Structured", "Raw")
+MAX_BLOCKS = 100
+"""Content blocks that are drawn; the raw message has the rest."""
+_MARKDOWN_LIMIT = 16_000
+"""Characters of Markdown rendered as such; longer text is shown plain."""
+
+
+class ResultContent(VerticalScroll, can_focus=True):
+    """The blocks; scrolls with the usual keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "Down", show=False),
+        Binding("k", "scroll_up", "Up", show=False),
+        Binding("g", "scroll_home", "Top", show=False),
+        Binding("G", "scroll_end", "Bottom", show=False),
+    ]
+
+
+class LinkChip(Chip):
+    """A resource link to follow."""
+
+    DEFAULT_CSS = "LinkChip { padding: 0; text-style: underline; }"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(one_line(uri), tooltip="Read it")
+        self.uri = uri
+
+
+class ResultView(Vertical):
+    """Shows one outcome, a running call, or a word about what to do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
+    DEFAULT_CSS = """
+    ResultView { height: 1fr; }
+    ResultView ContentSwitcher { height: 1fr; }
+    ResultView ResultContent { padding: 0 1; scrollbar-size-vertical: 1; }
+    ResultView ResultContent > Static { height: auto; }
+    ResultView .note { color: $text-muted; }
+    ResultView .role { text-style: bold; color: $text-accent; margin-top: 1; }
+    ResultView .error { color: $text-error; }
+    ResultView Markdown { padding: 0; margin: 0; background: transparent; }
+    ResultView JsonTree.block { height: auto; max-height: 30; }
+    ResultView JsonTree.block:blur > .lines--cursor { background: transparent; text-style: none; }
+    """
+
+    class Followed(Message):
+        """The person followed a resource link."""
+
+        def __init__(self, uri: str) -> None:
+            super().__init__()
+            self.uri = uri
+
+    def compose(self) -> ComposeResult:
+        """Tabs above what they show."""
+        yield TabStrip(TABS)
+        with ContentSwitcher(initial="content"):
+            yield ResultContent(id="content")
+            yield JsonTree(id="structured")
+            yield JsonTree(id="raw")
+
+    @property
+    def content(self) -> ResultContent:
+        """Where the blocks are."""
+        return self.query_one(ResultContent)
+
+    async def say(self, *lines: Content) -> None:
+        """Show text instead of an outcome."""
+        await self._put([Static(line) for line in lines])
+        self._load(None, {}, None)
+
+    async def attend(self, call: Call) -> None:
+        """Show a running call, until something else is shown."""
+        await self._put([RunningView(call)])
+        self._load(None, {}, None)
+
+    async def show(self, outcome: Outcome, marks: Mapping[Path, str]) -> None:
+        """Show an outcome; `marks` are places where structured content does not fit its schema."""
+        result = outcome.result
+        await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
+        structured = None if result is None else result.get("structuredContent")
+        self._load(structured, marks, _message(outcome))
+
+    def action_show_tab(self, by: int) -> None:
+        """Go to another tab."""
+        self.query_one(TabStrip).action_step(by)
+
+    @on(TabStrip.Picked)
+    def switch(self, event: TabStrip.Picked) -> None:
+        """Bring up what the tab stands for, with the focus if it was here."""
+        event.stop()
+        switcher = self.query_one(ContentSwitcher)
+        had_focus = switcher.has_focus_within
+        switcher.current = TABS[event.index].lower()
+        if had_focus and switcher.visible_content is not None:
+            switcher.visible_content.focus()
+
+    @on(Chip.Pressed)
+    def follow(self, event: Chip.Pressed) -> None:
+        """Follow a resource link."""
+        event.stop()
+        if isinstance(event.chip, LinkChip):
+            self.post_message(self.Followed(event.chip.uri))
+
+    async def _put(self, widgets: list[Widget]) -> None:
+        content = self.content
+        await content.remove_children()
+        await content.mount_all(widgets)
+        content.scroll_home(animate=False)
+
+    def _load(self, structured: Any, marks: Mapping[Path, str], raw: Any) -> None:
+        self.query_one("#structured", JsonTree).load(structured, marks)
+        self.query_one("#raw", JsonTree).load(raw)
+        strip = self.query_one(TabStrip)
+        count = f" ✗{len(marks)}" if marks else ""
+        strip.titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
+        strip.refresh()
+
+
+def verdict(outcome: Outcome) -> tuple[str, str]:
+    """How a call went, in a glyph and words, and the colour for it: `✓ ok 3.1 ms 212 B`."""
+    size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
+    tail = f"{duration(outcome.elapsed_s)}{size}"
+    if outcome.cancelled:
+        return f"⊘ cancelled {tail}", "$text-warning"
+    if outcome.error is not None:
+        return f"✗ error {outcome.error.get('code', '')} {tail}", "$text-error"
+    if outcome.result is not None and outcome.result.get("isError"):
+        return f"✗ tool error {tail}", "$text-error"
+    return f"✓ ok {tail}", "$text-success"
+
+
+def duration(seconds: float) -> str:
+    """`0.3 ms`, `12 ms`, `3.4 s`, `2 min 5 s`."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def _message(outcome: Outcome) -> Any:
+    try:
+        return orjson.loads(outcome.raw)
+    except orjson.JSONDecodeError:
+        return outcome.raw.decode(errors="replace") or None
+
+
+def _error_lines(outcome: Outcome) -> Iterator[Widget]:
+    error = outcome.error or {}
+    yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
+    if "data" in error:
+        yield Static(Content("data"), classes="note")
+        yield JsonTree(error["data"], classes="block")
+
+
+def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
+    found = blocks(result)
+    if result.get("isError"):
+        yield Static(Content("✗ the tool reports an error"), classes="error")
+    for block in found[:MAX_BLOCKS]:
+        if block.note:
+            yield Static(Content(one_line(block.note)), classes="note")
+        yield _widget(block)
+    if len(found) > MAX_BLOCKS:
+        yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
+    if not found:
+        yield Static(Content("no content"), classes="note")
+
+
+def _widget(block: Block) -> Widget:
+    match block.kind:
+        case BlockKind.JSON:
+            return JsonTree(block.value, classes="block")
+        case BlockKind.MARKDOWN if len(block.text) <= _MARKDOWN_LIMIT:
+            return Markdown(clean(block.text), open_links=False)
+        case BlockKind.IMAGE:
+            return Picture(block.data)
+        case BlockKind.LINK:
+            return LinkChip(block.text)
+        case BlockKind.ROLE:
+            return Static(Content(one_line(block.text)), classes="role")
+        case _:
+            return Static(Content(clean(block.text)))
