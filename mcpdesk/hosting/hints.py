@@ -122,6 +122,8 @@ def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
         elif _has_fields(part):
             _describe(part, defs.get(part.__name__, {}))
     for node in _objects([defs, root]):
+        if node.get("required") == []:
+            del node["required"]
         listed = node.get("enum")
         if isinstance(listed, list):
             node["enum"] = orders.get(frozenset(listed), listed)

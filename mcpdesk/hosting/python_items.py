@@ -87,7 +87,7 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
     for each in vars(file.module).values():
         is_public = _is_own(each, file.module) and not each.__name__.startswith("_")
         if is_public and each not in offered and inspect.iscoroutinefunction(each):
-            yield f"{file.place(each)}: {each.__name__} is not offered, as it lacks the decorator others here have"
+            yield f"{file.place(each)}: {each.__name__} is not offered: others here are decorated, it is not"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:

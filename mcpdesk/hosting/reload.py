@@ -27,6 +27,7 @@ class Changes:
     broken: tuple[str, ...] = ()
     """Items whose file or definition became unusable, whether or not an older version serves."""
     repaired: tuple[str, ...] = ()
+    """Items whose trouble is over and that are what they were before it."""
     updated: tuple[str, ...] = ()
     """URIs of resources that were there before and whose content may be another now."""
 
@@ -90,14 +91,13 @@ def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavai
     after = {name_of(item): item for item in registry}
     refused_now = set(registry.unavailable)
     trouble = {each.name for each in refused_now}
+    news = [name for name, item in after.items() if before.get(name) != item]
     return Changes(
-        added=tuple(name for name in after if name not in before),
-        changed=tuple(name for name, item in after.items() if name in before and before[name] != item),
+        added=tuple(name for name in news if name not in before),
+        changed=tuple(name for name in news if name in before),
         removed=tuple(name for name in before if name not in after and name not in trouble),
         broken=tuple(sorted(each.name for each in refused_now - refused_before)),
-        repaired=tuple(
-            sorted(each.name for each in refused_before if each.name in after and each.name not in trouble)
-        ),
+        repaired=tuple(sorted({each.name for each in refused_before} & (after.keys() - trouble - set(news)))),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -135,7 +134,7 @@ def _input_schema(
         properties[name].pop("default", None)
         if parameter.default is not NOT_GIVEN:
             properties[name] |= _default(parameter.default)
-    return {key: value for key, value in schema.items() if key != "required" or value}
+    return schema
 
 
 def _culprit(fields: Mapping[str, Any], error: HintError) -> str:
@@ -149,7 +148,7 @@ def _culprit(fields: Mapping[str, Any], error: HintError) -> str:
 
 def _default(value: Any) -> dict[str, Any]:
     try:
-        return {"default": copy.deepcopy(msgspec.to_builtins(value, str_keys=True, enc_hook=str))}
+        return {"default": msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))}
     except (TypeError, ValueError):
         return {}
 
