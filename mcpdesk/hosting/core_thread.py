@@ -6,6 +6,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 
+from mcpdesk.hosting import loops
 from mcpdesk.hosting.host import Host
 
 STOP_S = 5.0
@@ -25,7 +26,9 @@ class CoreThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the host and wait for it; a core that is stuck is left behind after a while."""
+        """Stop the host, if it was started, and wait; a core that is stuck is left behind after a while."""
+        if self._thread.ident is None:
+            return
         self.host.call_soon(self._end)
         self._thread.join(STOP_S)
 
@@ -34,7 +37,7 @@ class CoreThread:
             self._ended.set()
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        loops.run(self._serve())
 
     async def _serve(self) -> None:
         self._ended = asyncio.Event()
