@@ -221,7 +221,8 @@ class Conversation:
         if known == self._announced:
             return
         self._announced = known
-        if terms.client:
+        if terms.client and self.transport != "memory":
+            # The peer of an in-memory channel is known; others are what they call themselves.
             self.peer = terms.client
         if self._on_terms is not None:
             self._on_terms(terms)

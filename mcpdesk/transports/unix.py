@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from typing import cast
 
 from mcpdesk.errors import DeskError
 from mcpdesk.transports import rendezvous
@@ -72,15 +73,15 @@ class _Connection(asyncio.Protocol):
         self._finishing_aio: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Other loops' transports have the methods without the base class.
+        self._transport = cast(asyncio.Transport, transport)
         self._gatherer = Gatherer(self._write, asyncio.get_running_loop())
         self._open_ones.add(self)
-        transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
         if uid not in (None, os.getuid()):
             log.warning("refused a connection of user %s to the Unix socket", uid)
-            transport.abort()
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._pipe is None:

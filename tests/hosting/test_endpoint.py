@@ -1,0 +1,41 @@
+"""Dialogues are known to the recorder by number, name and revision."""
+
+from __future__ import annotations
+
+from mcpdesk.hosting.endpoint import HostedEndpoint
+from tests.support.served import Peer
+from tests.support.site import Frames
+
+
+async def test_a_dialogue_is_announced_named_and_ended() -> None:
+    peer, frames = Peer(), Frames()
+    endpoint = HostedEndpoint(peer.server, peer.services, frames)
+    dialogue = endpoint.open("http", "10.0.0.1")
+    assert frames.connections[dialogue.connection].peer == "10.0.0.1"
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "curl", "version": "8"},
+    }
+    dialogue.accept_message(
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, peer.channel
+    )
+    known = frames.connections[dialogue.connection]
+    assert (known.peer, known.revision, known.closed) == ("curl 8", "2025-06-18", None)
+    dialogue.close()
+    assert frames.connections[dialogue.connection].closed is not None
+    assert not endpoint.dialogues
+
+
+async def test_a_revision_can_be_adopted_without_a_handshake() -> None:
+    peer = Peer()
+    dialogue = peer.endpoint.open("http", "curl")
+    assert dialogue.adopt("2025-06-18", "curl")
+    assert dialogue.revision == "2025-06-18"
+    assert not dialogue.adopt("2026-07-28", "curl")
+    assert not dialogue.adopt("1999-01-01", "curl")
+
+
+async def test_facts_count_what_is_offered() -> None:
+    peer_facts = Peer().endpoint.facts()
+    assert peer_facts == {"name": "sample", "version": "1.0", "tools": 9, "resources": 2, "prompts": 1}

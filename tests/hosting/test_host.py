@@ -1,0 +1,123 @@
+"""A core: several folders, ports, keys, meeting points, a stuck loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from mcpdesk.errors import DeskUserError, TransportError
+from mcpdesk.transports import rendezvous
+from tests.support.desk import running_desk
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "one", "one")
+
+
+def make_folder(path: Path, name: str, builtins: str = "[]") -> Path:
+    (path / "tools").mkdir(parents=True)
+    (path / "mcp.json").write_text(f'{{"name": "{name}", "builtins": {builtins}}}', encoding="utf-8")
+    code = (
+        "import time\n\n"
+        "async def hold(seconds: float) -> str:\n"
+        '    """Block the loop."""\n'
+        "    time.sleep(seconds)\n"
+        '    return "held"\n'
+    )
+    (path / "tools/hold.py").write_text(code, encoding="utf-8")
+    return path
+
+
+async def test_servers_are_reached_by_name_and_the_first_without(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name, name) for name in ("one", "two")]
+    async with running_desk(*folders, http=True) as desk, aiohttp.ClientSession() as client:
+        base = desk.view().servers[0].url.rpartition("/mcp/")[0]
+        for path, status in (("/mcp", 200), ("/mcp/one", 200), ("/mcp/two", 200), ("/mcp/three", 404)):
+            async with client.post(base + path, json=CALL) as answer:
+                assert answer.status == status
+
+
+async def test_two_servers_of_one_name_are_refused(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name, "same") for name in ("a", "b")]
+    with pytest.raises(DeskUserError, match="same"):
+        async with running_desk(*folders):
+            pass
+
+
+async def test_a_tool_that_runs_programs_makes_a_key_due(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "shell", "shell", '["Bash"]')
+    async with running_desk(folder, http=True) as desk, aiohttp.ClientSession() as client:
+        view = desk.view()
+        assert view.protection == "key"
+        async with client.post(view.servers[0].url, json=CALL) as answer:
+            assert answer.status == 401
+        async with client.post(view.servers[0].url, json=CALL, headers={"X-API-Key": view.api_key}) as answer:
+            assert answer.status == 200
+    async with running_desk(folder, http=True, no_auth=True) as desk:
+        assert desk.view().protection == "open"
+
+
+async def test_without_such_a_tool_loopback_needs_no_key(folder: Path) -> None:
+    async with running_desk(folder, http=True) as desk:
+        assert desk.view().protection == "loopback"
+    async with running_desk(folder) as desk:
+        assert desk.view().protection == "offline"
+
+
+async def test_a_taken_port_is_an_error_unless_it_may_move(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(TransportError, match="taken"):
+        async with running_desk(folder, http=True, port=taken.getsockname()[1]):
+            pass
+
+
+async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        call = desk.request("one", "tools/call", {"name": "hold", "arguments": {"seconds": 1.5}})
+        async with asyncio.timeout(5):
+            while (stuck := desk.view().stuck) is None:
+                await asyncio.sleep(0.02)
+        assert (stuck.tool, stuck.where) == ("hold", "tools/hold.py:5")
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None
+        assert outcome.result["content"][0]["text"] == "held"
+
+
+async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
+    async with running_desk(folder, meet=True):
+        reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
+        writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        async with asyncio.timeout(5):
+            assert await reader.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+        writer.close()
+    assert not Path(rendezvous.meeting_point(folder)).exists()
+
+
+async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
+    async with running_desk(folder, http=True, watch=True) as desk, aiohttp.ClientSession() as client:
+        url = desk.view().servers[0].url
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        async with client.post(url, json=CALL | {"method": "initialize", "params": params}) as answer:
+            headers = {"Mcp-Session-Id": answer.headers["Mcp-Session-Id"]}
+        async with client.post(
+            url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers
+        ):
+            pass
+        async with client.get(url, headers=headers | {"Accept": "text/event-stream"}) as stream:
+            file = folder / "tools/hold.py"
+            file.write_text(file.read_text(encoding="utf-8").replace("Block", "Stop"), encoding="utf-8")
+            async with asyncio.timeout(10):
+                while b"tools/list_changed" not in await stream.content.readline():
+                    pass
+        assert desk.catalogue("one").items[0].description == "Stop the loop."
+        assert desk.catalogue("one").items[0].changed

@@ -1,0 +1,111 @@
+"""The link shows a core as it is, and steers it like any client would."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.inbox.question import Answer
+from mcpdesk.link.values import ItemKind
+from tests.support.desk import RunningDesk, running_desk
+
+QUESTION = '[{"question": "Which?", "options": ["a", "b"]}]'
+CODE = '''
+from mcpdesk import Context
+
+
+async def count(ctx: Context, to: int) -> str:
+    """Count."""
+    await ctx.info("counting")
+    for number in range(1, to + 1):
+        await ctx.progress(number, to, f"at {number}")
+    return str(to)
+
+
+async def wait() -> None:
+    """Wait for ever."""
+    import asyncio
+
+    await asyncio.Event().wait()
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "mcp.json").write_text('{"name": "own", "builtins": ["AskUserQuestion"]}', encoding="utf-8")
+    (tmp_path / "tools/count.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "tools/broken.py").write_text("def sync() -> None: ...\n", encoding="utf-8")
+    return tmp_path
+
+
+async def question_of(desk: RunningDesk) -> int:
+    async with asyncio.timeout(5):
+        while not desk.questions():
+            await asyncio.sleep(0.01)
+    return desk.questions()[0].id
+
+
+async def test_the_catalogue_shows_items_and_what_is_broken(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        items = {item.name: item for item in desk.catalogue("own").items}
+        assert items["count"].kind is ItemKind.TOOL
+        assert items["count"].source.startswith("tools/count.py:")
+        assert "async" in items["sync"].problem
+        assert desk.catalogue("own") is desk.catalogue("own")
+
+
+async def test_a_call_reports_progress_and_logs_and_is_recorded(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        call = desk.request("own", "tools/call", {"name": "count", "arguments": {"to": 3}})
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None
+        assert outcome.result["content"][0]["text"] == "3"
+        assert call.progress is not None and call.progress.message == "at 3"
+        assert call.logs == ("info: counting",)
+        while desk.traffic.catch_up():
+            pass
+        exchange = desk.traffic.exchanges[0]
+        assert (exchange.peer, exchange.method, exchange.name) == ("desk", "tools/call", "count")
+
+
+async def test_a_call_can_be_cancelled(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        call = desk.request("own", "tools/call", {"name": "wait"})
+        assert desk.busy() == ("1 running call",)
+        call.cancel()
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.cancelled
+        assert desk.busy() == ()
+
+
+async def test_arguments_are_checked_by_the_servers_validator(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        assert desk.validate("own", "count", {"to": 1}) == []
+        (failure,) = desk.validate("own", "count", {"to": "x"})
+        assert failure.path == ("to",)
+        assert desk.validate("own", "nope", {})
+
+
+async def test_a_question_is_answered_from_the_link(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        call = desk.request(
+            "own", "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTION}}
+        )
+        desk.answer(await question_of(desk), [Answer(("b",))])
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None
+        assert outcome.result["structuredContent"]["answers"][0]["selected"] == ["b"]
+
+
+async def test_a_question_is_declined_from_the_link(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        call = desk.request(
+            "own", "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTION}}
+        )
+        desk.decline(await question_of(desk), "not now")
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None
+        assert outcome.result["structuredContent"]["status"] == "declined"
