@@ -1,29 +1,22 @@
-"""The console entry. A client that starts `mcpdesk stdio FOLDER` waits, so a pump is tried first."""
+"""The console entry. A client that starts `mcpdesk stdio FOLDER` waits: that form takes the shortest way."""
 
 from __future__ import annotations
 
+import os
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line; the process ends with its exit code."""
-    if sys.argv[1:2] == ["stdio"]:
-        code = pump(sys.argv[2:])
-        if code is not None:
-            sys.exit(code)
-    from mcpdesk.cli.main import main as command_line
+    asked = plain(sys.argv[2:]) if sys.argv[1:2] == ["stdio"] else None
+    code = None if asked is None else serve_client(*asked)
+    if code is None:
+        from mcpdesk.cli.main import run
 
-    command_line()
-
-
-def pump(arguments: list[str]) -> int | None:
-    """Serve from a running desk; None when there is none, or the arguments ask for more than that."""
-    asked = plain(arguments)
-    if asked is None:
-        return None
-    from mcpdesk.transports import pump as transport
-
-    return transport.run(*asked)
+        code = run()
+    sys.exit(code)
 
 
 def plain(arguments: list[str]) -> tuple[str, str] | None:
@@ -41,6 +34,36 @@ def plain(arguments: list[str]) -> tuple[str, str] | None:
         else:
             folders.append(argument)
     return (folders[0], mode) if len(folders) == 1 and mode is not None else None
+
+
+def serve_client(folder: str, mode: str) -> int | None:
+    """Serve the client on stdin and stdout from the desk that hosts `folder`, or else from here.
+
+    Returns the exit code; None when there is no such folder, which is the command's to tell.
+    """
+    if not os.path.isdir(folder):
+        return None
+    from mcpdesk.transports import pump
+
+    code = pump.run(folder, mode)
+    return serve_alone(folder, mode) if code is None else code
+
+
+def serve_alone(folder: str, mode: str) -> int:
+    """Run a core for this one client; returns the exit code."""
+    from pathlib import Path
+
+    from mcpdesk.cli import lone_core
+    from mcpdesk.errors import DeskError
+
+    try:
+        return lone_core.run(Path(folder).resolve(), mode)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except DeskError as error:
+        from mcpdesk.cli.report import report
+
+        return report(error)
 
 
 if __name__ == "__main__":

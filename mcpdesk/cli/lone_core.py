@@ -1,0 +1,69 @@
+"""A core of its own behind one client's pipes. Imports no click: the client is waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.cli.signals import Ending
+from mcpdesk.transports import rendezvous
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.transports.descriptors import Claimed
+
+GRACE_S = 5.0
+"""How long the end may take after a signal."""
+LOOK_S = 0.25
+
+
+def run(folder: Path, mode: str) -> int:
+    """Serve `folder` on stdin and stdout until the client closes its end; returns the exit code.
+
+    The folder's meeting point is opened too, for further clients. Raises: DeskError when it cannot be hosted.
+    """
+    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.hosting.effective import plan_for
+    from mcpdesk.hosting.host import Host
+
+    host = Host(plan_for((folder,), {}, os.environ, http=False))
+    with claiming(host, "wire") as claimed:
+        host.load()
+        asyncio.run(_serve(host, claimed, mode))
+    return 0
+
+
+async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
+    from mcpdesk.transports.stdio import StdioTransport
+
+    loop = asyncio.get_running_loop()
+    peer = rendezvous.process_name(os.getppid())
+    transport = StdioTransport(claimed.stdin_fd, claimed.stdout_fd, host.open_pipe, peer=peer, mode=mode)
+
+    def stop(reason: str) -> None:
+        loop.call_soon_threadsafe(transport.stop)
+
+    with Ending(stop, grace_s=GRACE_S):
+        telling_aio = asyncio.create_task(_tell(host))
+        try:
+            await host.start()
+            await transport.serve()
+        finally:
+            await host.stop()
+            telling_aio.cancel()
+            await asyncio.wait([telling_aio])
+
+
+async def _tell(host: Host) -> None:
+    """Write what the core has to say to stderr, until cancelled."""
+    from mcpdesk.cli.service import JournalPrinter
+
+    printer = JournalPrinter(host)
+    try:
+        while True:
+            printer.follow()
+            await asyncio.sleep(LOOK_S)
+    finally:
+        printer.follow()
