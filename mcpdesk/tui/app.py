@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mcpdesk.link.link import Link
+from mcpdesk.paths import PACKAGE
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.screens.main import MainScreen
@@ -30,18 +31,23 @@ class DeskApp(App[None]):
     """One desk on one core."""
 
     TITLE = "mcpdesk"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = PACKAGE / "tui" / "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
 
-    def __init__(self, link: Link, theme: str | None = None, panes: Panes = PANES) -> None:
+    def __init__(
+        self, link: Link, theme: str | None = None, panes: Panes = PANES, history: Path | None = None
+    ) -> None:
+        """`history` is the file the calls of the workbench are kept in; None forgets them at the end."""
         super().__init__()
         self.link = link
+        self.history_path = history
         self.main = MainScreen(link, panes)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
         self.last_key = -math.inf
         self._interrupted = -math.inf
+        self._asking = False
 
     @property
     def server(self) -> str:
@@ -92,12 +98,16 @@ class DeskApp(App[None]):
         """Choose a theme, with a preview."""
         await self.shelf.pick(self)
 
-    @work(exclusive=True, group="quit")
+    @work
     async def action_ask_quit(self) -> None:
         """Leave; ask first when something would be lost."""
+        if self._asking:
+            return
+        self._asking = True
         losses = self.link.busy()
         if not losses or await self._really(losses):
             self.exit()
+        self._asking = False
 
     async def _really(self, losses: tuple[str, ...]) -> bool:
         from mcpdesk.tui.widgets.menu import Choice, Menu
