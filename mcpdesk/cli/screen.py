@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
-from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpdesk.cli.claiming import claiming
@@ -46,25 +47,24 @@ def run_desk(plan: Plan) -> int:
 
 
 def _show(link: Link, core: CoreThread, redirect_prints: Callable[[], None], terminal: Terminal) -> int:
+    """Run the screen; the core begins once it stands, so that neither waits for the other's imports."""
     from mcpdesk.tui.app import DeskApp
 
-    class Desk(DeskApp):
-        """The desk of this process: the core begins once the screen stands."""
+    leaving: list[Callable[[], object]] = []
 
-        def on_ready(self) -> None:
-            redirect_prints()
-            self.leave = asyncio.get_running_loop().call_soon_threadsafe
-            core.started.add_done_callback(self._core_started)
-            core.start()
+    def begin() -> None:
+        redirect_prints()
+        leaving.append(partial(asyncio.get_running_loop().call_soon_threadsafe, desk.exit))
+        core.started.add_done_callback(lambda started: stop("") if started.exception() else None)
+        core.start()
 
-        def _core_started(self, started: Future[None]) -> None:
-            if started.exception() is not None:
-                self.leave(self.exit)
+    def stop(reason: str) -> None:
+        for leave in leaving:
+            leave()
 
-        def ask_to_leave(self, reason: str) -> None:
-            self.leave(self.exit)
-
-    desk = Desk(link)
-    with Ending(desk.ask_to_leave, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+    desk = DeskApp(link, begin=begin)
+    if sys.__stderr__ is not None:
+        desk.error_console.file = sys.__stderr__  # `sys.stderr` is the journal's by now
+    with Ending(stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
         desk.run()
     return desk.return_code or 0

@@ -46,6 +46,7 @@ async def _serve(host: Host) -> None:
     with Ending(stop, grace_s=GRACE_S) as ending:
         try:
             await host.start()
+            log.follow()
             for line in greeting(host):
                 log.say(line)
             while not asked.is_set():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events, work
@@ -36,10 +38,17 @@ class DeskApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
 
     def __init__(
-        self, link: Link, theme: str | None = None, panes: Panes = PANES, history: Path | None = None
+        self,
+        link: Link,
+        theme: str | None = None,
+        panes: Panes = PANES,
+        history: Path | None = None,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """`history` is the file the calls of the workbench are kept in; None forgets them at the end."""
+        """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
+        `begin` is called once the first screen stands."""
         super().__init__()
+        self._begin = begin
         self.link = link
         self.history_path = history
         self.main = MainScreen(link, panes)
@@ -69,7 +78,8 @@ class DeskApp(App[None]):
         await super().on_event(event)
 
     def on_ready(self) -> None:
-        """After the first paint there is time for the other themes."""
+        """After the first paint there is time for the rest."""
+        self._begin()
         self.shelf.fill(self)
 
     def copy(self, text: str, what: str) -> None:

@@ -42,6 +42,7 @@ FILES = {
 
         async def wait(seconds: float) -> str:
             """Take a while."""
+            print("waiting")
             await asyncio.sleep(seconds)
             return "waited"
         ''',
