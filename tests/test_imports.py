@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "version": set(),
     "paths": {"transports.rendezvous"},
     "settings": {"paths"},
-    "__main__": {"transports.pump", "cli.main"},
+    "__main__": {"transports.pump", "cli.main", "cli.lone_core", "cli.report"},
     "__init__": {"server"},
     "protocol": set(),
     "recorder": {"protocol"},

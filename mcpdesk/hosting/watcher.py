@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 DEBOUNCE_MS = 200
@@ -43,6 +44,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
 
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
+    await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
     from watchfiles import awatch
 
     async for changes in awatch(
