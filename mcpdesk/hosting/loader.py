@@ -14,8 +14,9 @@ from typing import Any
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.found import Found, nothing_new, without_duplicates
 from mcpdesk.hosting.manifest import Manifest, read_manifest
+from mcpdesk.hosting.module_file import ModuleFile, dashed
 from mcpdesk.hosting.namespace import Namespace
-from mcpdesk.hosting.python_items import ModuleFile, dashed, read_module
+from mcpdesk.hosting.python_items import read_module
 from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
 from mcpdesk.server.context import RequestView
 from mcpdesk.server.prompt import Prompt

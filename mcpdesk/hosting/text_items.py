@@ -15,7 +15,7 @@ from urllib.parse import quote
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.found import Found
 from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
-from mcpdesk.hosting.python_items import check_arguments
+from mcpdesk.hosting.module_texts import check_arguments
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource

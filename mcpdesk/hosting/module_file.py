@@ -1,0 +1,77 @@
+"""A Python file of a server folder that has been run: its module, its text, and where things stand in it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from mcpdesk.errors import RegistrationError
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """A module and what is known of its file."""
+
+    module: ModuleType
+    path: str
+    """Relative to the server folder, with slashes."""
+    tree: ast.Module
+    helpers: tuple[ast.Module, ...]
+    """Files of the folder it imports, directly or not."""
+    environment: Mapping[str, str]
+
+    def place(self, function: Function) -> str:
+        """`tools/user_profile.py:9`: where a function's `def` stands."""
+        node = self._node(function)
+        line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
+        return f"{self.path}:{line}"
+
+    def fingerprint(self, function: Function, others: Iterable[Function]) -> str:
+        """Changes when the function, or anything it may use in its file and helpers, changes in meaning."""
+        own = self._node(function)
+        foreign = [self._node(each) for each in others]
+        parts = [node for node in self.tree.body if node is own or node not in foreign]
+        text = "\n".join(ast.dump(node) for node in (*parts, *self.helpers))
+        return hashlib.blake2b(f"{function.__qualname__}\n{text}".encode(), digest_size=16).hexdigest()
+
+    def _node(self, function: Function) -> ast.stmt | None:
+        name = inspect.unwrap(function).__name__
+        kinds = (ast.AsyncFunctionDef, ast.FunctionDef)
+        named = [node for node in self.tree.body if isinstance(node, kinds) and node.name == name]
+        return named[-1] if named else None
+
+    def line_of(self, name: str) -> int:
+        """The line on which the module assigns a name; 1 when it does so nowhere."""
+        for node in self.tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.lineno
+        return 1
+
+
+def require_async(function: Function) -> None:
+    """Refuse what is not a plain `async def`.
+
+    Raises: RegistrationError saying what to write instead.
+    """
+    if inspect.isasyncgenfunction(function):
+        raise RegistrationError(
+            f"{function.__name__} yields; return one value, and report on the way with ctx"
+        )
+    if not inspect.iscoroutinefunction(function):
+        raise RegistrationError(
+            f"{function.__name__} is not async: write `async def {function.__name__}`, "
+            f"or `def _{function.__name__.lstrip('_')}` if it is only a helper"
+        )
+
+
+def dashed(name: str) -> str:
+    """A Python name as the name of a tool: `user_profile` is `user-profile`."""
+    return name.strip("_").replace("_", "-")
