@@ -1,0 +1,116 @@
+"""Types as JSON Schema."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pytest
+
+from mcpdesk.hosting.hints import HintError, described, from_json, is_text_or_nothing, says_nothing, schema_of
+from mcpdesk.server.tool import ToolResult
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Node:
+    """A node.
+
+    Attributes:
+        value: what it holds
+    """
+
+    value: int
+    colour: Annotated[Colour, "how it looks"] = Colour.RED
+    children: list[Node] = field(default_factory=list)
+
+
+class Part(TypedDict, total=False):
+    size: Annotated[Literal["small", "large"], "how big"]
+
+
+class Model:
+    """Stands for a model of a validation library."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    @classmethod
+    def model_json_schema(cls, ref_template: str) -> dict[str, Any]:
+        inner = {"Inner": {"type": "integer"}}
+        return {"properties": {"x": {"$ref": ref_template.format(model="Inner")}}, "$defs": inner}
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Model:
+        return cls(value["x"])
+
+
+def test_enums_and_literals_keep_the_order_they_were_written_in() -> None:
+    assert schema_of(Literal["z", "a"]) == {"enum": ["z", "a"], "type": "string"}
+    assert schema_of(Colour)["enum"] == ["red", "blue"]
+
+
+def test_recursive_dataclass_refers_to_itself_and_keeps_its_descriptions() -> None:
+    schema = schema_of(Node)
+    assert schema["description"] == "A node."
+    assert schema["properties"]["value"]["description"] == "what it holds"
+    assert schema["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+    assert schema["$defs"]["Node"]["properties"]["colour"]["description"] == "how it looks"
+
+
+def test_typed_dict_has_described_choices() -> None:
+    size = schema_of(Part)["properties"]["size"]
+    assert size["enum"] == ["small", "large"]
+    assert size["description"] == "how big"
+    assert "required" not in schema_of(Part)
+
+
+def test_foreign_models_bring_their_own_schema_and_validation() -> None:
+    schema = schema_of(list[Model])
+    assert schema["items"] == {"properties": {"x": {"$ref": "#/$defs/Inner"}}}
+    assert schema["$defs"] == {"Inner": {"type": "integer"}}
+    assert from_json(Model, {"x": 3}).x == 3
+    assert from_json(Path, "/a") == Path("/a")
+
+
+@pytest.mark.parametrize("hint", [complex, Node | Part, list[complex]])
+def test_inexpressible_type_is_an_error(hint: Any) -> None:
+    with pytest.raises(HintError):
+        schema_of(hint)
+
+
+def test_text_in_annotated_is_the_description_and_wins_over_the_docstring() -> None:
+    assert schema_of(described(Annotated[int, "mine"], "docstring"))["description"] == "mine"
+    assert (
+        schema_of(described(Annotated[int, msgspec.Meta(description="meta")], "d"))["description"] == "meta"
+    )
+    assert schema_of(described(Annotated[int, msgspec.Meta(ge=1)], "docstring")) == {
+        "type": "integer",
+        "minimum": 1,
+        "description": "docstring",
+    }
+
+
+@pytest.mark.parametrize(
+    "hint", [Any, dict, dict[str, Any], list[dict[str, Any]], ToolResult, ToolResult | Node]
+)
+def test_open_types_say_nothing(hint: Any) -> None:
+    assert says_nothing(hint)
+
+
+@pytest.mark.parametrize("hint", [Node, dict[str, int], list[int], int])
+def test_closed_types_say_something(hint: Any) -> None:
+    assert not says_nothing(hint)
+    assert not is_text_or_nothing(hint)
+
+
+@pytest.mark.parametrize("hint", [str, None, bytes, Node | None, Annotated[str, "x"]])
+def test_text_and_nothing_need_no_structure(hint: Any) -> None:
+    assert is_text_or_nothing(hint)

@@ -1,0 +1,101 @@
+"""mcp.json: what it may say, and how mistakes in it are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.manifest import read_manifest
+
+
+def test_folder_without_a_manifest_is_called_like_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "my first server!"
+    folder.mkdir()
+    assert read_manifest(folder).name == "my-first-server"
+
+
+def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(
+        """\ufeff{
+        "name": "shop", "title": "Shop", "version": "2.0.0", "description": "d", "instructions": "i",
+        "websiteUrl": "https://example.org", "icons": [{"src": "https://example.org/a.png", "sizes": ["48x48"]}],
+        "builtins": ["Bash", "AskUserQuestion", "Bash"],
+        "auth": {"requires_jwt": true, "jwt": {"algorithms": ["HS256"], "secret_env": "SECRET", "leeway_s": 5}},
+        "modes": {"review": {"tools": ["Bash"], "description": "look only"}},
+        "commands": [{"stage": "image", "command": "resize", "run": ["convert", "{input}"],
+                      "parameters": {"type": "object"}, "produces": ["{output}"], "timeout_ms": 5,
+                      "progress": "percent"}],
+        "settings": {"tool_timeout_ms": 500, "max_body_bytes": "1M"}
+        }""",
+        "utf-8",
+    )
+    manifest = read_manifest(tmp_path)
+    assert (manifest.name, manifest.title, manifest.version) == ("shop", "Shop", "2.0.0")
+    assert manifest.builtins == ("Bash", "AskUserQuestion")
+    assert manifest.icons == ({"src": "https://example.org/a.png", "sizes": ["48x48"]},)
+    assert manifest.auth.jwt is not None
+    assert manifest.auth.jwt.leeway_s == 5
+    assert manifest.modes["review"].tools == ["Bash"]
+    assert manifest.commands[0].run == ["convert", "{input}"]
+    assert manifest.settings == {"tool_timeout_ms": 500, "max_body_bytes": "1M"}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "complaint"),
+    [
+        ('{\n"name": "x",}', ":2:13:", "not JSON"),
+        ("", ":1:1:", "not JSON"),
+        ("[]", ":1:1:", "has to be an object"),
+        ('{"name": "x",\n "tols": 1}', ":2:2:", "tols: unknown key; allowed: name, title"),
+        ('{"verson": "1"}', ":1:2:", "did you mean version?"),
+        ('{"port": 1}', ":1:2:", 'belongs into "settings"'),
+        ('{"name": "a", "name": "b"}', ":1:15:", "given twice"),
+        ('{"name": 3}', ":1:2:", "name: has to be a text, got a whole number"),
+        ('{"name": "a b"}', ":1:2:", "letters, digits"),
+        ('{"name": "a/b"}', ":1:2:", "letters, digits"),
+        ('{"builtins": ["Bash", 3]}', ":1:2:", "builtins[1]: has to be a text"),
+        ('{"icons": [{}]}', ":1:2:", "icons[0]: lacks the key src"),
+        ('{"icons": [{"src": "a", "size": "b"}]}', ":1:25:", "did you mean sizes?"),
+        ('{"settings": {"port": "abc"}}', ":1:15:", "a whole number from 0 to 65535"),
+        ('{"settings": {"prt": 1}}', ":1:15:", "did you mean port?"),
+        ('{"settings": {"no_auth": true}}', ":1:15:", "only a flag or the environment"),
+        ('{"auth": {"jwt": {"algorithm": []}}}', ":1:19:", "did you mean algorithms?"),
+        ('{"auth": {"requires_jwt": true}}', ":1:11:", "needs auth.jwt"),
+        ('{"auth": {"jwt": {"algorithms": ["HS256"]}}}', ":1:11:", "exactly one of secret_env"),
+        ('{"auth": {"jwt": {"algorithms": ["none"], "secret_env": "S"}}}', ":1:19:", 'never "none"'),
+        ('{"modes": {"review": {"tool": []}}}', ":1:23:", "did you mean tools?"),
+        ('{"commands": [{"stage": "a", "command": "b"}]}', ":1:2:", "lacks the key run"),
+        (
+            '{"commands": [{"stage": "a", "command": "b", "run": [], "progress": "x"}]}',
+            ":1:57:",
+            "allowed: json-lines, percent",
+        ),
+        ("[" * 100_000, "", "nested too deeply"),
+    ],
+)
+def test_mistake_is_named_with_its_place(tmp_path: Path, text: str, place: str, complaint: str) -> None:
+    (tmp_path / "mcp.json").write_text(text, "utf-8")
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(tmp_path)
+    assert complaint in str(caught.value)
+    assert f"mcp.json{place}" in str(caught.value)
+
+
+def test_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(ManifestError, match="cannot be read"):
+        read_manifest(tmp_path)
+
+
+def test_missing_folder_suggests_a_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    with pytest.raises(ManifestError, match=r"does not exist; did you mean .*/profiles\?"):
+        read_manifest(tmp_path / "profile")
+
+
+def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", "utf-8")
+    with pytest.raises(ManifestError, match="is a file, not a folder"):
+        read_manifest(tmp_path / "file")

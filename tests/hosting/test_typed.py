@@ -1,0 +1,147 @@
+"""Signatures as input schemas, and arguments converted to the hints."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.typed import typed
+
+if TYPE_CHECKING:
+    from mcpdesk import Context
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 3
+
+
+async def everything(
+    at: Point,
+    name: Annotated[str, "who"] = "ann",
+    count=2,
+    when: datetime.date | None = None,
+    path: Path = Path("/tmp"),
+    tags: list[str] = [],  # noqa: B006
+    centre: Point = Point(1),  # noqa: B008
+    anything: Any = None,
+    *,
+    ctx,
+) -> Point:
+    """Do everything.
+
+    Args:
+        at: where
+    """
+    return at
+
+
+def test_signature_becomes_a_closed_object_schema() -> None:
+    schema = typed(everything, "a.py:1").input_schema
+    assert schema["type"] == "object"
+    assert schema["required"] == ["at"]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert list(properties) == ["at", "name", "count", "when", "path", "tags", "centre", "anything"]
+    assert properties["at"] == {"$ref": "#/$defs/Point", "description": "where"}
+    assert properties["name"] == {"type": "string", "description": "who", "default": "ann"}
+    assert properties["count"] == {"type": "integer", "default": 2}
+    assert properties["path"] == {"type": "string", "default": "/tmp"}
+    assert properties["centre"]["default"] == {"x": 1, "y": 3}
+    assert properties["anything"] == {"default": None}
+
+
+def test_arguments_become_what_the_hints_say() -> None:
+    bound = typed(everything, "a.py:1").bind(
+        {"at": {"x": 5.0}, "when": "2026-01-02", "path": "/x", "name": "null"}, "the context"
+    )
+    assert bound == {
+        "at": Point(5),
+        "when": datetime.date(2026, 1, 2),
+        "path": Path("/x"),
+        "name": "null",
+        "ctx": "the context",
+    }
+
+
+def test_argument_of_no_use_is_a_readable_failure() -> None:
+    with pytest.raises(HandlerError, match=r"Invalid arguments: .*when"):
+        typed(everything, "a.py:1").bind({"at": {"x": 1}, "when": "soon"}, None)
+
+
+def test_function_without_parameters_takes_an_empty_object() -> None:
+    async def nothing(): ...
+
+    assert typed(nothing, "a.py:1").input_schema == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
+
+
+async def by_annotation(c: Context) -> None: ...
+async def by_name(context) -> None: ...
+async def optional(context: Context | None = None) -> None: ...
+async def not_a_context(context: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(by_annotation, "c"), (by_name, "context"), (optional, "context"), (not_a_context, "")],
+)
+def test_context_parameter_is_found_by_annotation_or_name(function: Any, name: str) -> None:
+    found = typed(function, "a.py:1")
+    assert found.context_name == name
+    assert list(found.input_schema["properties"]) == ([] if name else ["context"])
+
+
+async def returns_point() -> Point: ...
+async def returns_list() -> list[int]: ...
+async def returns_text() -> str: ...
+async def returns_maybe() -> Point | None: ...
+async def returns_blocks() -> list[dict[str, Any]]: ...
+async def returns_unsaid(): ...
+
+
+def test_return_type_with_structure_is_the_output_schema() -> None:
+    schema = typed(returns_point, "").output_schema
+    assert schema is not None
+    assert schema["type"] == "object"
+    assert typed(returns_list, "").output_schema == {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("function", [returns_text, returns_maybe, returns_blocks, returns_unsaid])
+def test_return_type_without_structure_declares_nothing(function: Any) -> None:
+    assert typed(function, "").output_schema is None
+
+
+async def bad_parameter(fine: int, odd: complex): ...
+async def bad_union(value: Point | dict[str, int]): ...
+async def bad_return() -> complex: ...
+async def unknown_name(value: Nowhere): ...  # noqa: F821
+async def many(*values: int): ...
+async def keywords(**values: int): ...
+async def positional(value: int, /): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (bad_parameter, "the type of parameter odd has no JSON Schema"),
+        (bad_union, "the type of parameter value has no JSON Schema"),
+        (bad_return, "the return type has no JSON Schema"),
+        (unknown_name, "'Nowhere' is not defined"),
+        (many, r"parameter \*values.* cannot be given by name"),
+        (keywords, r"parameter \*\*values.* cannot be given by name"),
+        (positional, "cannot be given by name"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_with_its_place(function: Any, complaint: str) -> None:
+    with pytest.raises(RegistrationError, match=f"tools/a.py:7: .*{complaint}"):
+        typed(function, "tools/a.py:7")
