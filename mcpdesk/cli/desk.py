@@ -21,8 +21,9 @@ Examples:
 
 @click.command(name="desk", epilog=EPILOG, short_help="Open the desk (the default command).")
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...")
+@click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
 @setting_options
-def command(folders: tuple[str, ...], **values: Any) -> int:
+def command(folders: tuple[str, ...], theme: str | None, **values: Any) -> int:
     """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
     from mcpdesk import paths
 
@@ -32,7 +33,7 @@ def command(folders: tuple[str, ...], **values: Any) -> int:
     from mcpdesk.cli.screen import run_desk
     from mcpdesk.hosting.effective import plan_for
 
-    return run_desk(plan_for(places, flags, os.environ, may_move=True))
+    return run_desk(plan_for(places, flags, os.environ, may_move=True), theme)
 
 
 def require_terminal() -> None:

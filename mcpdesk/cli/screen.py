@@ -15,20 +15,21 @@ from mcpdesk.cli.terminal import Terminal
 if TYPE_CHECKING:
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Plan
-    from mcpdesk.link.link import Link
+    from mcpdesk.tui.app import DeskApp
 
 GRACE_S = 8.0
 """How long screen and core may take to end before they are ended."""
 
 
-def run_desk(plan: Plan) -> int:
-    """Show the desk until the person leaves; returns the exit code.
+def run_desk(plan: Plan, theme: str | None = None) -> int:
+    """Show the desk until the person leaves; returns the exit code. Without a `theme`: the one worn last.
 
     Raises: DeskError when the core cannot start.
     """
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.local import LocalLink
+    from mcpdesk.tui.app import DeskApp
 
     host = Host(plan)
     with claiming(host, "screen") as claimed:
@@ -37,7 +38,9 @@ def run_desk(plan: Plan) -> int:
         link = LocalLink(host)
         terminal = Terminal(claimed.stderr_fd)
         try:
-            code = _show(link, core, claimed.redirect_prints, terminal)
+            history = plan.settings.state_dir / "calls.jsonl"
+            app = partial(DeskApp, link, theme, history=history)
+            code = _show(app, core, claimed.redirect_prints, terminal)
         finally:
             link.close()
             core.stop()
@@ -46,10 +49,10 @@ def run_desk(plan: Plan) -> int:
     return code
 
 
-def _show(link: Link, core: CoreThread, redirect_prints: Callable[[], None], terminal: Terminal) -> int:
+def _show(
+    app: Callable[..., DeskApp], core: CoreThread, redirect_prints: Callable[[], None], terminal: Terminal
+) -> int:
     """Run the screen; the core begins once it stands, so that neither waits for the other's imports."""
-    from mcpdesk.tui.app import DeskApp
-
     leaving: list[Callable[[], object]] = []
 
     def begin() -> None:
@@ -62,7 +65,7 @@ def _show(link: Link, core: CoreThread, redirect_prints: Callable[[], None], ter
         for leave in leaving:
             leave()
 
-    desk = DeskApp(link, begin=begin)
+    desk = app(begin=begin)
     if sys.__stderr__ is not None:
         desk.error_console.file = sys.__stderr__  # `sys.stderr` is the journal's by now
     with Ending(stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):

@@ -1,0 +1,136 @@
+"""The real program in a pseudo-terminal: what a person sees, from the first screen to the shell's prompt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import Desk
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+CTRL_Q, CTRL_R, ESCAPE = "\x11", "\x12", "\x1b"
+LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049l", b"\x1b[?25h"
+GREET = '''
+async def greet(name: str = "Ada") -> str:
+    """Greet somebody."""
+    print("a stray print")
+    return f"Hello, {name}!"
+'''
+STUCK = '''
+import time
+
+async def stuck() -> str:
+    """Block the loop."""
+    time.sleep(30)
+    return ""
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A server folder with one tool."""
+    tools = tmp_path / "small" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "greet.py").write_text(GREET)
+    return tmp_path / "small"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (200, 60)])
+def test_tool_is_called_and_the_desk_is_left(folder: Path, columns: int, rows: int) -> None:
+    with Desk([str(folder), "--port", "0"], columns=columns, rows=rows) as desk:
+        desk.see("http://127.0.0.1:")
+        desk.see("Greet somebody")
+        desk.press(CTRL_R)
+        desk.see("Hello, Ada!")
+        desk.press("2")
+        desk.see("tools/call")
+        desk.press(CTRL_Q)
+        assert desk.end() == 0
+        assert LEAVE_SCREEN in desk.raw and SHOW_CURSOR in desk.raw
+
+
+def test_tiny_terminal_is_survived(folder: Path) -> None:
+    with Desk([str(folder), "--port", "0"], columns=20, rows=5) as desk:
+        desk.see(r"\S")
+        desk.press(CTRL_Q)
+        assert desk.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_restores_the_terminal(folder: Path, number: int) -> None:
+    with Desk([str(folder), "--port", "0"]) as desk:
+        desk.see("Greet somebody")
+        os.kill(desk.process.pid, number)
+        assert desk.end() == 0
+        assert LEAVE_SCREEN in desk.raw and SHOW_CURSOR in desk.raw
+
+
+def test_stuck_tool_does_not_hold_the_person(folder: Path) -> None:
+    (folder / "tools" / "stuck.py").write_text(STUCK)
+    (folder / "tools" / "greet.py").unlink()
+    with Desk([str(folder), "--port", "0"], columns=160, rows=40) as desk:
+        desk.see("http://127.0.0.1:")
+        desk.press(CTRL_R)
+        desk.see(r"stuck \d.*tools/stuck.py:6")
+        desk.press("5")
+        desk.see("Logs")
+        desk.press(CTRL_Q)
+        desk.see("Quit mcpdesk")
+        desk.press("y")
+        assert desk.end() == 0
+
+
+def test_stray_prints_are_log_lines_with_their_place(folder: Path) -> None:
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("Greet somebody")
+        desk.press(CTRL_R)
+        desk.see("Hello, Ada!")
+        desk.press("5")
+        desk.see(r"tools/greet.py:4.*a stray print|a stray print.*tools/greet.py:4")
+
+
+def test_broken_file_is_shown_and_the_rest_serves(folder: Path) -> None:
+    (folder / "tools" / "broken.py").write_text("1 / 0\n")
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("broken")
+        desk.see("greet")
+
+
+def test_taken_port_makes_the_desk_move_and_say_so(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with Desk([str(folder), "--port", str(port)], columns=120, rows=40) as desk:
+            desk.see(f"Port {port} is taken")
+
+
+def test_address_that_is_not_ours_ends_the_desk_with_a_sentence(folder: Path) -> None:
+    with Desk([str(folder), "--http", "192.0.2.1:0"]) as desk:
+        assert desk.end() in (1, 2, 3)
+        assert b"192.0.2.1" in desk.raw
+        assert b"Traceback" not in desk.raw
+
+
+def test_without_a_terminal_the_way_out_is_told(folder: Path, repository: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "mcpdesk", str(folder)],
+        cwd=repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 2
+    assert "needs a terminal" in finished.stderr
+    assert "mcpdesk serve" in finished.stderr
+    assert finished.stdout == ""
+
+
+def test_bundled_sample_is_the_default() -> None:
+    with Desk(["--port", "0"], columns=120, rows=40) as desk:
+        desk.see("AskUserQuestion")
+        desk.see("Bash")
+        desk.see("key ●|key")
