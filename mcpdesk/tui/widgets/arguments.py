@@ -152,8 +152,8 @@ class Arguments(Vertical):
 
     @on(Form.Hinted)
     def hint(self, event: Form.Hinted) -> None:
-        """Tell about the field in focus."""
-        self._hint(event.text)
+        """Tell about the field in focus, unless every field tells about itself."""
+        self._hint("" if self.form.has_class("-roomy") else event.text)
 
     @on(TabStrip.Picked)
     async def pick(self, event: TabStrip.Picked) -> None:

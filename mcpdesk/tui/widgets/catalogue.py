@@ -72,6 +72,11 @@ class CatalogueList(LineList):
         self._query = query
         self._lay_out(None if query else self.item)
 
+    def unhide(self, item: CatalogueItem) -> None:
+        """Drop the filter, unfold the item's group, and put the cursor on it."""
+        self._query, self._folded = "", self._folded - {item.kind}
+        self._lay_out(item)
+
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
         """Mark the items with a call under way."""
         if running != self.running:
@@ -210,6 +215,12 @@ class CataloguePane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_filter", "Clear the filter", show=False)
     ]
+
+    def reveal(self, item: CatalogueItem) -> None:
+        """Put the cursor on an item, whatever filter or fold hides it."""
+        if not self.rows.select(item.kind, item.name):
+            self.filter.value = ""
+            self.rows.unhide(item)
 
     def action_leave_filter(self) -> None:
         """Clear the filter and go back to the rows."""

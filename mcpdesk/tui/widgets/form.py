@@ -83,7 +83,7 @@ class Form(VerticalScroll, can_focus=False):
         """Edit another node."""
         self.node, self._show_all = node, False
         await self.recompose()
-        self.call_after_refresh(self._fit)
+        self._fit()
 
     def focus_first(self) -> bool:
         """Go to the first field; False when there is none."""
@@ -141,8 +141,8 @@ class Form(VerticalScroll, can_focus=False):
         self._fit()
 
     def _fit(self) -> None:
-        parts = self.query(FormPart)
-        self.set_class(0 < 2 * len(parts) <= self.size.height, "-roomy")
+        fields = len(list(walk(self.node))) if self.node else 0
+        self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
 
     def _by_part(self, failures: list[Failure]) -> dict[FormPart, str]:
         parts = {id(part.node): part for part in self.query(FormPart)}

@@ -96,7 +96,7 @@ class LogList(LineList):
         yield f" {clock(line.time)[: 12 if width >= 70 else 8]} ", "lines--muted"
         yield f"{glyph} {one_line(line.level, 8):<8} ", tone
         yield _column(line.source, 10), "lines--key"
-        where = f"  {line.where} " if line.where and width >= 90 else ""
+        where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
         room = max(10, width - (36 if width >= 70 else 32) - cell_len(where))
         first, _, rest = line.text.partition("\n")
         more = f" (+{rest.count(chr(10)) + 1} lines)" if rest else ""

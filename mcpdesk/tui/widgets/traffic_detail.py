@@ -211,7 +211,7 @@ class TrafficDetail(Vertical):
         self.query_one("#http Static", Static).update(Content("\n\n").join(blocks) if blocks else missing)
 
     def _describe(self, exchange: Exchange) -> None:
-        self.query_one(".title", Static).update(_title(exchange, time()))
+        self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
         self.query_one(".facts", Static).update(Content(_facts(exchange)))
         counts = {"events": f" {len(exchange.notifications)}" if exchange.notifications else ""}
         parts = []

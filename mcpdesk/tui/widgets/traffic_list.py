@@ -6,6 +6,7 @@ flood of messages costs no layout. Looks when told to (`look`), never by itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic, time
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -31,6 +32,9 @@ from mcpdesk.tui.render.traffic_line import Cell, Column, columns_for, exchange_
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
 _KEPT_STRIPS = 300
+_SLICE_S = 0.005
+_PROGRESS_S = 0.1
+"""How often a long search shows what it found so far."""
 _WHEEL = 3
 
 
@@ -155,7 +159,7 @@ class TrafficList(Widget, can_focus=True):
 
     # What it shows
 
-    def look(self, budget_s: float = 0.005) -> bool:
+    def look(self, budget_s: float = _SLICE_S) -> bool:
         """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
         changed = self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or changed
@@ -300,7 +304,7 @@ class TrafficList(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
         width = self.size.width - 1
-        columns = self._columns(width)
+        columns = self._columns(width - 1)
         if not self.compact:
             if y == 0:
                 return self._strip(self._head_cells(columns), width, "traffic--head")
@@ -309,7 +313,7 @@ class TrafficList(Widget, can_focus=True):
             return self._strip([self.lesson[y]] if y < len(self.lesson) else [], width)
         position = self._offset + y
         if position >= len(lines):
-            return Strip.blank(width + 1, self.rich_style)
+            return Strip.blank(self.size.width, self._base())
         return self._line_strip(lines[position], columns, width)
 
     def _head_cells(self, columns: tuple[Column, ...]) -> list[Cell]:
@@ -350,14 +354,21 @@ class TrafficList(Widget, can_focus=True):
 
     def _strip(self, cells: Sequence[Cell], width: int, line_style: str = "") -> Strip:
         """Cells as a strip of the widget's width; the place of the scroll bar stays blank."""
-        base = self.rich_style
+        base = self._base()
         over = self._style(line_style) if line_style else None
         segments = []
         for text, name in cells:
             style = base + self._style(name) if name else base
             segments.append(Segment(text, style + over if over else style))
         fill = base + over if over else base
-        return Strip(segments).adjust_cell_length(width, fill).extend_cell_length(width + 1, base)
+        return Strip(segments).adjust_cell_length(width, fill).extend_cell_length(self.size.width, base)
+
+    def _base(self) -> Style:
+        """The widget's own style; asking Textual for it is dear, and it is asked for every line."""
+        style = self._styles.get("")
+        if style is None:
+            style = self._styles[""] = self.rich_style
+        return style
 
     def _style(self, name: str) -> Style:
         style = self._styles.get(name)
@@ -429,8 +440,20 @@ class TrafficList(Widget, can_focus=True):
         if chosen is not None:
             self._line = self.index.table.first[chosen] if raw else chosen
         self._strips.clear()
-        self.view.advance(0.02)
-        self._settle(reveal=True)
+        self._work_off()
+
+    @work(exclusive=True, group="traffic-search")
+    async def _work_off(self) -> None:
+        """Filter all there is as fast as slices allow that let keys through between them."""
+        drawn = 0.0
+        while True:
+            self.view.advance(_SLICE_S)
+            if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
+                self._settle(reveal=True)
+                drawn = monotonic()
+            if self.view.done >= 1:
+                return
+            await asyncio.sleep(0)
 
     def _settle(self, *, reveal: bool = False) -> None:
         """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
@@ -443,6 +466,8 @@ class TrafficList(Widget, can_focus=True):
         self._remember_top()
         self._drawn = len(lines)
         self._clock_at, self._has_clock = monotonic(), False
+        if self._bar.visible != (self._end() > 0):
+            self._bar.visible = not self._bar.visible
         self._bar.window_virtual_size = max(1, len(lines))
         self._bar.window_size = self.rows_visible
         self._bar.position = self._offset

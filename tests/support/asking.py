@@ -1,0 +1,63 @@
+"""A desk with the dialog of one question open, on sample data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mcpdesk.inbox.question import Option, Page, Question
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from tests.support.fake_link import FakeLink
+from tests.support.frame import quiet_link, running_frame
+
+DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL", "relational"), Option("SQLite")))
+CHECKS = Page("Which checks?", "", (Option("lint"), Option("types"), Option("tests")), multi_select=True)
+
+
+class Asked:
+    """A desk with one dialog open."""
+
+    def __init__(self, app: DeskApp, pilot: Pilot[None], link: FakeLink, question: Question) -> None:
+        self.app, self.pilot, self.link, self.question = app, pilot, link, question
+
+    @property
+    def dialog(self) -> QuestionScreen:
+        assert isinstance(self.app.screen, QuestionScreen)
+        return self.app.screen
+
+    @property
+    def is_open(self) -> bool:
+        return isinstance(self.app.screen, QuestionScreen)
+
+    @property
+    def marks(self) -> str:
+        return "".join(str(mark.content) for mark in self.dialog.query(".mark").results(Static))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                await self.pilot.pause(0.01)
+
+    def end_elsewhere(self, **changes: object) -> None:
+        self.link._settle(self.question.id, **changes)
+
+
+@asynccontextmanager
+async def asked(*pages: Page, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Asked]:
+    link = quiet_link()
+    question = link.ask(*pages)
+    async with running_frame(link, size=size) as (app, pilot):
+        desk = Asked(app, pilot, link, question)
+        await desk.until(lambda: desk.is_open)
+        await pilot.pause()
+        yield desk
+    QuestionScreen.drafts.clear()

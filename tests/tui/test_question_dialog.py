@@ -1,0 +1,129 @@
+"""Questions are answered with a few keys or the mouse, and nothing chosen is lost."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Static
+
+from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.tui.widgets.question_page import OptionRow, OwnWords
+from tests.support.asking import CHECKS, DATABASE, asked
+from tests.support.frame import toasts
+
+
+async def test_a_digit_and_enter_answer_a_single_page() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("2")
+        assert desk.marks == "( )(•)( )"
+        await desk.press("enter")
+        assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
+        await desk.until(lambda: not desk.is_open)
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Answered. claude-code 2.1 goes on."])
+
+
+async def test_several_pages_are_answered_as_one_and_can_be_gone_back_to() -> None:
+    async with asked(DATABASE, CHECKS) as desk:
+        await desk.press("1", "enter")
+        assert desk.link.answers == []
+        await desk.press("1", "3", "backspace")
+        assert desk.marks == "(•)( )( )"
+        await desk.press("2", "enter")
+        assert desk.marks == "[x][ ][x][ ]"
+        await desk.press("1", "enter")
+        assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(("tests",)))
+
+
+async def test_keys_typed_faster_than_pages_turn_are_not_lost() -> None:
+    async with asked(DATABASE, CHECKS, DATABASE) as desk:
+        await desk.press("1", "enter", "2", "3", "enter", "2", "enter")
+        answers = (Answer(("PostgreSQL",)), Answer(("types", "tests")), Answer(("SQLite",)))
+        assert desk.link.answers == [(desk.question.id, answers)]
+
+
+async def test_the_title_counts_pages() -> None:
+    async with asked(DATABASE, CHECKS) as desk:
+        title = desk.dialog.query_one("Vertical").border_title
+        assert title is not None and "claude-code 2.1 asks · waiting" in title and "1 of 2" in title
+
+
+async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("3", "x", "escape")
+        assert desk.is_open and desk.marks == "( )( )(•)"
+        await desk.press("escape")
+        assert not desk.is_open and desk.link.answers == []
+
+
+async def test_enter_without_a_choice_says_what_is_missing() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("enter")
+        assert desk.link.answers == []
+        note = desk.dialog.query_one(".note", Static)
+        assert note.display and str(note.content) == "Choose at least one option or write something."
+        await desk.press("1")
+        assert not note.display
+
+
+async def test_declining_asks_for_a_reason_first() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("d")
+        assert desk.link.declined == []
+        await desk.press("escape")
+        assert desk.is_open and desk.link.declined == []
+        await desk.press("d", "n", "o", "enter")
+        assert desk.link.declined == [(desk.question.id, "no")]
+        await desk.until(lambda: not desk.is_open)
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 goes on."])
+
+
+async def test_later_keeps_what_was_chosen() -> None:
+    async with asked(DATABASE, CHECKS) as desk:
+        await desk.press("2", "enter", "3", "escape")
+        assert not desk.is_open and desk.question in desk.link.questions()
+        await desk.press("a")
+        assert desk.marks == "( )(•)( )"
+        await desk.press("enter")
+        assert desk.marks == "[ ][ ][x][ ]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"state": QuestionState.ANSWERED, "answers": (Answer(("SQLite",)),), "answered_by": "attached desk"},
+         "was answered by attached desk"),
+        ({"state": QuestionState.TIMED_OUT}, "timed out"),
+        ({"state": QuestionState.WITHDRAWN, "reason": "client gone"}, "was withdrawn: client gone"),
+    ],
+    ids=["answered", "timed out", "withdrawn"],
+)  # fmt: skip
+async def test_an_end_elsewhere_closes_the_dialog_and_says_so(changes: dict[str, object], said: str) -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("1")
+        desk.end_elsewhere(**changes)
+        await desk.until(lambda: not desk.is_open)
+        await desk.until(lambda: toasts(desk.app)[-1:] == [f"The question of claude-code 2.1 {said}"])
+
+
+async def test_an_answer_that_comes_too_late_is_said_to_be() -> None:
+    async with asked(DATABASE) as desk:
+        desk.link.answer = lambda *_: None  # type: ignore[method-assign]
+        await desk.press("1", "enter")
+        assert desk.is_open
+        others = (Answer(("SQLite",)),)
+        desk.end_elsewhere(state=QuestionState.ANSWERED, answers=others, answered_by="other desk")
+        await desk.until(lambda: not desk.is_open)
+        await desk.until(lambda: "was answered by other desk" in "".join(toasts(desk.app)[-1:]))
+
+
+async def test_the_mouse_does_it_all() -> None:
+    async with asked(DATABASE, CHECKS) as desk:
+        rows = desk.dialog.query(OptionRow)
+        await desk.pilot.click(rows[1])
+        assert desk.marks == "( )(•)( )"
+        keys = desk.dialog.query_one("PartLine")
+        column = next(start for start, _, part in keys._places if part.action == "screen.next_page")
+        await desk.pilot.click(keys, offset=(column + 1, 0))
+        await desk.until(lambda: desk.marks == "[ ][ ][ ][ ]")
+        await desk.pilot.click(OwnWords)
+        await desk.press("x", "enter")
+        assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(other="x"))

@@ -1,0 +1,44 @@
+"""A question as text says what was asked, what was chosen, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.tui.render.question_text import ended_line, plain
+
+NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
+PAGES = (
+    Page("Which?", "Storage", (Option("a", "the [red]first[/red]"), Option("b\x1b[31m"))),
+    Page("What else?", "", (Option("c"), Option("d")), multi_select=True),
+)
+ASKED = Question(1, "shop", "client", "AskUserQuestion", PAGES, NOON, NOON + 600)
+
+
+def test_a_waiting_question_says_until_when() -> None:
+    assert ended_line(ASKED) == "waiting until 12:10:00"
+
+
+def test_an_answer_is_marked_in_its_page() -> None:
+    answers = (Answer(("a",)), Answer(("d",), "more"))
+    answered = replace(
+        ASKED, state=QuestionState.ANSWERED, answers=answers, answered_by="desk", ended=NOON + 61
+    )
+    assert plain(answered).splitlines() == [
+        "Which?  [Storage]",
+        "  (•) a  the [red]first[/red]",
+        "  ( ) b␛[31m",
+        "",
+        "What else?",
+        "  [ ] c",
+        "  [x] d",
+        "  [x] more",
+        "",
+        "answered by desk after 1 min, at 12:01:01",
+    ]
+
+
+def test_a_reason_is_told() -> None:
+    ended = replace(ASKED, state=QuestionState.WITHDRAWN, reason="client gone", ended=NOON + 5)
+    assert ended_line(ended) == "withdrawn after 5 s, at 12:00:05: client gone"
