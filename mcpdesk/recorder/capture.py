@@ -123,6 +123,8 @@ class Recording:
 
     def _cut(self, number: int, data: bytes) -> bytes:
         """The beginning of a large frame; the whole waits for the writer if there is room."""
+        if segment := self._store.ring.segment(number):
+            segment.is_whole = False
         if self._waiting_bytes + len(data) <= _WAITING_BYTES:
             self._waiting_bytes += len(data)
             self._store.waiting[number] = data

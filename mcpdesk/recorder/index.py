@@ -156,6 +156,11 @@ class Index:
         """The bytes of successive frames, empty for those that are gone."""
         return self._source.data(start, stop)
 
+    @property
+    def row_of(self) -> array[int]:
+        """The first exchange of every paired frame, by frame number; -1 for a frame that is gone."""
+        return self._pairing.row_of
+
     def rows_of(self, frame: int) -> tuple[int, ...]:
         """The exchanges a frame belongs to: one, several for a batch, none while it is not paired."""
         return self._pairing.rows_of(frame)

@@ -42,8 +42,9 @@ class Pairing:
         self.altered = array("q")
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
+        self.row_of = array("q")
+        """The first row of every frame."""
         self._source = source
-        self._row_of = array("q")
         self._batches: dict[int, tuple[int, ...]] = {}
         self._ways: dict[int, Way] = {}
         self._pace = Pace()
@@ -52,18 +53,18 @@ class Pairing:
         """Take the next frame."""
         heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
         rows = [self._enter(head, frame) for head in heads]
-        self._row_of.append(rows[0])
+        self.row_of.append(rows[0])
         if len(rows) > 1 or frame.data[:1] == b"[":
             self._batches[frame.number] = tuple(rows)
             self.parts.update({(row, frame.number): part for part, row in enumerate(rows)})
 
     def skip(self) -> None:
         """Pass over a frame that is gone."""
-        self._row_of.append(NO_FRAME)
+        self.row_of.append(NO_FRAME)
 
     def rows_of(self, frame: int) -> tuple[int, ...]:
         """The rows a frame belongs to."""
-        if frame >= len(self._row_of) or (row := self._row_of[frame]) == NO_FRAME:
+        if frame >= len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
         return self._batches.get(frame) or (row,)
 

@@ -21,13 +21,15 @@ FRAME_COST: Final = 200
 class Segment:
     """Up to 128 successive frames, the encoded notes on them, and heads of those cut short."""
 
-    __slots__ = ("cost", "frames", "heads", "notes")
+    __slots__ = ("cost", "frames", "heads", "is_whole", "notes")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.notes: dict[int, bytes | HttpNote] = {}
         self.heads: dict[int, list[Head]] = {}
         self.cost = 0
+        self.is_whole = True
+        """Whether no frame here was cut short."""
 
 
 class Ring:

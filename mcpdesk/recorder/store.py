@@ -73,11 +73,11 @@ class Store:
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone."""
-        return [
-            b""
-            if frame is None
-            else frame.data
-            if len(frame.data) == frame.size
-            else self.whole(frame.number)
-            for frame in self.frames(start, stop)
-        ]
+        frames = self.frames(start, stop)
+        segment = self.ring.segment(start)
+        if segment is not None and segment.is_whole and len(segment.frames) >= len(frames):
+            return [frame.data for frame in frames if frame is not None]
+        return [b"" if frame is None else self._all_of(frame) for frame in frames]
+
+    def _all_of(self, frame: Frame) -> bytes:
+        return frame.data if len(frame.data) == frame.size else self.whole(frame.number)

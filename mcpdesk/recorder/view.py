@@ -118,9 +118,10 @@ class View:
             return
         if len(lowered := block.split(_SEPARATOR)) != len(pieces):
             lowered = [piece.lower() for piece in pieces]
+        row_of = self._index.row_of
         for needle in needles:
-            found = needle.scan(start, lowered)
-            self._review([row for frame in found for row in self._index.rows_of(frame) if row < self._rows])
+            earlier = [frame for frame in needle.scan(start, lowered) if row_of[frame] < self._rows]
+            self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
         """Judge anew some rows that changed since they were judged; True when more are left."""

@@ -53,6 +53,8 @@ _ROOMY = 32
 """Cells the message has where all columns are shown."""
 _ENOUGH = 26
 """Cells the message keeps while less important columns go."""
+_ENOUGH_RAW = 44
+"""The same for the bytes of raw frames."""
 _GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
     ("time", _SHORT_TIME),
     ("id", None),
@@ -72,8 +74,9 @@ def columns_for(width: int, *, raw: bool = False) -> tuple[Column, ...]:
     columns = list(_RAW if raw else _ALL)
     if _left(columns, width) < _ROOMY:
         columns = [column for column in columns if column.name != "revision"]
+    enough = _ENOUGH_RAW if raw else _ENOUGH
     for name, instead in _GIVE_WAY:
-        if _left(columns, width) >= _ENOUGH:
+        if _left(columns, width) >= enough:
             break
         columns = [
             one for column in columns if (one := instead if column.name == name else column) is not None
@@ -128,24 +131,46 @@ def preview(data: bytes) -> str:
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
-    """The cells of all columns, with a blank after each."""
-    return [cell for column in columns for cell in (*column, (" ", ""))][:-1]
+    """The cells of all columns in a row."""
+    return [cell for column in columns for cell in column]
 
 
 def _fit(cells: list[Cell], column: Column) -> list[Cell]:
-    """Cells cut or padded to the width of their column."""
+    """Cells cut or padded to the width of their column and the blank after it."""
+    if column.name in _SHORTENED:
+        cells = [(_SHORTENED[column.name](text, column.width), style) for text, style in cells]
     fitted: list[Cell] = []
     left = column.width
     for text, style in cells:
         text = one_line(text)
-        if (cells_of := cell_len(text)) > left:
-            text, cells_of = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
+        if (needed := cell_len(text)) > left:
+            text, needed = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
         fitted.append((text, style))
-        left -= cells_of
+        left -= needed
         if not left:
-            return fitted
-    pad = (" " * left, "")
-    return [pad, *fitted] if column.right else [*fitted, pad]
+            break
+    return _padded(fitted or [("", "")], left, column.right)
+
+
+def _padded(cells: list[Cell], blanks: int, right: bool) -> list[Cell]:
+    """Blanks become part of the outer cells: the fewer pieces a line has, the faster it is drawn."""
+    if right:
+        cells[0] = (" " * blanks + cells[0][0], cells[0][1])
+        blanks = 0
+    cells[-1] = (cells[-1][0] + " " * (blanks + 1), cells[-1][1])
+    return cells
+
+
+def _short_peer(peer: str, width: int) -> str:
+    """A peer without its version, where both do not fit."""
+    return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
+
+
+_SHORTENED: dict[str, Callable[[str, int], str]] = {
+    "time": lambda text, width: text[:width],
+    "peer": _short_peer,
+}
+"""How the text of some columns gives way before it is cut."""
 
 
 def _time(exchange: Exchange, _: float) -> list[Cell]:
@@ -213,8 +238,8 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     Status.ERROR: ("✗", "error", "traffic--bad"),
     Status.TOOL_ERROR: ("✗", "tool", "traffic--bad"),
     Status.CANCELLED: ("⊘", "cancel", "traffic--warn"),
-    Status.LATE: ("⧗", "late", "traffic--warn"),
-    Status.LOST: ("⊘", "lost", "traffic--warn"),
+    Status.LATE: ("!", "late", "traffic--warn"),
+    Status.LOST: ("!", "lost", "traffic--warn"),
     Status.MALFORMED: ("✗", "broken", "traffic--bad"),
     Status.SENT: ("", "", ""),
 }

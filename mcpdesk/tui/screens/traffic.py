@@ -46,7 +46,7 @@ class TrafficPane(Vertical):
         & > Input { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
         & > Input:focus { border: none; }
         &.-filtering > Input { display: block; }
-        & > .wrong { display: none; height: auto; max-height: 3; padding: 0 1; color: $text-error; }
+        & > .wrong { display: none; height: auto; max-height: 3; color: $text-error; }
         &.-wrong > .wrong { display: block; }
         & > .panes { height: 1fr; layout: vertical; }
         & .panes > TrafficList { height: 1fr; padding: 0; }
@@ -160,12 +160,8 @@ class TrafficPane(Vertical):
         index = self.link.traffic
         try:
             with path.open("xb") as file:
-                if kind == "md":
-                    file.writelines(
-                        piece.encode("utf-8", "replace") for piece in export.report(index, numbers)
-                    )
-                else:
-                    file.writelines(export.json_lines(index, numbers))
+                write = export.report if kind == "md" else export.json_lines
+                file.writelines(write(index, numbers))
         except OSError as error:
             said, severity = f"Not exported: {error.strerror} ({path})", "error"
         else:
@@ -302,7 +298,10 @@ class TrafficPane(Vertical):
         left, right = _counts(listing), _mode(listing)
         gap = max(2, self.size.width - 2 - cell_len(left) - cell_len(right))
         self.query_one(".status", Static).update(
-            Content.assemble(left, " " * gap, (right, "$text-warning" if listing.paused else "$text-primary"))
+            Content.assemble(
+                left, " " * gap, (right, "$text-warning" if listing.paused else "$text-primary")
+            ),
+            layout=False,
         )
 
 

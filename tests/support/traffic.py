@@ -1,0 +1,101 @@
+"""Recordings with traffic in them, for tests of recorder and screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpdesk.protocol.codec import encode
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
+
+IN, OUT = Direction.IN, Direction.OUT
+OPENED = 1_764_000_000.0
+
+
+def connection(number: int = 1, peer: str = "claude-code 2.1", **changes: Any) -> ConnectionInfo:
+    """One connection of a peer to `profiles`."""
+    known: dict[str, Any] = {
+        "server": "profiles",
+        "transport": "http",
+        "revision": "2025-11-25",
+        "opened": OPENED,
+    }
+    return ConnectionInfo(number=number, peer=peer, **{**known, **changes})
+
+
+def request(identifier: Any, method: str, params: dict[str, Any] | None = None) -> bytes:
+    """A request's frame."""
+    message = {"jsonrpc": "2.0", "id": identifier, "method": method}
+    return encode(message if params is None else message | {"params": params})
+
+
+def call(identifier: Any, tool: str, arguments: Any = None, **params: Any) -> bytes:
+    """A `tools/call` frame."""
+    return request(identifier, "tools/call", {"name": tool, "arguments": arguments or {}, **params})
+
+
+def result(identifier: Any, value: Any = None) -> bytes:
+    """A result's frame."""
+    return encode({"jsonrpc": "2.0", "id": identifier, "result": {} if value is None else value})
+
+
+def text(identifier: Any, words: str, *, is_error: bool = False) -> bytes:
+    """A tool result's frame."""
+    content = [{"type": "text", "text": words}]
+    return result(identifier, {"content": content, "isError": is_error})
+
+
+def error(identifier: Any, code: int = -32602, message: str = "no") -> bytes:
+    """An error's frame."""
+    return encode({"jsonrpc": "2.0", "id": identifier, "error": {"code": code, "message": message}})
+
+
+def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
+    """A notification's frame."""
+    return encode({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+
+def progress(token: Any, amount: float) -> bytes:
+    """A progress notification's frame."""
+    return notification("notifications/progress", {"progressToken": token, "progress": amount, "total": 10})
+
+
+def settle(recording: Recording) -> None:
+    """Pair everything that was recorded."""
+    while recording.index.catch_up(1.0):
+        pass
+
+
+def busy_recording() -> Recording:
+    """Two peers, every status but `lost`, one malformed frame, HTTP notes with secrets; in memory only."""
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.connect(connection(2, "desk", transport="memory", revision="2026-07-28"))
+    asked = recording.frame(1, IN, request(0, "initialize", {"protocolVersion": "2025-11-25"}))
+    headers = (
+        ("Host", "127.0.0.1:3333"),
+        ("Authorization", "Bearer abcdef123456"),
+        ("Mcp-Method", "initialize"),
+    )
+    recording.note(HttpNote(asked, "POST /mcp/profiles?api_key=topsecret HTTP/1.1", headers))
+    answered = recording.frame(1, OUT, result(0, {"protocolVersion": "2025-11-25"}))
+    recording.note(HttpNote(answered, "HTTP/1.1 200 OK", (("Content-Type", "application/json"),)))
+    recording.frame(1, IN, notification("notifications/initialized"))
+    recording.frame(2, IN, call(7, "user-profile", {"userId": "123", "password": "hunter2"}))
+    recording.frame(2, OUT, text(7, "Ada"))
+    recording.frame(1, IN, call(1, "slow-report", {"days": 30}, _meta={"progressToken": "p1"}))
+    recording.frame(1, OUT, progress("p1", 3))
+    recording.frame(1, OUT, progress("p1", 7))
+    recording.frame(1, OUT, text(1, "the oven is cold", is_error=True))
+    recording.frame(1, IN, request(2, "resources/read", {"uri": "file:///nowhere.txt"}))
+    recording.frame(1, OUT, error(2, -32002, "Resource not found"))
+    recording.frame(1, IN, call(3, "place-order", {"customer": "Grace"}))
+    recording.frame(1, IN, notification("notifications/cancelled", {"requestId": 3}))
+    recording.frame(1, IN, call(4, "place-order", {"customer": "Linus"}))
+    recording.frame(1, IN, notification("notifications/cancelled", {"requestId": 4}))
+    recording.frame(1, OUT, text(4, "too late"))
+    recording.frame(1, IN, b'{"jsonrpc": "2.0", "id": 5, "method": ')
+    recording.frame(1, OUT, error(None, -32700, "Parse error"))
+    recording.frame(1, IN, call("six", "Bash", {"command": "sleep 100"}))
+    settle(recording)
+    return recording
