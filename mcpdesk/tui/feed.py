@@ -58,7 +58,7 @@ class Feed:
         self._try("notices", self._announce)
         self._try("question", self._offer)
         pane = self._main.pane
-        if isinstance(pane, Looking) and self._main.is_current:
+        if isinstance(pane, Looking) and self._main.is_attached:
             self._try(f"{pane.id} pane", lambda: pane.look(view))
 
     def put(self, question: Question) -> None:

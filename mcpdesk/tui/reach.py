@@ -32,7 +32,8 @@ def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable
     if screen.app not in chain:
         chain.append(screen.app)
     own = [node for node in chain if node is not screen and node is not screen.app]
-    aside = [node for node in (root or screen).walk_children(Widget) if node.display and node not in chain]
+    shown = (root or screen).walk_children(Widget, with_self=True)
+    aside = [node for node in shown if node.display and node not in chain]
     found: dict[str, Reachable] = {}
     for node in (*own, *aside, *(node for node in chain if node not in own)):
         for action in _actions_of(type(node)):

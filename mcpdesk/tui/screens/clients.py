@@ -226,7 +226,7 @@ def _cells(client: ClientView, now: float) -> tuple[str, ...]:
         one_line(client.name, 30),
         one_line(client.server, 20),
         client.transport,
-        f"{client.revision} {era(client.revision)}".strip() or "…",
+        one_line(f"{client.revision} {era(client.revision)}".strip(), 24) or "…",
         since(now - client.opened),
         str(client.calls),
         str(client.errors),

@@ -89,7 +89,7 @@ class MainScreen(Screen[None]):
     def is_idle(self) -> bool:
         """Whether nothing is being typed, no key was pressed just now and no dialog is open."""
         calm = time.monotonic() - self.app.last_key > CALM_S
-        return calm and self.is_current and not isinstance(self.focused, (Input, TextArea))
+        return calm and self.app.screen is self and not isinstance(self.focused, (Input, TextArea))
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and settle on a server that exists."""

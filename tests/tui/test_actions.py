@@ -1,0 +1,96 @@
+"""The table of actions: every row works by key, by palette, and is in the help."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import mcpdesk.tui
+from mcpdesk.tui.actions import ACTIONS, BY_ID, bindings_for
+from mcpdesk.tui.render.key_names import key_names
+from mcpdesk.tui.screens.help import HelpScreen
+from tests.support.frame import quiet_link, running_frame
+
+
+def classes_with_actions() -> dict[str, list[type[DOMNode]]]:
+    """Action id to the classes whose own bindings carry it."""
+    found: dict[str, list[type[DOMNode]]] = {}
+    for module in pkgutil.walk_packages(mcpdesk.tui.__path__, "mcpdesk.tui."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, DOMNode):
+                for binding in value.__dict__.get("BINDINGS", ()):
+                    if isinstance(binding, Binding) and binding.id:
+                        found.setdefault(binding.id, []).append(value)
+    return found
+
+
+OWNERS = classes_with_actions()
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
+def test_every_action_has_a_widget_that_can_do_it(action) -> None:
+    owners = OWNERS.get(action.id, [])
+    assert owners, f"no widget sets BINDINGS = bindings_for({action.scope!r})"
+    names = ", ".join(owner.__name__ for owner in owners)
+    assert any(callable(getattr(owner, action.method, None)) for owner in owners), (
+        f"{names} has no {action.method}"
+    )
+
+
+def test_ids_are_unique() -> None:
+    assert len(BY_ID) == len(ACTIONS)
+
+
+@pytest.mark.parametrize("scope", sorted({action.scope for action in ACTIONS}))
+def test_no_key_means_two_things_in_one_scope(scope: str) -> None:
+    keys = [key for action in ACTIONS if action.scope == scope for key in action.keys.split(",")]
+    assert sorted(keys) == sorted(set(keys))
+
+
+def test_every_action_says_what_it_does() -> None:
+    for action in ACTIONS:
+        assert action.title and action.group, action.id
+        assert not action.help or action.help.endswith("."), action.id
+
+
+def test_bindings_carry_the_table() -> None:
+    binding = next(one for one in bindings_for("main") if isinstance(one, Binding) and one.action == "jump")
+    assert (binding.key, binding.description, binding.id) == ("ctrl+o", "jump", "main.jump")
+
+
+@pytest.mark.parametrize("screen", ["clients", "logs"])
+async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
+    from mcpdesk.tui.commands import action_choices
+
+    async with running_frame(quiet_link()) as (app, pilot):
+        await app.main.show_screen(screen)
+        await pilot.pause()
+        expected = {action for action in ACTIONS if action.scope in (screen, "main", "app")}
+        offered = {(choice.label, choice.help) for choice in action_choices(app)}
+        assert {(a.title, a.help) for a in expected if a.name != "palette"} <= offered
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        rows = {row for _, rows in app.screen.blocks for row in rows}
+        assert {(key_names(a.keys), a.title, a.help) for a in expected} <= rows
+
+
+@pytest.mark.parametrize("action", [a for a in ACTIONS if a.scope in ("app", "main")], ids=lambda a: a.id)
+async def test_every_key_of_the_frame_does_its_action(action, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_frame(quiet_link()) as (app, pilot):
+        owner = app if action.scope == "app" else app.main
+        done: list[tuple[object, ...]] = []
+        monkeypatch.setattr(type(owner), action.method, lambda self, *given: done.append(given))
+        for key in action.keys.split(","):
+            await pilot.press(key)
+        assert len(done) == len(action.keys.split(","))
+
+
+def test_the_apps_own_bindings_are_replaced() -> None:
+    inherited = {binding.action for binding in App.BINDINGS if isinstance(binding, Binding)}
+    ours = {binding.key for binding in bindings_for("app") if isinstance(binding, Binding)}
+    assert {"quit", "help_quit"} <= inherited and {"ctrl+q", "ctrl+c"} <= ours

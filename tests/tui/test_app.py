@@ -1,0 +1,135 @@
+"""The application: the way out, the clipboard, themes on the screen, tiny terminals."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mcpdesk.tui.screens.help import HelpScreen
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.frame import quiet_link, running_frame, toasts
+
+
+async def test_quit_leaves_at_once_when_nothing_would_be_lost() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_quit_asks_when_something_would_be_lost() -> None:
+    link = quiet_link()
+    link.losses = ("2 running calls", "1 connected client")
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+q")
+        assert isinstance(app.screen, Menu)
+        assert "2 running calls, 1 connected client" in app.screen.choices[1].hint
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.is_running and app.screen is app.main
+        await pilot.press("ctrl+q", "y")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_enter_on_the_quit_question_stays() -> None:
+    link = quiet_link()
+    link.losses = ("1 running call",)
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+q", "enter")
+        await pilot.pause()
+        assert app.is_running and app.screen is app.main
+
+
+async def test_quit_pressed_twice_asks_once() -> None:
+    link = quiet_link()
+    link.losses = ("1 running call",)
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+q", "ctrl+q")
+        await pilot.pause()
+        assert sum(isinstance(screen, Menu) for screen in app.screen_stack) == 1
+
+
+async def test_first_ctrl_c_warns_and_the_second_quits() -> None:
+    link = quiet_link()
+    link.losses = ("1 running call",)
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+c")
+        assert app.is_running and "Ctrl+C again" in toasts(app)[-1]
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_ctrl_c_quits_out_of_a_dialog_as_well() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("ctrl+c", "ctrl+c")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_ctrl_c_copies_what_is_selected_in_an_input() -> None:
+    async with running_frame() as (app, pilot):
+        field = app.main.query_one("#field")
+        field.focus()
+        await pilot.press(*"abc", "shift+home", "ctrl+c", "ctrl+c")
+        assert app.is_running and app.clipboard == "abc"
+
+
+async def test_copy_says_what_was_copied() -> None:
+    async with running_frame() as (app, pilot):
+        app.copy("[b]text", "[b]this[/x]")
+        await pilot.pause()
+        assert app.clipboard == "[b]text" and toasts(app) == ["copied [b]this[/x]"]
+        app.copy("x" * 100_000, "much")
+        await pilot.pause()
+        assert toasts(app)[-1] == "copied much (long: some terminals refuse)"
+
+
+async def test_copy_goes_out_as_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_frame() as (app, _):
+        written: list[str] = []
+        monkeypatch.setattr(app._driver, "write", written.append)
+        app.copy("hello", "greeting")
+        assert written == ["\x1b]52;c;aGVsbG8=\x07"]
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 40), (120, 9)])
+async def test_tiny_terminal_shows_a_message_and_survives(size: tuple[int, int]) -> None:
+    async with running_frame(size=size) as (app, pilot):
+        await pilot.press(
+            "2", "4", "5", "question_mark", "escape", "ctrl+p", "escape", "t", "escape", "ctrl+o"
+        )
+        await pilot.press("escape", "z", "z")
+        await pilot.pause()
+        assert app.main.has_class("-too-small") and app.main.query_one("#too-small").display
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause()
+        assert not app.main.has_class("-too-small") and not app.main.query_one("#too-small").display
+
+
+async def test_terminal_may_shrink_while_in_use() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.resize_terminal(20, 5)
+        await pilot.pause()
+        assert app.main.has_class("-too-small") and app.is_running
+
+
+async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running_frame(theme="plum") as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        styles = re.findall(r"-r\d+ \{ fill: #(..)(..)(..)", app.export_screenshot())
+        default = ("c5", "c8", "c6")
+        assert len(styles) > 3 and all(len(set(rgb)) == 1 for rgb in styles if rgb != default), styles
+
+
+async def test_the_wanted_theme_is_worn_from_the_first_paint() -> None:
+    async with running_frame(theme="paper") as (app, _):
+        assert app.theme == "paper" and not app.current_theme.dark
+        assert app.theme_variables["background"].lower().startswith("#fafaf7")

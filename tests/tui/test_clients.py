@@ -1,0 +1,114 @@
+"""The list of who is connected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mcpdesk.link.values import ClientView
+from mcpdesk.tui.screens.clients import ClientsPane, era
+from tests.support.frame import StubPane, quiet_link, running_frame
+
+
+def text_of(pane: ClientsPane) -> list[str]:
+    return ["".join(text for text, _ in pane.listing.spans(at, 120)) for at in range(pane.listing.row_count)]
+
+
+async def shown(app, pilot) -> ClientsPane:
+    await pilot.press("4")
+    await pilot.pause()
+    app.main.feed.tick()
+    await pilot.pause()
+    return app.main.query_one(ClientsPane)
+
+
+async def test_one_line_a_client_in_columns_under_their_heads() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        lines = text_of(pane)
+        assert lines[0].split() == [
+            "claude-code", "2.1", "profiles", "http", "2025-11-25", "handshake", "5", "min", "40", "0",
+        ]  # fmt: skip
+        assert "2026-07-28 stateless" in lines[2]
+        heads = str(pane.query_one(".heads").content)
+        assert heads.index("server") == lines[0].index("profiles")
+        assert heads.index("calls") + len("calls") == lines[0].index("40") + 2
+
+
+async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("j")
+        assert pane.listing.selected.name == "cursor 1.4"
+        first = ClientView(9, "hello", "aaa", "http", "", link.core.clients[0].opened, 0, 0)
+        link.core = replace(link.core, clients=(first, *link.core.clients))
+        app.main.feed.tick()
+        await pilot.pause()
+        assert text_of(pane)[0].startswith(" aaa") and pane.listing.selected.name == "cursor 1.4"
+        link.core = replace(link.core, clients=())
+        app.main.feed.tick()
+        await pilot.pause()
+        assert pane.listing.selected is None
+
+
+async def test_sorting_goes_through_the_columns() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        names = []
+        for _ in range(7):
+            names.append(pane.listing.clients[0].name)
+            await pilot.press("s")
+            await pilot.pause()
+        assert names == [
+            "claude-code 2.1", "cursor 1.4", "claude-code 2.1", "cursor 1.4", "cursor 1.4", "claude-code 2.1",
+            "cursor 1.4",
+        ]  # fmt: skip
+        assert "name↑" in str(pane.query_one(".heads").content)
+
+
+async def test_enter_and_double_click_lead_to_its_traffic() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        traffic = app.main.pane
+        assert app.main.shown == "traffic" and isinstance(traffic, StubPane)
+        assert traffic.query_text == 'peer:"claude-code 2.1"'
+        await pilot.press("4")
+        await pilot.pause()
+        await pilot.click(pane.listing, offset=(3, 1))
+        assert app.main.shown == "clients" and pane.listing.cursor == 1
+        await pilot.click(pane.listing, offset=(3, 1), times=2)
+        await pilot.pause()
+        assert app.main.shown == "traffic"
+
+
+async def test_copy_offers_name_and_line() -> None:
+    async with running_frame() as (app, pilot):
+        await shown(app, pilot)
+        await pilot.press("y", "n")
+        await pilot.pause()
+        assert app.clipboard == "claude-code 2.1"
+
+
+async def test_nobody_there_teaches_how_to_connect() -> None:
+    link = quiet_link()
+    link.core = replace(link.core, clients=link.core.clients[:1])
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        lesson = pane.query_one(".teach")
+        assert lesson.display and "mcpdesk stdio ~/servers/profiles" in str(lesson.content)
+        link.core = quiet_link().core
+        app.main.feed.tick()
+        await pilot.pause()
+        assert not lesson.display
+
+
+@pytest.mark.parametrize(
+    ("revision", "word"),
+    [("", ""), ("2024-11-05", "handshake"), ("2025-11-25", "handshake"), ("2026-07-28", "stateless")],
+)
+def test_revision_tells_the_era(revision: str, word: str) -> None:
+    assert era(revision) == word

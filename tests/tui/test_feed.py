@@ -1,0 +1,205 @@
+"""The pulse: header and visible pane, notices, questions, and the boundary for exceptions."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+
+import pytest
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from mcpdesk.inbox.question import Page, Question
+from mcpdesk.link.values import Severity
+from mcpdesk.tui.widgets.question_banner import QuestionBanner
+from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+
+
+class FakeDialog(ModalScreen[None]):
+    """Stands for the question dialog: esc closes it."""
+
+    BINDINGS = [("escape", "dismiss", "Later")]
+
+    def __init__(self, link: object, question: Question) -> None:
+        super().__init__()
+        self.question = question
+
+    def compose(self) -> ComposeResult:
+        yield Static("?")
+
+
+@pytest.fixture
+def dialog(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip("mcpdesk.tui.widgets.question_dialog")
+    monkeypatch.setattr(module, "QuestionScreen", FakeDialog)
+
+
+PAGE = Page("Which one?")
+
+
+async def test_only_the_visible_pane_is_looked_at() -> None:
+    async with running_frame() as (app, pilot):
+        await app.main.show_screen("traffic")
+        work, traffic = (app.main.query_one(f"#{name}", StubPane) for name in ("workbench", "traffic"))
+        before = len(work.seen)
+        app.main.feed.tick()
+        await pilot.pause()
+        assert len(work.seen) == before and traffic.seen
+
+
+async def test_pane_that_fails_is_logged_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_frame() as (app, pilot):
+        pane = app.main.query_one("#workbench", StubPane)
+        pane.trouble = KeyError("[oops]")
+        with caplog.at_level(logging.ERROR):
+            app.main.feed.tick()
+            app.main.feed.tick()
+        await pilot.pause()
+        assert app.is_running
+        said = [text for text in toasts(app) if "workbench" in text]
+        assert said == ["The workbench pane could not be shown: KeyError: '[oops]'"]
+        assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
+async def test_core_that_fails_does_not_take_the_screen_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        monkeypatch.setattr(link, "view", lambda: 1 / 0)
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.is_running and "ZeroDivisionError" in toasts(app)[-1]
+
+
+async def test_notice_becomes_a_toast_with_the_key_to_its_detail() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        link.tell("tools/[x].py:3:\nSyntaxError", Severity.ERROR, "logs")
+        app.main.feed.tick()
+        app.main.feed.tick()
+        await pilot.pause()
+        assert toasts(app) == ["tools/[x].py:3:⏎SyntaxError · 5 logs"]
+
+
+async def test_notice_of_the_screen_one_is_on_names_no_key() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        link.tell("reloaded", screen="workbench")
+        app.main.feed.tick()
+        await pilot.pause()
+        assert toasts(app) == ["reloaded"]
+
+
+async def test_flood_of_notices_is_summed_up() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        for number in range(10):
+            link.tell(f"n{number}")
+        app.main.feed.tick()
+        await pilot.pause()
+        assert [text.split(" ")[0] for text in toasts(app)] == ["n7", "n8", "n9", "and"]
+        assert "and 7 more" in toasts(app)[-1]
+
+
+async def test_question_opens_by_itself_when_nobody_types(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        question = link.ask(PAGE)
+        app.main.feed.tick()
+        await pilot.pause()
+        assert isinstance(app.screen, FakeDialog) and app.screen.question == question
+
+
+async def test_question_put_off_is_not_opened_again_by_itself(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        link.ask(PAGE)
+        app.main.feed.tick()
+        await pilot.pause()
+        await pilot.press("escape")
+        app.last_key = -math.inf
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.screen is app.main and not app.main.query_one(QuestionBanner).display
+        await pilot.press("a")
+        assert isinstance(app.screen, FakeDialog)
+
+
+async def test_question_never_takes_keys_from_a_person_who_types(
+    dialog: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        bells: list[int] = []
+        monkeypatch.setattr(app, "bell", lambda: bells.append(1))
+        app.main.query_one("#field").focus()
+        await pilot.pause()
+        link.ask(PAGE)
+        for _ in range(3):
+            app.main.feed.tick()
+        await pilot.pause()
+        assert app.screen is app.main and app.main.query_one(QuestionBanner).display and bells == [1]
+        await pilot.press("a")
+        assert app.screen is app.main
+        await pilot.press("f2")
+        assert isinstance(app.screen, FakeDialog)
+
+
+async def test_question_waits_for_quiet_hands(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("2")
+        link.ask(PAGE)
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.screen is app.main and app.main.query_one(QuestionBanner).display
+        app.last_key = -math.inf
+        app.main.feed.tick()
+        await pilot.pause()
+        assert isinstance(app.screen, FakeDialog)
+
+
+async def test_question_stays_away_from_open_dialogs(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+p")
+        palette = app.screen
+        link.ask(PAGE)
+        app.last_key = -math.inf
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.screen is palette
+
+
+async def test_waiting_questions_are_counted_when_their_version_grows(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        app.main.query_one("#field").focus()
+        await pilot.pause()
+        first = link.ask(PAGE)
+        app.main.feed.tick()
+        assert app.main.feed.waiting == (first,)
+        link.decline(first.id)
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.main.feed.waiting == () and not app.main.query_one(QuestionBanner).display
+
+
+async def test_answering_with_no_question_says_so() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("a")
+        await pilot.pause()
+        assert toasts(app) == ["No question is waiting."]
+
+
+async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, _):
+        assert app.server == "profiles"
+        link.core = replace(link.core, servers=link.core.servers[1:])
+        app.main.feed.tick()
+        assert app.server == "hello"
+        link.core = replace(link.core, servers=())
+        app.main.feed.tick()
+        assert app.server == ""

@@ -1,0 +1,96 @@
+"""The top line: every state it can be in, and what is left of it where there is little room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mcpdesk.link.values import CoreView, Protection, Stuck
+from mcpdesk.tui.widgets.header import PROTECTIONS, DeskHeader
+from tests.support.fake_link import sample_view
+from tests.support.frame import quiet_link, running_frame
+
+VIEW = sample_view(0.0)
+RATES = [0, 1, 2, 4, 8, 0.4, 3, 14]
+
+
+async def line(view: CoreView, waiting: int = 0, width: int = 120, server: str = "profiles") -> str:
+    """What the header shows."""
+    link = quiet_link()
+    link.core = view
+    async with running_frame(link, size=(width, 30)) as (app, pilot):
+        header = app.main.query_one(DeskHeader)
+        header.look(view, server, RATES, waiting)
+        await pilot.pause()
+        return header.render().plain
+
+
+async def test_header_says_everything_at_once() -> None:
+    text = await line(VIEW, waiting=1)
+    assert text.split() == [
+        "mcpdesk", "profiles", "▾", "http://127.0.0.1:3333/mcp/profiles", "key", "●",
+        "2", "clients", "14/s", "▁▁▂▅▁▂█", "?", "1", "question",
+    ]  # fmt: skip
+    assert len(text) == 120
+
+
+async def test_a_single_server_needs_no_picker() -> None:
+    assert "▾" not in await line(replace(VIEW, servers=VIEW.servers[:1]))
+
+
+@pytest.mark.parametrize("protection", list(Protection))
+async def test_every_protection_has_a_word_and_a_glyph(protection: Protection) -> None:
+    word, style, tip = PROTECTIONS[protection]
+    assert word in await line(replace(VIEW, protection=protection))
+    assert not word[-1].isalnum() and style and tip.endswith(".")
+
+
+async def test_open_is_shown_in_the_colour_of_errors() -> None:
+    assert "error" in PROTECTIONS[Protection.OPEN][1]
+
+
+async def test_stuck_loop_takes_the_place_of_the_url() -> None:
+    text = await line(replace(VIEW, stuck=Stuck(3.21, "slow_tool", "tools/slow.py:14")))
+    assert "loop stuck 3.2 s in slow_tool tools/slow.py:14" in text and "http" not in text
+
+
+async def test_stuck_loop_without_a_known_place() -> None:
+    assert "loop stuck 12.0 s " in await line(replace(VIEW, stuck=Stuck(12, "", "")))
+
+
+@pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])
+async def test_the_most_important_stays_where_there_is_little_room(width: int) -> None:
+    text = await line(VIEW, waiting=3, width=width)
+    assert len(text) <= width and "profiles" in text and "3" in text
+    assert "key ●" in text or width < 60
+    stuck = await line(replace(VIEW, stuck=Stuck(3.2, "slow_tool", "tools/slow.py:14")), width=width)
+    assert "loop stuck 3.2 s" in stuck
+
+
+async def test_strangers_names_are_shown_as_they_are() -> None:
+    odd = replace(VIEW.servers[0], name="[red]x\x1b[0m")
+    assert "[red]x␛[0m" in await line(replace(VIEW, servers=(odd,)), server="[red]x\x1b[0m")
+
+
+async def test_nothing_hosted_and_nothing_listening() -> None:
+    assert "no server" in await line(replace(VIEW, servers=(), protection=Protection.OFFLINE))
+    offline = replace(VIEW.servers[0], url="")
+    assert "not reachable" in await line(replace(VIEW, servers=(offline,), protection=Protection.OFFLINE))
+
+
+async def test_click_on_the_url_copies_it() -> None:
+    async with running_frame() as (app, pilot):
+        header = app.main.query_one(DeskHeader)
+        at = header.render().plain.index("http") + 3
+        await pilot.click(DeskHeader, offset=(at, 0))
+        assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
+
+
+async def test_click_on_clients_and_rate_leads_there() -> None:
+    async with running_frame() as (app, pilot):
+        header = app.main.query_one(DeskHeader)
+        await pilot.click(DeskHeader, offset=(header.render().plain.index("clients"), 0))
+        assert app.main.shown == "clients"
+        await pilot.click(DeskHeader, offset=(header.render().plain.index("/s"), 0))
+        assert app.main.shown == "traffic"

@@ -1,0 +1,40 @@
+"""Jump mode: letters over everything that takes the focus."""
+
+from __future__ import annotations
+
+from mcpdesk.tui.screens.jump import JumpScreen
+from tests.support.frame import running_frame
+
+
+async def test_a_letter_goes_to_its_widget() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o")
+        assert isinstance(app.screen, JumpScreen)
+        targets = {widget.id: letter for letter, widget in app.screen.targets.items()}
+        assert set(targets) == {"field", "go"}
+        await pilot.press(targets["field"])
+        await pilot.pause()
+        assert app.screen is app.main and app.focused is app.main.query_one("#field")
+
+
+async def test_letters_stand_where_their_widgets_are() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o")
+        await pilot.pause()
+        labels = [label.region.offset for label in app.screen.query(".letter")]
+        assert labels == [widget.region.offset for widget in app.screen.targets.values()]
+
+
+async def test_a_digit_shows_a_screen_and_other_keys_do_nothing() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o", "exclamation_mark", "4")
+        await pilot.pause()
+        assert app.screen is app.main and app.main.shown == "clients"
+
+
+async def test_escape_stays_where_one_was() -> None:
+    async with running_frame() as (app, pilot):
+        before = app.focused
+        await pilot.press("ctrl+o", "escape")
+        await pilot.pause()
+        assert app.screen is app.main and app.focused is before

@@ -1,0 +1,113 @@
+"""The bounded, filtered, following list of log lines."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+
+from mcpdesk.link.values import LogLine
+from mcpdesk.tui.widgets import log_list
+from mcpdesk.tui.widgets.log_list import LogFilter, LogList, rank
+
+
+def entry(
+    number: int, level: str = "info", source: str = "server", text: str = "said", where: str = ""
+) -> LogLine:
+    return LogLine(number, 1_700_000_000.5 + number, level, source, text, where)
+
+
+class ListApp(App[None]):
+    """A list alone."""
+
+    def compose(self) -> ComposeResult:
+        yield LogList()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "admitted"),
+    [
+        (LogFilter(), [0, 1, 2, 3]),
+        (LogFilter(level="warning"), [1, 3]),
+        (LogFilter(source="print"), [2]),
+        (LogFilter(words=("tools/a.py",)), [1]),
+        (LogFilter(words=("oops", "stderr")), [3]),
+        (LogFilter(level="critical"), []),
+    ],
+)
+def test_filter_admits(wanted: LogFilter, admitted: list[int]) -> None:
+    lines = [
+        entry(0),
+        entry(1, "warning", where="tools/a.py:3"),
+        entry(2, "strange", "print"),
+        entry(3, "error", "stderr", "OOPS"),
+    ]
+    assert [line.number for line in lines if wanted.admits(line)] == admitted
+    assert rank("strange") == rank("info")
+
+
+async def test_new_lines_are_followed_until_one_goes_up() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n) for n in range(30)])
+        await pilot.pause()
+        assert rows.following and rows.cursor == 29 and rows.scroll_offset.y == 20
+        await pilot.press("k", "k")
+        assert not rows.following
+        rows.extend([entry(n) for n in range(30, 60)])
+        await pilot.pause()
+        assert rows.cursor == 27 and rows.scroll_offset.y == 20
+        await pilot.press("G")
+        assert rows.following
+        rows.extend([entry(60)])
+        assert rows.cursor == 60
+
+
+async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n, "error" if n % 3 == 0 else "info") for n in range(30)])
+        await pilot.press("g", "j", "j", "j")
+        assert rows.selected.number == 3
+        rows.narrow(LogFilter(level="error"))
+        assert rows.selected.number == 3 and rows.row_count == 10
+        rows.narrow(LogFilter())
+        assert rows.selected.number == 3 and rows.row_count == 30
+        rows.narrow(LogFilter(words=("nothing",)))
+        assert rows.selected is None
+
+
+async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_list, "BOUND", 100)
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n) for n in range(100)])
+        await pilot.press("k")
+        rows.extend([entry(n) for n in range(100, 105)])
+        assert len(rows.lines) == 80 and rows.rows[0].number == 25 and rows.selected.number == 98
+
+
+@pytest.mark.parametrize("width", [20, 40, 69, 70, 90, 200])
+async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
+    app = ListApp()
+    async with app.run_test(size=(width, 5)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(1, "error", "a long logger's name", "first\nsecond\nthird [b]語", "tools/x.py:3")])
+        text = "".join(part for part, _ in rows.spans(0, width))
+        assert "✕ error" in text
+        assert rows.render_line(0).cell_length == width
+        if width >= 90:
+            assert text.endswith("tools/x.py:3 ") and "(+2 lines)" in text
+
+
+async def test_control_characters_are_shown_not_sent() -> None:
+    app = ListApp()
+    async with app.run_test(size=(100, 5)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(1, text="\x1b[31mred\x07", source="\x1b]0;x", where="\x1b")])
+        assert "\x1b" not in "".join(segment.text for segment in rows.render_line(0))

@@ -1,0 +1,40 @@
+"""The line that announces a question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.app import App, ComposeResult
+
+from mcpdesk.inbox.question import Page
+from mcpdesk.tui.widgets.question_banner import QuestionBanner
+from tests.support.fake_link import sample_questions
+
+QUESTION = sample_questions(0.0)[0]
+
+
+class BannerApp(App[None]):
+    """A banner alone."""
+
+    def compose(self) -> ComposeResult:
+        yield QuestionBanner()
+
+
+async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
+    app = BannerApp()
+    async with app.run_test(size=(100, 5)) as pilot:
+        banner = app.query_one(QuestionBanner)
+        assert not banner.display
+        assert banner.announce(QUESTION) and not banner.announce(QUESTION)
+        await pilot.pause()
+        text = banner.render().plain
+        assert (
+            banner.display
+            and "claude-code 2.1 asks: Which database" in text
+            and text.rstrip().endswith("then a")
+        )
+        assert banner.announce(replace(QUESTION, id=8, pages=(Page("\x1b[31m[b]?"),)))
+        assert "␛[31m[b]?" in banner.render().plain
+        assert not banner.announce(None)
+        await pilot.pause()
+        assert not banner.display

@@ -1,0 +1,20 @@
+"""The tab line."""
+
+from __future__ import annotations
+
+from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
+from tests.support.frame import running_frame
+
+
+def test_every_tab_has_a_pane_and_a_digit() -> None:
+    assert list(SCREENS) == list(PANES)
+    assert [action.keys for action in SCREENS.values()] == ["1", "2", "3", "4", "5"]
+
+
+async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:
+    async with running_frame(size=(44, 20)) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        text = app.main.query_one(DeskTabs).render().plain
+        assert len(text) <= 44 and "3 Activity" in text and "1 Work" in text

@@ -1,0 +1,81 @@
+"""Strangers' text on the screen."""
+
+from __future__ import annotations
+
+import pytest
+from textual.content import Content
+
+from mcpdesk.tui.render.key_names import key_name, key_names
+from mcpdesk.tui.render.since import clock, since
+from mcpdesk.tui.render.sparkline import rate, sparkline
+from mcpdesk.tui.render.text import clean, one_line
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("plain", "plain"),
+        ("a\tb", "a    b"),
+        ("a\r\nb\nc", "a\nb\nc"),
+        ("\x1b[31mred\x07", "␛[31mred␇"),
+        ("\x00\x7f\x9b", "␀␡‹9b›"),
+        ("a\u202eb\u200b\ufeff", "a‹202e›b‹200b›‹feff›"),
+        ("half \ud83d pair", "half ‹d83d› pair"),
+        ("Zoë 語 🎉", "Zoë 語 🎉"),
+    ],
+)
+def test_control_characters_become_visible(text: str, seen: str) -> None:
+    assert clean(text) == seen
+    assert Content(clean(text)).plain == seen
+
+
+def test_one_line_is_cut_by_cells() -> None:
+    assert one_line("a\nb") == "a⏎b"
+    assert one_line("abcdef", 4) == "abc…" and one_line("abcd", 4) == "abcd"
+    assert one_line("日本語日本語", 7) == "日本語…"
+
+
+def test_every_character_is_harmless() -> None:
+    text = clean("".join(map(chr, range(0x3000))))
+    assert not any((ord(char) < 0x20 and char != "\n") or 0x7F <= ord(char) < 0xA0 for char in text)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("ctrl+p", "^p"),
+        ("question_mark", "?"),
+        ("shift+tab", "⇧tab"),
+        ("f5", "f5"),
+        ("G", "G"),
+        ("alt+up", "⌥↑"),
+    ],
+)
+def test_keys_are_named_as_people_read_them(key: str, name: str) -> None:
+    assert key_name(key) == name
+
+
+def test_all_keys_of_an_action() -> None:
+    assert key_names("question_mark,f1") == "? f1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (59.9, "59 s"), (60, "1 min"), (3 * 3600 + 300, "3 h 05"), (200_000, "2 d 7 h")],
+)
+def test_spans_of_time(seconds: float, text: str) -> None:
+    assert since(seconds) == text
+
+
+def test_clock_has_milliseconds() -> None:
+    assert clock(1_700_000_000.112).endswith(".112") and len(clock(0)) == 12
+
+
+def test_sparkline_scales_and_shows_the_least_thing() -> None:
+    assert sparkline([0, 1, 50, 100]) == " ▁▄█" and sparkline([]) == "" and sparkline([0, 0]) == "  "
+    assert sparkline([1], ceiling=8) == "▁"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0/s"), (0.4, "0.4/s"), (14.2, "14/s"), (12_345, "12k/s")])
+def test_rates(number: float, text: str) -> None:
+    assert rate(number) == text

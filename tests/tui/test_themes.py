@@ -1,0 +1,123 @@
+"""Theme files: ours all load and can be read; broken ones are named with their line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES, Theme
+
+from mcpdesk.paths import package_themes
+from mcpdesk.tui.themes import DEFAULT, ThemeProblem, load_theme, load_themes, without_auto
+
+OURS, PROBLEMS = load_themes([package_themes()])
+READ_ON = ("background", "surface", "panel")
+TEXTS = (
+    "foreground",
+    "text-muted",
+    "text-primary",
+    "text-error",
+    "text-warning",
+    "text-success",
+    "text-accent",
+)
+MARKS = ("primary", "error", "warning", "success", "accent", "footer-key-foreground")
+
+
+def contrast(one: Color, other: Color) -> float:
+    """The ratio of the accessibility guidelines, 1 to 21."""
+
+    def luminance(colour: Color) -> float:
+        channels = [value / 255 for value in (colour.r, colour.g, colour.b)]
+        red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def variables_of(theme: Theme) -> dict[str, str]:
+    return without_auto({**theme.to_color_system().generate(), **theme.variables})
+
+
+def test_there_are_enough_themes_of_every_kind() -> None:
+    assert not PROBLEMS and len(OURS) >= 6 and DEFAULT in OURS
+    assert any(not theme.dark for theme in OURS.values())
+    assert any(theme.ansi for theme in OURS.values()) and "contrast" in OURS
+    assert not set(OURS) & set(BUILTIN_THEMES)
+    assert {path.stem for path in package_themes().glob("*.toml")} == set(OURS)
+
+
+@pytest.mark.parametrize("name", [name for name, theme in OURS.items() if not theme.ansi])
+def test_theme_can_be_read(name: str) -> None:
+    colours, least = variables_of(OURS[name]), 7.0 if name == "contrast" else 4.5
+    for ground in READ_ON:
+        for text in TEXTS:
+            ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[text]))
+            assert ratio >= least, f"{text} on {ground}: {ratio:.1f}"
+        for mark in MARKS:
+            ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[mark]))
+            assert ratio >= 3.5, f"{mark} on {ground}: {ratio:.1f}"
+
+
+@pytest.mark.parametrize("name", [name for name, theme in OURS.items() if not theme.ansi])
+def test_cursor_line_can_be_read(name: str) -> None:
+    colours = variables_of(OURS[name])
+    ground, text = colours["block-cursor-background"], colours["block-cursor-foreground"]
+    assert contrast(Color.parse(ground), Color.parse(text)) >= 4.5
+
+
+def test_terminal_theme_uses_the_terminals_own_colours_only() -> None:
+    theme = OURS["terminal"]
+    given = [theme.primary, theme.foreground, theme.background, *theme.variables.values()]
+    assert all(str(colour).startswith("ansi_") for colour in given)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ('name = "x"\nprimary = \n', ":2", "Invalid value"),
+        ('primary = "#123456"\nsecundary = "#000000"\n', ":2", "unknown key 'secundary'"),
+        ('primary = "no colour"\n', ":1", "no colour for 'primary'"),
+        ('name = "x"\n', ":1", "needs the colour"),
+        ('primary = "#123456"\ndark = "yes"\n', ":2", "true or false"),
+        ('primary = "#123456"\ntext_alpha = "1"\n', ":2", "number"),
+        ('primary = "#123456"\nname = 3\n', ":2", "must be text"),
+        ('primary = "#123456"\nvariables = 3\n', ":2", "must be a table"),
+        ('primary = "#123456"\n\n[variables]\nborder = 3\n', ":4", "must be text"),
+        ('primary = "#123456"\n\n[variables]\nborder = "#zz"\n', ":4", "no colour for 'border'"),
+    ],
+)
+def test_broken_theme_is_named_with_its_line(tmp_path: Path, text: str, line: str, reason: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    problem = load_theme(path)
+    assert isinstance(problem, ThemeProblem)
+    assert problem.place == f"{path}{line}" and reason in str(problem)
+
+
+def test_unreadable_theme_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.toml"
+    path.write_bytes(b'name = "\xff"')
+    assert isinstance(load_theme(path), ThemeProblem)
+    assert isinstance(load_theme(tmp_path / "missing.toml"), ThemeProblem)
+
+
+def test_later_folders_win_and_a_file_without_a_name_takes_the_files(tmp_path: Path) -> None:
+    (tmp_path / "night.toml").write_text('primary = "#ff0000"\n')
+    (tmp_path / "broken.toml").write_text("=")
+    themes, problems = load_themes([package_themes(), tmp_path, tmp_path / "missing"])
+    assert themes["night"].primary == "#ff0000" and len(problems) == 1
+
+
+def test_ansi_theme_is_completed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('primary = "ansi_red"\nansi = true\n')
+    theme = load_theme(path)
+    assert isinstance(theme, Theme) and theme.variables["ansi-background"] == "ansi_black"
+
+
+def test_muted_text_becomes_a_colour() -> None:
+    colours = variables_of(Theme("plain", primary="#336699", background="#000000", foreground="#ffffff"))
+    assert Color.parse(colours["text-muted"]).hex == "#A3A3A3"
