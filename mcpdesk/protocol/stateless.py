@@ -30,11 +30,33 @@ def is_stateless(message: Mapping[str, Any]) -> bool:
     return isinstance(meta, dict) and VERSION_KEY in meta
 
 
+class Admission:
+    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are kept."""
+
+    __slots__ = ("_meta", "_terms")
+
+    def __init__(self) -> None:
+        self._meta: Mapping[str, Any] = {}
+        self._terms: Terms | None = None
+
+    def admit(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
+        """The terms a request is served under; arguments and errors as for the function `admit`."""
+        meta = params.get("_meta")
+        if self._terms is not None and meta == self._meta:
+            if headers is not None:
+                check_routing(headers, self._terms.revision.name, method, params)
+            return self._terms
+        terms = admit(method, params, headers)
+        if "progressToken" not in params["_meta"]:
+            self._meta, self._terms = params["_meta"], terms
+        return terms
+
+
 def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
     """Check a request's metadata and return the terms it is served under.
 
     `headers` (lower-case names) are compared with the body on HTTP; None on pipes.
-    Raises: RemoteProtocolError with the code and HTTP status of the first rule broken.
+    Raises: RemoteProtocolError with the code of the first rule broken.
     """
     meta = params.get("_meta")
     if not isinstance(meta, dict):

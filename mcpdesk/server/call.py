@@ -72,7 +72,7 @@ class Call:
         self.progress_sent = float("-inf")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
-        self.progress_token: Id | None = token if isinstance(token, str | int) else None
+        self.progress_token: Id | None = token if isinstance(token, (str, int)) else None
 
     def end(self, reason: str) -> None:
         """Stop the work from outside; the first reason counts. Harmless once it is over."""

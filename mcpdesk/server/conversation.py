@@ -53,6 +53,7 @@ class Conversation:
     ) -> None:
         self.dispatcher = dispatcher
         self.session = Session()
+        self._admission = stateless.Admission()
         self.transport = transport
         self.peer = peer
         self.calls = 0
@@ -120,7 +121,7 @@ class Conversation:
     ) -> Answer:
         params: JSONObject = message.get("params") or {}
         method: str = message["method"] if is_stateless else canonical(message["method"])
-        terms = stateless.admit(method, params, headers) if is_stateless else self.session.terms
+        terms = self._admission.admit(method, params, headers) if is_stateless else self.session.terms
         if not is_stateless and method in _HANDSHAKE:
             return _HANDSHAKE[method](self, identifier, params)
         if not is_stateless and headers is None and not self.session.is_open:
