@@ -6,6 +6,7 @@ to both within the same instant may arrive the other way round.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -21,7 +22,8 @@ Stream = Literal["stdout", "stderr"]
 FILE_BYTES = 1 << 30
 """A file ends here, so that a runaway program cannot fill the disk."""
 FILES_KEPT = 20
-"""Older files in the same folder are removed."""
+FOLDER_BYTES = 3 << 30
+"""When a new file is begun the oldest of the folder are removed, until both limits are kept."""
 
 
 class Output:
@@ -102,10 +104,19 @@ class Output:
 
 def _new_file(folder: Path) -> tuple[Path, int]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in sorted(folder.glob("output-*.txt"))[: -FILES_KEPT + 1]:
-        old.unlink(missing_ok=True)
+    _make_room(folder)
     path = folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
     return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the oldest files; their names sort by age."""
+    total = 0
+    for number, path in enumerate(sorted(folder.glob("output-*.txt"), reverse=True), 2):
+        with contextlib.suppress(FileNotFoundError):  # another desk may clear up as well
+            total += path.stat().st_size
+            if number > FILES_KEPT or total > FOLDER_BYTES:
+                path.unlink()
 
 
 def _write(descriptor: int, data: bytes) -> None:

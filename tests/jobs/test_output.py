@@ -52,8 +52,11 @@ def test_a_folder_that_cannot_be_written_is_said_and_costs_nothing_else(tmp_path
     assert output.is_cut
 
 
-def test_old_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FILES_KEPT", 2)
+@pytest.mark.parametrize(("limit", "value"), [("FILES_KEPT", 2), ("FOLDER_BYTES", WHOLE_BYTES + 1)])
+def test_old_files_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(module, limit, value)
     kept: list[Path | None] = []
     for _ in range(4):
         output = Output(tmp_path)

@@ -208,8 +208,9 @@ class QuestionScreen(ModalScreen[None]):
     def _fit(self) -> None:
         """Around the page: border 2, in tall windows padding 1 and a margin of 2, and what is shown below."""
         low = self.has_class("-low")
-        below = (1 if low else 2) + self.query_one(".note").has_class("-on") + 2 * self.has_class("-declining")
-        self.page.styles.max_height = max(3, self.size.height - (2 if low else 5) - below)
+        note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
+        around = (3 if low else 7) + note + 2 * declining
+        self.page.styles.max_height = max(3, self.size.height - around)
 
     def _send(self) -> None:
         self._sent = True
