@@ -1,0 +1,93 @@
+"""Draws the picture in the README from the running program: `python -m tests.support.picture [PORT]`.
+
+A real core hosts the bundled sample, a client calls a tool over HTTP, a person calls another on the desk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from mcpdesk.paths import sample_servers
+from mcpdesk.tui.app import DeskApp
+from tests.support.desk import RunningDesk, running_desk
+
+PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
+PORT = 3333
+SIZE = (120, 36)
+WAIT_S = 10.0
+
+
+async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
+    """The screen as SVG, after a client and a person have used the desk."""
+    async with running_desk(sample_servers() / "desk", http=True, port=port) as link:
+        app = DeskApp(link, theme="night")
+        async with app.run_test(size=size) as pilot:
+            await asyncio.to_thread(be_a_client, link)
+            await be_a_person(pilot, link)
+            return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
+
+
+async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
+    """Find a tool, fill its form in and call it."""
+    await press(pilot, "slash", *"trip", "enter")
+    await press(pilot, "slash", "escape")
+    await press(pilot, "enter")
+    await press(pilot, *"Lisbon", "ctrl+r")
+    await until(pilot, lambda: finished_calls(link) == 3)
+    await pilot.pause(0.5)
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys and let the screen settle."""
+    await pilot.press(*keys)
+    await pilot.pause(0.2)
+
+
+def be_a_client(link: RunningDesk) -> None:
+    """Shake hands, list the tools and call two, over HTTP."""
+    rules = link.host.rules
+    headers = {rules.api_key_header: rules.api_key, "User-Agent": "curl/8.5.0"}
+    client = {"name": "notebook", "version": "2.1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    session = ask(link, headers, 1, "initialize", hello)
+    headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+    ask(link, headers, 2, "tools/list", {})
+    ask(link, headers, 3, "tools/call", {"name": "swatch", "arguments": {}})
+    ask(link, headers, 4, "tools/call", {"name": "withdraw-cash", "arguments": {"amount": 5000}})
+
+
+def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params: dict[str, Any]) -> str:
+    """One request over HTTP; returns the session it belongs to."""
+    body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+    whole = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+    request = urllib.request.Request(link.host.url("desk"), body, whole)
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        answer.read()
+        return str(answer.headers["Mcp-Session-Id"])
+
+
+async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
+    """Let the screen go on until something is so."""
+    async with asyncio.timeout(WAIT_S):
+        while not is_so():
+            await pilot.pause(0.05)
+
+
+def finished_calls(link: RunningDesk) -> int:
+    """How many tool calls the recorder has seen whole."""
+    link.traffic.catch_up(1.0)
+    return sum(1 for each in link.traffic.exchanges if each.method == "tools/call" and each.ended)
+
+
+if __name__ == "__main__":
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(asyncio.run(draw(port=int(sys.argv[1]) if sys.argv[1:] else PORT)))
