@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.signals import Ending
+from mcpdesk.cli.signals import CLIENT_LEFT, Ending
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.transports.descriptors import Claimed
 
-GRACE_S = 5.0
-"""How long the end may take after a signal."""
+GRACE_S = 4.5
+"""How long the end may take after a signal, or after the client left."""
 LOOK_S = 0.25
 
 
@@ -43,9 +43,12 @@ async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
     transport = StdioTransport(claimed.stdin_fd, claimed.stdout_fd, host.open_pipe, peer=peer, mode=mode)
 
     def stop(reason: str) -> None:
-        loop.call_soon_threadsafe(transport.stop)
+        # A client that left may have left requests behind; the transport comes to the end of them by itself.
+        if reason != CLIENT_LEFT:
+            loop.call_soon_threadsafe(transport.stop)
 
-    with Ending(stop, grace_s=GRACE_S):
+    # But not while a tool blocks the loop: hence `client_fd`.
+    with Ending(stop, grace_s=GRACE_S, client_fd=claimed.stdin_fd):
         telling_aio = asyncio.create_task(_tell(host))
         try:
             await host.start()

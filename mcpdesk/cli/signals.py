@@ -20,6 +20,7 @@ REASONS = {
     signal.SIGINT: "interrupted",
     signal.SIGHUP: "the terminal was closed",
 }
+CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 POLL_S = 1.0
 """How often the parent is looked at where the system cannot tell of its end."""
@@ -30,7 +31,7 @@ class Ending:
 
     `stop` is called on the main thread between two steps of it, or on a thread of our own: it must only pass
     the request on (`loop.call_soon_threadsafe`). `last` is called before the process is ended by force.
-    `with_parent`: end, too, when the parent process does.
+    `with_parent`: end, too, when the parent process does. `client_fd`: and when nobody holds its other end.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Ending:
         grace_s: float,
         last: Callable[[], None] = lambda: None,
         with_parent: bool = False,
+        client_fd: int | None = None,
     ) -> None:
         self.reason = ""
         """Why it was asked to stop; empty as long as it was not."""
@@ -47,17 +49,19 @@ class Ending:
         self._last = last
         self._grace_s = grace_s
         self._with_parent = with_parent
+        self._client_fd = client_fd
         self._parent = os.getppid()
         self._over = threading.Event()
         self._waker, self._wake = os.pipe()
         self._before: dict[signal.Signals, Any] = {}
-        self._watcher = threading.Thread(target=self._watch, name="parent-watch", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="end-watch", daemon=True)
+        self._is_watching = with_parent or client_fd is not None
 
     def __enter__(self) -> Ending:
         for number in REASONS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` said to stay
                 self._before[number] = signal.signal(number, self._signalled)
-        if self._with_parent:
+        if self._is_watching:
             self._watcher.start()
         return self
 
@@ -66,7 +70,7 @@ class Ending:
     ) -> None:
         self._over.set()
         os.close(self._wake)
-        if self._with_parent:
+        if self._is_watching:
             self._watcher.join()
         os.close(self._waker)
         for number, handler in self._before.items():
@@ -96,12 +100,26 @@ class Ending:
             os._exit(128 + number)
 
     def _watch(self) -> None:
-        for is_gone in _gone(self._parent, self._waker):
-            if self._over.is_set():
-                return
-            if is_gone:
-                self._ask(PARENT_DIED, signal.SIGHUP)
-                return
+        with _handle(self._parent) as handle:
+            poll = select.poll()
+            poll.register(self._waker, select.POLLIN)
+            if self._client_fd is not None:
+                poll.register(self._client_fd, 0)  # tells of a hang-up only
+            if self._with_parent and handle is not None:
+                poll.register(handle, select.POLLIN)
+            pause_ms = POLL_S * 1000 if self._with_parent and handle is None else None
+            while not (reason := self._seen(poll.poll(0))):
+                poll.poll(pause_ms)
+        if not self._over.is_set():
+            self._ask(reason, signal.SIGHUP)
+
+    def _seen(self, events: list[tuple[int, int]]) -> str:
+        """Why the command has to end, if it has to."""
+        if self._over.is_set():
+            return "over"
+        if self._with_parent and os.getppid() != self._parent:
+            return PARENT_DIED
+        return CLIENT_LEFT if any(fd == self._client_fd for fd, _ in events) else ""
 
 
 @contextmanager
@@ -116,13 +134,3 @@ def _handle(process: int) -> Iterator[int | None]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _gone(parent: int, waker: int) -> Iterator[bool]:
-    """Wait for the end of the parent; yields, whenever something happened, whether it came."""
-    with _handle(parent) as handle:
-        watched = [waker] if handle is None else [waker, handle]
-        pause = POLL_S if handle is None else None
-        while True:
-            yield os.getppid() != parent
-            select.select(watched, [], [], pause)

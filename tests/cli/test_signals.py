@@ -115,6 +115,16 @@ def test_killed_parent_ends_the_command(pidfd: bool) -> None:
         assert told(process) == "the program that started it has ended"
 
 
+def test_client_that_leaves_ends_the_command() -> None:
+    body = POLITE.replace("grace_s=60", "grace_s=60, client_fd=0")
+    with start(body) as process:
+        assert told(process) == "ready"
+        assert process.stdin
+        process.stdin.close()
+        assert told(process) == "the client has left"
+        assert process.wait(WAIT_S) == 0
+
+
 def test_handlers_are_put_back() -> None:
     from mcpdesk.cli.signals import Ending
 

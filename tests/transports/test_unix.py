@@ -50,7 +50,7 @@ async def everything(reader: asyncio.StreamReader) -> bytes:
     """All until the end, however it came."""
     try:
         return await reader.read()
-    except ConnectionResetError:
+    except ConnectionError:
         return b""
 
 

@@ -1,0 +1,173 @@
+"""A core behind one client's pipes, spoken to by hand and by the official SDK."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import mcp
+import pytest
+from mcp.client.stdio import StdioServerParameters
+
+from mcpdesk.transports import rendezvous
+from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A server folder whose tools write where they should not."""
+    return noisy_folder(tmp_path / "served")
+
+
+@pytest.fixture
+def servers() -> Iterator[list[Server]]:
+    """Those started are ended."""
+    started: list[Server] = []
+    yield started
+    for server in started:
+        server.close()
+
+
+def test_stray_output_becomes_log_lines_with_their_place(folder: Path, servers: list[Server]) -> None:
+    server = Server(folder)
+    servers.append(server)
+    assert server.shake_hands()["serverInfo"]["name"] == "noisy"
+    answer = server.ask("tools/call", {"name": "noisy", "arguments": {"text": "hello"}}, 2)
+    assert answer["result"]["content"][0]["text"] == "hello"
+    code, out, err = server.end()
+    assert (code, out) == (0, b"")
+    told = err.decode()
+    assert "print: imported (tools/noisy.py:7)" in told
+    assert "print: stray hello (tools/noisy.py:16)" in told
+    assert "stdout: raw hello" in told
+    assert "stdout: child hello" in told
+
+
+def test_second_client_is_served_by_the_core_of_the_first(folder: Path, servers: list[Server]) -> None:
+    first = Server(folder)
+    servers.append(first)
+    first.shake_hands()
+    second = Server(folder)
+    servers.append(second)
+    second.shake_hands()
+    pids = [
+        server.ask("tools/call", {"name": "who", "arguments": {}}, 2)["result"] for server in (first, second)
+    ]
+    assert pids[0] == pids[1]
+    assert second.end()[0] == 0
+    assert first.end()[0] == 0
+
+
+def test_meeting_point_is_gone_after_the_end(folder: Path, servers: list[Server]) -> None:
+    server = Server(folder)
+    servers.append(server)
+    server.shake_hands()
+    assert os.path.exists(rendezvous.meeting_point(folder))
+    assert server.end()[0] == 0
+    assert not os.path.exists(rendezvous.meeting_point(folder))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signal_ends_it_with_zero(folder: Path, servers: list[Server], number: int) -> None:
+    server = Server(folder)
+    servers.append(server)
+    server.shake_hands()
+    server.process.send_signal(number)
+    assert server.process.wait(WAIT_S) == 0
+
+
+def test_last_request_before_the_end_of_input_is_answered(folder: Path) -> None:
+    request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    answer = subprocess.run(
+        [*PROGRAM, "stdio", str(folder)], input=request, capture_output=True, timeout=WAIT_S
+    )
+    assert answer.returncode == 0
+    assert json.loads(answer.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_no_input_at_all_ends_at_once(folder: Path) -> None:
+    answer = subprocess.run(
+        [*PROGRAM, "stdio", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S
+    )
+    assert (answer.returncode, answer.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_official_client_is_served_in_both_eras(folder: Path, mode: str) -> None:
+    parameters = StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "stdio", str(folder)], cwd="/")
+    async with mcp.Client(parameters, mode=mode) as client:
+        tools = await client.list_tools()
+        assert {tool.name for tool in tools.tools} == {"noisy", "who"}
+        result = await client.call_tool("noisy", {"text": "ada"})
+        assert not result.is_error
+        assert [block.text for block in result.content] == ["ada"]
+
+
+def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
+    code = PROGRAM[2].replace("main()", "")  # the same start, with a look at the modules at the end
+    code += "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); sys.exit(main())"
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "stdio", str(folder), "--alone"],
+        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True, timeout=WAIT_S,
+    )  # fmt: skip
+    modules = set(answer.stderr.decode().split())
+    assert "mcpdesk.hosting.host" in modules
+    assert not modules & {"textual", "aiohttp", "jsonschema_rs", "PIL", "jwt", "rich", "uvloop"}
+
+
+def test_hostile_lines_are_answered_and_the_next_request_too(folder: Path, servers: list[Server]) -> None:
+    server = Server(folder)
+    servers.append(server)
+    server.shake_hands()
+    for line in (b"x" * (30 << 20), b'{"jsonrpc":"2.0","id":9,"method":"\xff"}', b"[" * 100_000, b"no json"):
+        server.stdin.write(line + b"\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["error"]["code"] in (-32600, -32700)
+    assert server.ask("ping", {}, 3)["result"] == {}
+
+
+def test_many_requests_at_once_are_all_answered(folder: Path, servers: list[Server]) -> None:
+    server = Server(folder)
+    servers.append(server)
+    server.shake_hands()
+    request = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"who","arguments":{}}}\n'
+    server.stdin.write("".join(request % number for number in range(10, 510)).encode())
+    server.stdin.flush()
+    answered = {json.loads(server.stdout.readline())["id"] for _ in range(500)}
+    assert answered == set(range(10, 510))
+
+
+STUCK = """import os
+import time
+
+
+async def stuck() -> None:
+    'Block the loop.'
+    os.write(2, b"stuck\\n")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("by_signal", [True, False])
+def test_tool_that_blocks_does_not_keep_it_from_ending(
+    folder: Path, servers: list[Server], by_signal: bool
+) -> None:
+    (folder / "tools" / "stuck.py").write_text(STUCK)
+    server = Server(folder)
+    servers.append(server)
+    server.shake_hands()
+    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "stuck", "arguments": {}}}
+    server.stdin.write(json.dumps(call).encode() + b"\n")
+    server.stdin.flush()
+    while server.stderr.readline() != b"stuck\n":
+        pass
+    if by_signal:
+        server.process.terminate()
+    else:
+        server.stdin.close()
+    assert server.process.wait(WAIT_S) == 128 + (signal.SIGTERM if by_signal else signal.SIGHUP)
