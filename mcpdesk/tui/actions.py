@@ -135,7 +135,7 @@ WORKBENCH: tuple[Action, ...] = (
         "Repeat the last call with its arguments.",
         footer=False,
     ),
-    Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call."),
+    Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call.", priority=True),
     Action(
         "toggle_json",
         "ctrl+e",
@@ -143,6 +143,7 @@ WORKBENCH: tuple[Action, ...] = (
         "Workbench",
         "workbench",
         "Edit the same arguments the other way.",
+        priority=True,
     ),
     Action(
         "history",
@@ -257,6 +258,7 @@ ACTIVITY: tuple[Action, ...] = (
     Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
     Action("decline", "d", "decline", "Activity", "activity", "Decline the selected question."),
     Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
+    Action("back", "escape", "back to the list", "Activity", "activity", footer=False),
 )
 
 QUESTION: tuple[Action, ...] = (

@@ -38,6 +38,7 @@ _STACKED_BELOW = 110
 """Cells across below which form and result stand above each other."""
 _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
+_QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _SETTLE_S = 0.06
 """How long the cursor rests on an item before its form is built."""
 
@@ -75,13 +76,14 @@ class WorkbenchPane(Vertical):
 
     server: reactive[str] = reactive("")
 
-    def __init__(self, link: Link, history: History | None = None) -> None:
+    def __init__(self, link: Link) -> None:
         super().__init__()
         self._link = link
-        self._drafts = Drafts(link, history or History())
+        self._drafts = Drafts(link, History())
         self._draft: Draft | None = None
         self._catalogue_version = -1
         self._pending: Timer | None = None
+        self._aimed: CatalogueItem | None = None
         self._title = ""
 
     def compose(self) -> ComposeResult:
@@ -99,6 +101,18 @@ class WorkbenchPane(Vertical):
                     result.border_title = "Result"
                     yield result.add_class("box")
         yield Vertical(id="strip")
+
+    def on_mount(self) -> None:
+        """Earlier calls are kept where the application says."""
+        self._drafts.history = History(getattr(self.app, "history_path", None))
+
+    def open_item(self, kind: ItemKind, name: str) -> None:
+        """Open an item and go to its arguments."""
+        items = self._link.catalogue(self.server).items
+        wanted = next((one for one in items if (one.kind, one.name) == (kind, name)), None)
+        if wanted is not None:
+            self._open(wanted, enter=True)
+            self.catalogue.reveal(wanted)
 
     def on_resize(self, event: events.Resize) -> None:
         """Stack or set side by side; show the strip where there is room."""
@@ -150,7 +164,8 @@ class WorkbenchPane(Vertical):
         event.stop()
         if self._pending is not None:
             self._pending.stop()
-        self._pending = self.set_timer(_SETTLE_S, lambda: self._open(event.item))
+        if event.item is not self._aimed:
+            self._pending = self.set_timer(_SETTLE_S, lambda: self._open(event.item))
 
     @on(CatalogueList.Chosen)
     def enter(self, event: CatalogueList.Chosen) -> None:
@@ -158,10 +173,14 @@ class WorkbenchPane(Vertical):
         event.stop()
         self._open(event.item, enter=True)
 
-    @work(exclusive=True, group="open")
-    async def _open(self, item: CatalogueItem, enter: bool = False) -> None:
+    def _open(self, item: CatalogueItem, enter: bool = False) -> None:
         if self._pending is not None:
             self._pending.stop()
+        self._aimed = item
+        self._load(item, enter)
+
+    @work(exclusive=True, group="open")
+    async def _load(self, item: CatalogueItem, enter: bool) -> None:
         draft = self._drafts.of(self.server, item)
         if draft is not self._draft or draft.node is not self.arguments.form.node:
             self._draft = draft
@@ -178,7 +197,7 @@ class WorkbenchPane(Vertical):
         items = self._link.catalogue(self.server).items
         listed = [one for one in items if one.kind is ItemKind.RESOURCE and one.name == event.uri]
         if listed:
-            self.catalogue.rows.select(ItemKind.RESOURCE, event.uri)
+            self.catalogue.reveal(listed[0])
         self._open(
             listed[0] if listed else CatalogueItem(ItemKind.RESOURCE, event.uri, event.uri), enter=True
         )
@@ -292,7 +311,8 @@ class WorkbenchPane(Vertical):
         names = [server.name for server in view.servers]
         wanted = getattr(self.app, "server", "") or (names[0] if names else "")
         if wanted != self.server:
-            self.server, self._catalogue_version, self._draft = wanted, -1, None
+            self.server, self._catalogue_version = wanted, -1
+            self._draft = self._aimed = None
         version = next((one.catalogue_version for one in view.servers if one.name == self.server), -1)
         if self.server in names and version != self._catalogue_version:
             self._catalogue_version = version
@@ -371,7 +391,9 @@ class WorkbenchPane(Vertical):
         from mcpdesk.tui.widgets.traffic_list import TrafficList
 
         strip.border_title = "Traffic"
-        strip.mount(TrafficList(self._link.traffic, compact=True))
+        listing = TrafficList(self._link.traffic, compact=True)
+        listing.lesson = [(_QUIET, "traffic--muted")]
+        strip.mount(listing)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Details of traffic are shown where there is room for them."""

@@ -155,9 +155,13 @@ class JsonTree(LineList):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A row, or the search at the bottom while there is one."""
-        if y == self.size.height - 1 and (self._typing or self._query):
+        """A row; at the bottom the search while there is one, or what is said about the value in focus."""
+        is_last = y == self.size.height - 1
+        if is_last and (self._typing or self._query):
             return self._search_line()
+        mark = self._outline.marks.get(self.selected) if is_last else None
+        if mark is not None and self.has_focus:
+            return self._bar(one_line(f"✗ {path_text(self.selected)}: {mark}", self.size.width), "lines--bad")
         return super().render_line(y)
 
     def _value_spans(self, row: Row, width: int) -> Iterable[Span]:
@@ -189,8 +193,10 @@ class JsonTree(LineList):
             f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found" if self._query else ""
         )
         cursor = "▏" if self._typing else ""
-        text = f"/{one_line(self._query)}{cursor}  {tally}"
-        style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
+        return self._bar(f"/{one_line(self._query)}{cursor}  {tally}", "lines--head")
+
+    def _bar(self, text: str, component: str) -> Strip:
+        style = self.rich_style + self.get_component_rich_style(component, partial=True)
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _end_search(self, query: str, event: events.Key) -> None:

@@ -9,7 +9,7 @@ from mcpdesk.link.link import Call
 from mcpdesk.link.values import Progress
 from mcpdesk.tui.render.text import one_line
 
-_BAR = 30
+_BAR = 20
 _LOG_LINES = 200
 """The newest log lines in sight."""
 _PERIOD_S = 0.1
@@ -41,7 +41,7 @@ class RunningView(Static):
 def _progress(progress: Progress | None) -> Content:
     if progress is None:
         return Content("running …")
-    message = Content(f"  {one_line(progress.message)}")
+    message = Content(f"\n{one_line(progress.message)}" if progress.message else "")
     if not progress.total:
         return Content.assemble((f"{progress.progress:g}", "bold"), message)
     share = max(0.0, min(1.0, progress.progress / progress.total))

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.widgets.json_tree import JsonTree
+from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.result_view import ResultView
+from tests.support.fake_link import FakeLink
+
+
+class Bench:
+    """A desk on sample data, and what a test wants to know of it."""
+
+    def __init__(self, app: DeskApp, pilot: Pilot[None], link: FakeLink) -> None:
+        self.app, self.pilot, self.link = app, pilot, link
+
+    @property
+    def pane(self) -> WorkbenchPane:
+        return self.app.screen.query_one(WorkbenchPane)
+
+    @property
+    def title(self) -> str:
+        return str(self.pane.query_one(ResultView).border_title)
+
+    @property
+    def sent(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(call.method, call.params) for call in self.link.calls]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():
+                await self.pilot.pause()
+
+    async def open(self, name: str) -> None:
+        """Open an item by its name, the focus in its first field."""
+        items = self.link.catalogue("profiles").items
+        item = next(one for one in items if one.name == name)
+        self.pane.open_item(item.kind, item.name)
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    def shown(self) -> str:
+        strips = self.pane.query_one("#result").screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+
+@asynccontextmanager
+async def bench(
+    link: FakeLink | None = None, size: tuple[int, int] = (120, 40), history: Path | None = None
+) -> AsyncIterator[Bench]:
+    link = link or FakeLink()
+    link.asked = []
+    link.traffic = Recording(None).index
+    app = DeskApp(link, history=history)
+    async with app.run_test(size=size) as pilot:
+        found = Bench(app, pilot, link)
+        await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
+        await pilot.pause()
+        yield found
+
+
+def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:
+    definition = {"name": name, "inputSchema": schema, **more}
+    return CatalogueItem(ItemKind.TOOL, name, name, definition=definition)
+
+
+def link_with(*items: CatalogueItem) -> FakeLink:
+    link = FakeLink()
+    link.catalogues["profiles"] = Catalogue("profiles", 1, items)
+    return link
+
+
+async def test_typing_arguments_and_calling_shows_the_result() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "7", "ctrl+r")
+        await it.until(lambda: "✓ ok 3.1 ms" in it.title)
+        assert it.sent == [
+            ("tools/call", {"name": "user-profile", "arguments": {"userId": "7", "verbose": False}})
+        ]
+        assert it.pane.query_one("#structured", JsonTree).row_count == 6
+
+
+async def test_arguments_that_do_not_fit_are_held_back_once() -> None:
+    async with bench() as it:
+        await it.pilot.press("r")
+        await it.pilot.pause()
+        assert it.sent == []
+        assert "✗ required" in it.shown()
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: len(it.sent) == 1)
+
+
+async def test_failures_appear_while_typing_and_go_again() -> None:
+    async with bench() as it:
+        await it.open("place-order")
+        await it.pilot.press("a", "tab", "backspace", "9", "9", "9")
+        await it.until(lambda: "✗ 999 is greater" in it.shown())
+        await it.pilot.press("backspace")
+        await it.until(lambda: "✗ 999" not in it.shown() and "✗ 99" not in it.shown())
+
+
+async def test_the_same_value_is_edited_as_form_and_as_json() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "4", "2", "ctrl+e")
+        arguments = it.pane.query_one(Arguments)
+        await it.until(lambda: arguments.is_json)
+        assert arguments.editor.area.text == '{\n  "userId": "42",\n  "verbose": false\n}'
+        arguments.editor.area.text = '{"userId": "43", "tags": ["a"]}'
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: not arguments.is_json)
+        assert arguments.value() == {"userId": "43", "tags": ["a"]}
+        assert it.pane.query_one("#form").query(Input).first().value == "43"
+
+
+async def test_text_that_is_no_json_stays_with_line_and_column() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "ctrl+e")
+        arguments = it.pane.query_one(Arguments)
+        await it.until(lambda: arguments.is_json)
+        arguments.editor.area.text = '{\n "userId": }'
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: "✗ line 2, column 12" in it.shown())
+        assert arguments.is_json
+        await it.pilot.press("ctrl+r")
+        await it.pilot.pause()
+        assert it.sent == []
+
+
+async def test_a_value_the_form_cannot_show_stays_json() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "ctrl+e")
+        arguments = it.pane.query_one(Arguments)
+        await it.until(lambda: arguments.is_json)
+        arguments.editor.area.text = '{"userId": "1", "tags": "x"}'
+        await it.until(lambda: "✗ tags" in it.shown())
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: "the form cannot show all of this" in it.shown())
+        assert arguments.is_json
+
+
+async def test_a_running_call_shows_progress_and_can_be_cancelled() -> None:
+    async with bench() as it:
+        await it.open("slow-report")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        await it.until(lambda: "30% (3 of 10)" in it.shown() and "reading day 3" in it.shown())
+        assert "opened the book" in it.shown()
+        it.link.calls[-1].progress = Progress(7, 10, "reading day 7")
+        await it.until(lambda: "reading day 7" in it.shown())
+        await it.pilot.press("ctrl+x")
+        await it.until(lambda: "⊘ cancelled" in it.title)
+
+
+async def test_two_tools_run_at_once_and_each_keeps_its_result() -> None:
+    async with bench() as it:
+        await it.open("slow-report")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        await it.open("user-profile")
+        await it.pilot.press("1", "ctrl+r")
+        await it.until(lambda: "✓ ok" in it.title)
+        it.link.calls[0].finish({"content": [{"type": "text", "text": "all summed up"}]})
+        await it.pilot.pause()
+        await it.open("slow-report")
+        await it.until(lambda: "all summed up" in it.shown())
+        await it.open("user-profile")
+        await it.until(lambda: "Ada" in it.shown())
+
+
+async def test_errors_say_what_they_are() -> None:
+    async with bench() as it:
+        await it.open("place-order")
+        await it.pilot.press("ctrl+r", "ctrl+r")
+        await it.until(lambda: "✗ tool error" in it.title)
+        assert "the oven is cold" in it.shown()
+    async with bench(link_with(tool("nowhere", {}))) as it:
+        await it.pilot.press("r")
+        await it.until(lambda: "✗ error -32602" in it.title)
+        assert "Unknown tool: nowhere" in it.shown()
+
+
+async def test_history_survives_a_restart_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "key": {"type": "string", "format": "password"}},
+    }
+    async with bench(link_with(tool("log-in", schema)), history=path) as it:
+        await it.pilot.press("enter", "a", "d", "a", "tab", "s", "3", "ctrl+r")
+        await it.until(lambda: "error" in it.title)
+        assert it.sent[0][1]["arguments"] == {"name": "ada", "key": "s3"}
+    assert "s3" not in path.read_text()
+    async with bench(link_with(tool("log-in", schema)), history=path) as it:
+        await it.pilot.press("H")
+        await it.until(lambda: isinstance(it.app.screen, Menu))
+        await it.pilot.press("enter")
+        await it.until(lambda: isinstance(it.app.focused, Input) and it.app.focused.value == "ada")
+
+
+async def test_the_same_call_again_is_one_key() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "7", "ctrl+r")
+        await it.until(lambda: "✓ ok" in it.title)
+        await it.pilot.press("8", "escape")
+        it.pane.catalogue.rows.focus()
+        await it.pilot.press("R")
+        await it.until(lambda: len(it.sent) == 2)
+        assert it.sent[1][1]["arguments"]["userId"] == "7"
+
+
+async def test_resources_are_read_and_shown_as_their_type_says() -> None:
+    async with bench() as it:
+        await it.open("resource://getting-started")
+        await it.until(lambda: "Getting started" in it.shown() and "✓ ok" in it.title)
+        await it.open("file:///config.json")
+        await it.until(lambda: "debug: false" in it.shown())
+        await it.open("file:///logo.png")
+        await it.until(lambda: "image/png" in it.shown())
+        assert [method for method, _ in it.sent] == ["resources/read"] * 3
+
+
+async def test_templates_ask_for_their_variables() -> None:
+    async with bench() as it:
+        await it.open("users://{id}/avatar{?size}")
+        await it.pilot.press("a", "/", "b", "ctrl+r")
+        await it.until(lambda: len(it.sent) == 1)
+        assert it.sent == [("resources/read", {"uri": "users://a%2Fb/avatar"})]
+
+
+async def test_prompts_show_their_messages_with_roles() -> None:
+    async with bench() as it:
+        await it.open("summarize")
+        await it.pilot.press("h", "i", "ctrl+r")
+        await it.until(lambda: "Summarize: hi" in it.shown())
+        assert "user" in it.shown()
+        assert it.sent == [("prompts/get", {"name": "summarize", "arguments": {"text": "hi"}})]
+
+
+async def test_an_unavailable_tool_says_why_instead_of_being_called() -> None:
+    async with bench() as it:
+        await it.open("send-mail")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "unavailable: needs MAIL_TOKEN" in it.shown())
+        assert it.sent == []
+
+
+async def test_violations_of_the_output_schema_are_marked() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "integer"}}}
+    async with bench(link_with(tool("user-profile", {}, outputSchema=schema))) as it:
+        await it.pilot.press("r")
+        await it.until(lambda: "Structured ✗1" in it.shown())
+        it.pane.query_one(ResultView).content.focus()
+        await it.pilot.press("right_square_bracket")
+        await it.until(lambda: '✗ name: "Ada" is not of type "integer"' in it.shown())
+
+
+async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
+    async with bench() as it:
+        await it.open("slow-report")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        it.link.calls[-1].finish({"content": [{"type": "text", "text": "word " * 1_000_000}]})
+        started = asyncio.get_running_loop().time()
+        await it.until(lambda: "5.0 MB" in it.title)
+        await it.until(lambda: "first 64,000 of 5,000,000 characters" in it.shown())
+        assert asyncio.get_running_loop().time() - started < 2
+
+
+async def test_links_are_followed() -> None:
+    async with bench() as it:
+        await it.open("slow-report")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        link = {"type": "resource_link", "uri": "file:///config.json", "name": "settings"}
+        it.link.calls[-1].finish({"content": [link]})
+        await it.until(lambda: "settings" in it.shown())
+        await it.pilot.press("tab", "tab", "enter")
+        await it.until(lambda: "debug: false" in it.shown())
+
+
+async def test_an_empty_server_teaches_how_to_add_a_tool() -> None:
+    link = link_with()
+    link.asked = []
+    link.traffic = Recording(None).index
+    app = DeskApp(link)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.1)
+        it = Bench(app, pilot, link)
+        await it.until(lambda: "tools/hello.py" in it.shown())
+
+
+async def test_a_reload_shows_the_new_form_and_keeps_what_was_entered() -> None:
+    async with bench(link_with(tool("t", {"type": "object", "properties": {"a": {"type": "string"}}}))) as it:
+        await it.pilot.press("enter", "x")
+        schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+        it.link.catalogues["profiles"] = Catalogue("profiles", 2, (tool("t", schema),))
+        servers = tuple(replace(one, catalogue_version=2) for one in it.link.core.servers)
+        it.link.core = replace(it.link.core, servers=servers)
+        await it.until(lambda: [one.value for one in it.pane.query_one("#form").query(Input)] == ["x", ""])
+
+
+async def test_every_size_shows_form_and_result() -> None:
+    for size, has_strip in (((80, 24), False), ((120, 40), True), ((200, 60), True)):
+        async with bench(size=size) as it:
+            await it.pilot.press("enter", "7", "ctrl+r")
+            await it.until(lambda: '"Ada"' in it.shown())
+            assert "userId *" in it.shown()
+            assert ("Traffic──" in it.shown()) is has_strip
