@@ -1,16 +1,24 @@
-"""The table of built-in tools: what is published about them, and what they cost to load."""
+"""The built-in tools: what is published about them, what loading them costs, and how a real core runs them."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psutil
 import pytest
 
+from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.link.link import Call
+from mcpdesk.link.values import Outcome
 from mcpdesk.tools import BUILTINS, Home
+from tests.support.desk import RunningDesk, running_desk
 
 PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     "Bash": [
@@ -58,3 +66,57 @@ def test_making_tools_touches_neither_disk_nor_psutil(tmp_path: Path) -> None:
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == [str(len(BUILTINS)), "False"]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
+    """A core that offers the tools, with a tool time limit of 200 ms."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "mcp.json").write_text('{"name": "shop", "builtins": ["Bash", "AskUserQuestion"]}')
+    async with running_desk(folder, tool_timeout_ms=200, state_dir=str(tmp_path / "state")) as link:
+        yield link
+
+
+def call(link: RunningDesk, name: str, **arguments: Any) -> Call:
+    return link.request("shop", "tools/call", {"name": name, "arguments": arguments})
+
+
+async def outcome(call: Call) -> Outcome:
+    return await asyncio.wait_for(asyncio.wrap_future(call.outcome), 10)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def test_a_person_may_take_longer_than_a_tool(desk: RunningDesk) -> None:
+    questions = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
+    asking = call(desk, "AskUserQuestion", questions_json=questions)
+    await until(lambda: bool(desk.questions()))
+    await outcome(call(desk, "Bash", command="sleep 0.5"))
+    desk.answer(desk.questions()[0].id, [Answer(("tea",))])
+    result = (await outcome(asking)).result
+    assert result is not None and not result["isError"]
+    assert result["structuredContent"]["answers"][0]["selected"] == ["tea"]
+
+
+async def test_a_cancelled_call_leaves_nothing_running(desk: RunningDesk, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    running = call(desk, "Bash", command=f"echo $$ > {pid_file}; sleep 100")
+    await until(lambda: pid_file.exists() and pid_file.read_text().strip() != "")
+    shell = psutil.Process(int(pid_file.read_text()))
+    running.cancel()
+    assert (await outcome(running)).cancelled
+    await until(lambda: not shell.is_running())
+
+
+async def test_a_cancelled_question_is_withdrawn(desk: RunningDesk) -> None:
+    questions = '{"questions": [{"question": "Go on?", "options": ["yes", "no"]}]}'
+    asking = call(desk, "AskUserQuestion", questions_json=questions)
+    await until(lambda: bool(desk.questions()))
+    asking.cancel()
+    await until(lambda: desk.questions()[0].state is QuestionState.WITHDRAWN)

@@ -94,6 +94,8 @@ async def test_the_selected_question_is_shown_in_full() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.focused, VerticalScroll)
+        await pilot.press("escape")
+        assert app.focused is pane.inbox
 
 
 async def test_d_declines_with_a_reason() -> None:

@@ -101,6 +101,10 @@ class ActivityPane(Vertical):
 
         self.app.push_screen(QuestionScreen(self.link, question, declining=True))
 
+    def action_back(self) -> None:
+        """Leave the detail."""
+        self.inbox.focus()
+
     @work
     async def action_copy(self) -> None:
         """Copy the whole question, or its answer."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from mcpdesk.inbox.question import Question, QuestionState
@@ -27,8 +29,17 @@ NARROW = 70
 """Cells below which the peer's column goes."""
 
 
-class InboxList(LineList):
-    """One row a question. The selected question stays selected when others come and go."""
+class InboxList(LineList, inherit_bindings=False):
+    """One row a question. The selected question stays selected when others come and go.
+
+    Enter is left to whoever holds the list, so that the footer names what it does.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        binding
+        for binding in LineList.BINDINGS
+        if not (isinstance(binding, Binding) and binding.key == "enter")
+    ]
 
     @dataclass
     class Moved(Message):
