@@ -45,7 +45,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
     await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
-    from watchfiles import awatch
+    from watchfiles import Change, awatch
 
     async for changes in awatch(
         folder,
@@ -55,7 +55,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         force_polling=polling,
         poll_delay_ms=POLL_MS,
     ):
-        if not await asyncio.to_thread(folder.is_dir):
+        if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
             return
         await _tell(on_change, frozenset(Path(path) for _, path in changes) - {folder})
 

@@ -20,9 +20,9 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(
         """\ufeff{
         "name": "shop", "title": "Shop", "version": "2.0.0", "description": "d", "instructions": "i",
-        "websiteUrl": "https://example.org", "icons": [{"src": "https://example.org/a.png", "sizes": ["48x48"]}],
+        "websiteUrl": "https://example.org", "icons": [{"src": "data:,", "sizes": ["48x48"]}],
         "builtins": ["Bash", "AskUserQuestion", "Bash"],
-        "auth": {"requires_jwt": true, "jwt": {"algorithms": ["HS256"], "secret_env": "SECRET", "leeway_s": 5}},
+        "auth": {"requires_jwt": true, "jwt": {"algorithms": ["HS256"], "secret_env": "S", "leeway_s": 5}},
         "modes": {"review": {"tools": ["Bash"], "description": "look only"}},
         "commands": [{"stage": "image", "command": "resize", "run": ["convert", "{input}"],
                       "parameters": {"type": "object"}, "produces": ["{output}"], "timeout_ms": 5,
@@ -34,7 +34,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path)
     assert (manifest.name, manifest.title, manifest.version) == ("shop", "Shop", "2.0.0")
     assert manifest.builtins == ("Bash", "AskUserQuestion")
-    assert manifest.icons == ({"src": "https://example.org/a.png", "sizes": ["48x48"]},)
+    assert manifest.icons == ({"src": "data:,", "sizes": ["48x48"]},)
     assert manifest.auth.jwt is not None
     assert manifest.auth.jwt.leeway_s == 5
     assert manifest.modes["review"].tools == ["Bash"]

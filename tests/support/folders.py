@@ -7,9 +7,9 @@ from textwrap import dedent
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
-    """Write files by their relative paths, indentation removed; returns the folder."""
+    """Write files by their relative paths; an indented block loses its indentation. Returns the folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text).lstrip("\n"), "utf-8")
+        path.write_text(dedent(text[1:]) if text.startswith("\n ") else text, "utf-8")
     return folder

@@ -1,0 +1,248 @@
+"""Server folders read as a whole: what is found, what is left out and why, and what a second look keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError, ManifestError
+from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.server.context import RequestView
+from mcpdesk.server.registry import Unavailable
+from tests.support.folders import write
+
+Load = Callable[..., Loaded]
+REQUEST = RequestView("tools/call", "memory", "test")
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    """Writes files into one folder and loads it, each time on top of the time before."""
+    loads: list[Loaded] = []
+
+    def again(files: dict[str, str], environment: dict[str, str] | None = None) -> Loaded:
+        write(tmp_path, files)
+        loads.append(load_folder(tmp_path, loads[-1] if loads else None, environment or {}))
+        return loads[-1]
+
+    yield again
+    if loads:
+        loads[-1].close()
+
+
+async def call(loaded: Loaded, name: str, context: Any = None, **arguments: Any) -> Any:
+    tool = next(tool for tool in loaded.tools if tool.name == name)
+    return await tool.handler(arguments, context or SimpleNamespace(context=None))  # type: ignore[arg-type]
+
+
+def names(items: list[Any]) -> list[str]:
+    return [item.name for item in items]
+
+
+def out(loaded: Loaded) -> dict[str, Unavailable]:
+    return {each.name: each for _, each in loaded.unavailable}
+
+
+ONE_OF_EACH = {
+    "mcp.json": '{"name": "shop"}',
+    "tools/add_up.py": "import helper\nasync def add_up(a: int, b: int = 1): return a + b + helper.N",
+    "helper.py": "N = 100",
+    "resources/read-me.md": "---\ntitle: Read me\n---\n# Hi",
+    "resources/clock.py": """
+        from mcpdesk import resource
+        @resource("clock://now")
+        async def now(): return "noon"
+        @resource("clock://{zone}")
+        async def zone(zone: str): return zone
+        """,
+    "prompts/ask.md": "Tell me about {{topic}}",
+    "context.py": "async def create_context(request): return request.peer",
+}
+
+
+@pytest.mark.parametrize("base", ["", "src/"])
+async def test_everything_is_found_in_the_folder_and_under_src(load: Load, base: str) -> None:
+    loaded = load({name if name == "mcp.json" else base + name: text for name, text in ONE_OF_EACH.items()})
+    assert loaded.manifest.name == "shop"
+    assert (names(loaded.tools), names(loaded.prompts)) == (["add-up"], ["ask"])
+    assert [item.uri for item in loaded.resources] == ["clock://now", "resource://read-me"]
+    assert [item.uri_template for item in loaded.templates] == ["clock://{zone}"]
+    assert loaded.resources[1].path == f"{base}resources/read-me.md"
+    assert (loaded.unavailable, loaded.problems) == ([], ())
+    assert await call(loaded, "add-up", a=1) == 102
+    assert loaded.create_context is not None
+    assert await loaded.create_context(REQUEST) == "test"
+
+
+def test_missing_folder_is_a_manifest_error(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="does not exist"):
+        load_folder(tmp_path / "nowhere")
+
+
+def test_empty_folder_offers_nothing_and_is_no_mistake(load: Load) -> None:
+    loaded = load({})
+    assert (loaded.tools, loaded.unavailable, loaded.problems) == ([], [], ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "source"),
+    [
+        ("def broken(:", "SyntaxError: invalid syntax", "tools/bad.py:1"),
+        ("\nimport nowhere_to_be_found", "ModuleNotFoundError: No module named", "tools/bad.py:2"),
+        ("import helper\nhelper.crash()", "ZeroDivisionError: division by zero", "helper.py:2"),
+        ("import sys\nsys.exit(3)", "SystemExit: 3", "tools/bad.py:2"),
+        ("raise RuntimeError('no luck')", "RuntimeError: no luck", "tools/bad.py:1"),
+    ],
+)
+def test_file_that_does_not_import_is_reported_and_the_rest_serves(
+    load: Load, text: str, reason: str, source: str
+) -> None:
+    loaded = load(
+        {
+            "tools/bad.py": text,
+            "tools/good.py": "async def good(): ...",
+            "helper.py": "def crash():\n    1 / 0",
+        }
+    )
+    assert names(loaded.tools) == ["good"]
+    bad = out(loaded)["bad"]
+    assert bad.reason.startswith(reason)
+    assert (bad.source, bad.serving) == (source, False)
+
+
+def test_same_name_twice_names_both_places(load: Load) -> None:
+    loaded = load({"tools/a.py": "async def same(): ...", "tools/b.py": "\nasync def same(): ..."})
+    assert names(loaded.tools) == ["same"]
+    assert "tools/a.py:1 (serving) and in tools/b.py:2" in out(loaded)["same"].reason
+    assert out(loaded)["same"].source == "tools/b.py:2"
+
+
+def test_link_out_of_the_folder_is_refused(load: Load, tmp_path: Path) -> None:
+    outside = tmp_path.parent / "secret.md"
+    outside.write_text("secret", "utf-8")
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "leak.md").symlink_to(outside)
+    loaded = load({})
+    assert loaded.resources == []
+    assert out(loaded)["leak"].reason == "is a link that leaves the server folder"
+
+
+def test_hidden_files_and_helpers_are_no_items(load: Load) -> None:
+    loaded = load(
+        {
+            "tools/_private.py": "1 / 0",
+            "tools/.hidden.py": "1 / 0",
+            "tools/deeper/helper.py": "1 / 0",
+            "tools/notes.md": "no tool",
+            "resources/.DS_Store": "x",
+            "resources/old.md~": "x",
+            "prompts/notes.txt": "no prompt",
+        }
+    )
+    assert (loaded.tools, loaded.resources, loaded.prompts, loaded.unavailable) == ([], [], [], [])
+
+
+def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
+    text = "from mcpdesk import tool\n@tool(requires_env=['MAIL_TOKEN'])\nasync def send_mail(): ..."
+    loaded = load({"tools/mail.py": text})
+    assert out(loaded)["send-mail"].reason == "needs the environment variable MAIL_TOKEN, which is not set"
+    assert out(loaded)["send-mail"].source == "tools/mail.py:3"
+    assert names(load({"tools/mail.py": text + "\n"}, {"MAIL_TOKEN": "x"}).tools) == ["send-mail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "\ndef create_context(request): ...",
+            "context.py:2: create_context is not async: write `async def`",
+        ),
+        ("x = 1", "context.py: lacks `async def create_context(request)`"),
+        ("1 / 0", "context.py:1: ZeroDivisionError: division by zero"),
+    ],
+)
+async def test_unusable_context_fails_calls_and_not_the_folder(load: Load, text: str, problem: str) -> None:
+    loaded = load({"context.py": text, "tools/a.py": "async def a(): ..."})
+    assert loaded.problems == (problem,)
+    assert names(loaded.tools) == ["a"]
+    assert loaded.create_context is not None
+    with pytest.raises(HandlerError, match=r"context\.py"):
+        await loaded.create_context(REQUEST)
+
+
+async def test_changed_helper_changes_the_tools_that_use_it(load: Load) -> None:
+    first = load(ONE_OF_EACH)
+    second = load({"helper.py": "N = 1000"})
+    assert await call(second, "add-up", a=1) == 1002
+    assert await call(first, "add-up", a=1) == 102, "a call under way keeps its code"
+    assert first.tools != second.tools
+    assert first.templates == second.templates
+
+
+async def test_file_that_breaks_keeps_its_previous_version_until_repaired(load: Load) -> None:
+    load(ONE_OF_EACH)
+    broken = load({"helper.py": "N ="})
+    assert await call(broken, "add-up", a=1) == 102
+    assert out(broken)["add-up"] == Unavailable(
+        "add-up", "SyntaxError: invalid syntax", "helper.py:1", serving=True
+    )
+    repaired = load({"helper.py": "N = 5"})
+    assert await call(repaired, "add-up", a=1) == 7
+    assert repaired.unavailable == []
+
+
+async def test_item_that_breaks_keeps_its_previous_version(load: Load) -> None:
+    load({"tools/a.py": "async def one(): return 1\nasync def two(): return 2"})
+    loaded = load({"tools/a.py": "def one(): return 10\nasync def two(): return 20"})
+    assert await call(loaded, "one") == 1
+    assert await call(loaded, "two") == 20
+    assert out(loaded)["one"].serving
+    assert names(load({"tools/a.py": "async def two(): return 2"}).tools) == ["two"]
+
+
+async def test_context_that_breaks_keeps_its_previous_version(load: Load) -> None:
+    load(ONE_OF_EACH)
+    loaded = load({"context.py": "1 / 0"})
+    assert loaded.create_context is not None
+    assert await loaded.create_context(REQUEST) == "test"
+    assert "the previous version serves" in loaded.problems[0]
+
+
+def test_deleted_file_takes_its_items_with_it(load: Load, tmp_path: Path) -> None:
+    load(ONE_OF_EACH)
+    (tmp_path / "tools/add_up.py").unlink()
+    (tmp_path / "prompts/ask.md").unlink()
+    loaded = load({})
+    assert (loaded.tools, loaded.prompts, loaded.unavailable) == ([], [], [])
+
+
+def test_state_of_untouched_modules_survives(load: Load) -> None:
+    files = {
+        "tools/count.py": "SEEN = []\nasync def count():\n    SEEN.append(1)\n    return len(SEEN)",
+        "tools/other.py": "async def other(): ...",
+    }
+    assert asyncio.run(call(load(files), "count")) == 1
+    loaded = load({"tools/other.py": "async def other(): return 1"})
+    assert asyncio.run(call(loaded, "count")) == 2
+
+
+def test_comments_and_moved_lines_are_no_change(load: Load) -> None:
+    first = load({"tools/a.py": "async def one(): return 1\nasync def two(): return 2"})
+    moved = load({"tools/a.py": "# why\n\nasync def one():\n    return 1\nasync def two(): return 2"})
+    assert first.tools == moved.tools
+    assert [tool.source for tool in moved.tools] == ["tools/a.py:3", "tools/a.py:5"]
+    changed = load({"tools/a.py": "async def one(): return 1\nasync def two(): return 22"})
+    assert [old == new for old, new in zip(moved.tools, changed.tools, strict=True)] == [True, False]
+
+
+def test_two_folders_may_have_modules_of_the_same_name(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        files = {"tools/a.py": "import helper\nasync def a(): return helper.N", "helper.py": f"N = {name!r}"}
+        loaded = load_folder(write(tmp_path / name, files))
+        assert asyncio.run(call(loaded, "a")) == name
+        loaded.close()
