@@ -1,4 +1,4 @@
-"""The built-in tools: what is published about them, what loading them costs, and how a real core runs them."""
+"""The built-in tools: what is published of them, what loading them costs, and how a real core runs them."""
 
 from __future__ import annotations
 
