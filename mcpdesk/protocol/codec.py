@@ -27,8 +27,16 @@ def encode(message: Any) -> bytes:
     The result is copied: what the encoder returns keeps its whole growth buffer alive while it is kept.
     Raises: LocalProtocolError (-32603) for values JSON cannot carry.
     """
+    return bytes(memoryview(encode_part(message)))
+
+
+def encode_part(value: Any) -> bytes:
+    """Serialise a value that is put into a frame at once, and so need not be copied.
+
+    Raises: LocalProtocolError (-32603) for values JSON cannot carry.
+    """
     try:
-        return bytes(memoryview(orjson.dumps(message)))
+        return orjson.dumps(value)
     except TypeError as error:
         raise LocalProtocolError(ErrorCode.INTERNAL_ERROR, f"Not expressible as JSON: {error}") from None
 

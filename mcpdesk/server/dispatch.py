@@ -92,7 +92,7 @@ class Dispatcher:
 
     def _encoded(self, method: str, body: JSONObject, terms: Terms) -> bytes:
         identity = self.offers.implementation(terms.revision)
-        return codec.encode(shaping.result(method, body, terms.revision, identity))
+        return codec.encode_part(shaping.result(method, body, terms.revision, identity))
 
     async def _read_resource(self, call: Call) -> JSONObject:
         return await read_resource(self.server, self.services, call)
