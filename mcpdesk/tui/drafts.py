@@ -10,8 +10,10 @@ from mcpdesk.link.link import Call, Link
 from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, Outcome
 from mcpdesk.tui.history import History, PastCall
 from mcpdesk.tui.render.form_field import UNSET, Kind
-from mcpdesk.tui.render.form_model import Node, ObjectNode, form_node, keeps, same, without_secrets
+from mcpdesk.tui.render.form_model import ObjectNode, form_node, without_secrets
+from mcpdesk.tui.render.form_node import Node
 from mcpdesk.tui.render.form_schema import Schema
+from mcpdesk.tui.render.json_text import keeps, same
 from mcpdesk.tui.requests import request_for, schema_of
 
 Key = tuple[str, ItemKind, str]

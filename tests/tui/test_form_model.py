@@ -6,20 +6,16 @@ import pytest
 
 from mcpdesk.tui.render.form_field import UNSET, Kind, form_for
 from mcpdesk.tui.render.form_model import (
-    ChoiceNode,
-    JsonNode,
     ListNode,
-    ManyNode,
     MapNode,
-    Node,
     ObjectNode,
-    TextNode,
     UnionNode,
     form_node,
-    keeps,
     walk,
     without_secrets,
 )
+from mcpdesk.tui.render.form_node import ChoiceNode, JsonNode, ManyNode, Node, TextNode
+from mcpdesk.tui.render.json_text import keeps
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
 
 

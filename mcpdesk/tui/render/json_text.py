@@ -57,6 +57,31 @@ def at_path(value: Any, path: Iterable[str | int]) -> Any:
     return value
 
 
+def same(one: Any, other: Any) -> bool:
+    """Equality as JSON sees it: `1` is not `true`, the order of members does not count."""
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
+
+
+def keeps(held: Any, value: Any) -> bool:
+    """Whether everything in `value` is also in `held`, which may have more members."""
+    if isinstance(value, dict) and isinstance(held, dict):
+        return all(key in held and keeps(held[key], item) for key, item in value.items())
+    if isinstance(value, list) and isinstance(held, list):
+        return len(value) == len(held) and all(map(keeps, held, value))
+    return same(held, value)
+
+
+def json_problem(text: str) -> str:
+    """Where a text stops being JSON, `line 3, column 7: ...`; empty when it is JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except RecursionError:
+        return "nested too deeply"
+    return ""
+
+
 def preview(value: Any, room: int) -> str:
     """At most `room` characters that hint at a value; containers are looked into no further than needed."""
     text = _hint(value, room)

@@ -15,7 +15,8 @@ from textual.widgets import Input, Label
 
 from mcpdesk.link.values import Failure
 from mcpdesk.tui.render.form_field import Kind
-from mcpdesk.tui.render.form_model import Node, TextNode, UnionNode, walk
+from mcpdesk.tui.render.form_model import UnionNode, walk
+from mcpdesk.tui.render.form_node import Node, TextNode
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.form_choice import ChoicePart, FixedPart, ManyPart

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Label
 
-from mcpdesk.tui.render.form_model import ChoiceNode, FixedNode, ManyNode
+from mcpdesk.tui.render.form_node import ChoiceNode, FixedNode, ManyNode
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.choice_box import ChoiceBox

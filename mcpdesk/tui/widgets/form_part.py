@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Label
 
-from mcpdesk.tui.render.form_model import Node
+from mcpdesk.tui.render.form_node import Node
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip
 

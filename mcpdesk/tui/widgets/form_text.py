@@ -9,7 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mcpdesk.tui.render.form_field import Kind
-from mcpdesk.tui.render.form_model import TextNode
+from mcpdesk.tui.render.form_node import TextNode
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.form_part import FormPart
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Label, TextArea
 
-from mcpdesk.tui.render.form_model import json_problem
+from mcpdesk.tui.render.json_text import json_problem
 from mcpdesk.tui.render.text import one_line
 
 MAX_HIGHLIGHTED = 32_000
