@@ -108,56 +108,18 @@ def test_recursive_schema_goes_as_deep_as_the_value() -> None:
     assert check.failures({"child": {"child": 1}})[0].path == ("child", "child")
 
 
-def doubling(levels: int) -> dict[str, Any]:
-    defs: dict[str, Any] = {"d0": {"type": "string"}}
-    for level in range(1, levels + 1):
-        defs[f"d{level}"] = {"allOf": [{"$ref": f"#/$defs/d{level - 1}"}] * 2}
-    return {"$ref": f"#/$defs/d{levels}", "$defs": defs}
-
-
-def nested(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {}
-    for _ in range(levels):
-        schema = {"properties": {"a": schema}}
-    return schema
-
-
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
-        ({"$ref": "http://example.com/x"}, "leaves the schema"),
-        ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "leaves the schema"),
-        ({"$ref": "other.json#/x"}, "leaves the schema"),
-        ({"$ref": "#/$defs/none"}, "points to nothing"),
-        ({"$ref": "#none"}, "points to nothing"),
-        ({"$ref": "#"}, "refers to itself"),
-        ({"anyOf": [{"type": "string"}, {"$ref": "#"}]}, "refers to itself"),
-        ({"items": {"$id": "http://example.com/x"}}, "only the whole schema"),
-        (doubling(26), "checked more than 512 times"),
-        (nested(40), "more than 48 levels"),
-        ({"anyOf": [{"const": []} for _ in range(2500)]}, "more than 4000"),
         ({"type": "strin"}, "not a valid JSON Schema at type"),
         ({"pattern": "("}, "not a valid JSON Schema at pattern"),
         ({"$schema": "urn:unknown"}, "Unknown meta-schema"),
+        ({"$ref": "http://example.com/x"}, "leaves the schema"),
     ],
 )
 def test_unusable_schema_is_refused_with_a_reason(schema: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SchemaError, match=complaint):
         compile_schema(schema)
-
-
-def test_references_in_data_are_not_references() -> None:
-    assert compile_schema({"const": {"$ref": "http://example.com"}}).accepts({"$ref": "http://example.com"})
-    assert compile_schema({"properties": {"$ref": {"type": "string"}}}).accepts({"$ref": "http://x"})
-
-
-def test_anchors_and_escaped_pointers_are_found() -> None:
-    schema = {
-        "$defs": {"a/b~c": {"type": "string"}, "n": {"$anchor": "num", "type": "integer"}},
-        "items": {"anyOf": [{"$ref": "#/$defs/a~1b~0c"}, {"$ref": "#num"}]},
-    }
-    assert compile_schema(schema).accepts(["x", 1])
-    assert not compile_schema(schema).accepts([None])
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "low", "x"])

@@ -1,0 +1,82 @@
+"""Places and fingerprints of functions in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.module_file import dashed, require_async
+from tests.support.module import module_file
+
+TEXT = """
+    import functools
+
+    LIMIT = (
+        3
+    )
+    OTHER: int = 4
+
+    def wrapped(function):
+        @functools.wraps(function)
+        async def inner(): return await function()
+        return inner
+
+    @wrapped
+    async def one(): return LIMIT
+
+    async def two(): return 2
+    """
+
+
+def test_place_is_the_line_of_the_def(tmp_path: Path) -> None:
+    with module_file(tmp_path, TEXT) as file:
+        assert file.place(file.module.one) == "tools/my_file.py:14"
+        assert file.place(file.module.two) == "tools/my_file.py:16"
+        assert [file.line_of(name) for name in ("LIMIT", "OTHER", "NOWHERE")] == [3, 6, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("return LIMIT", "return LIMIT + 1", (True, False)),
+        ("return 2", "return 3", (False, True)),
+        ("        3\n", "        4\n", (True, True)),
+        ("async def two", "# a comment\n\n    async def two", (False, False)),
+    ],
+)
+def test_fingerprint_changes_with_what_a_function_may_use(
+    tmp_path: Path, old: str, new: str, changed: tuple[bool, bool]
+) -> None:
+    prints = []
+    for number, text in enumerate((TEXT, TEXT.replace(old, new))):
+        with module_file(tmp_path / str(number), text) as file:
+            functions = [file.module.one, file.module.two]
+            prints.append([file.fingerprint(each, functions) for each in functions])
+    assert tuple(a != b for a, b in zip(*prints, strict=True)) == changed
+
+
+def test_only_plain_async_functions_will_do() -> None:
+    def plain() -> None: ...
+
+    async def stream():  # type: ignore[no-untyped-def]
+        yield 1
+
+    async def good() -> None: ...
+
+    require_async(good)
+    with pytest.raises(
+        RegistrationError, match="plain is not async: write `async def plain`, or `def _plain`"
+    ):
+        require_async(plain)
+    with pytest.raises(RegistrationError, match="stream yields"):
+        require_async(stream)
+
+
+def test_names_are_dashed() -> None:
+    assert [dashed(name) for name in ("user_profile", "greet", "class_")] == [
+        "user-profile",
+        "greet",
+        "class",
+    ]

@@ -1,0 +1,114 @@
+"""Tools out of functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcpdesk.server.tool import Tool
+from tests.support.module import found_in
+
+
+def tool_in(folder: Path, text: str) -> Tool:
+    found = found_in(folder, text)
+    assert found.broken == []
+    (tool,) = found.items
+    assert isinstance(tool, Tool)
+    return tool
+
+
+async def call(tool: Tool, arguments: dict[str, Any], made: Any = None) -> Any:
+    return await tool.handler(arguments, SimpleNamespace(context=made))  # type: ignore[arg-type]
+
+
+async def test_decorator_says_what_hints_cannot(tmp_path: Path) -> None:
+    tool = tool_in(
+        tmp_path,
+        """
+        from mcpdesk import tool
+
+        @tool(name="Sum.Up", title="Sum", timeout=2.5, requires_jwt=True, runs_programs=True, read_only=True,
+              annotations={"custom": 1}, icons=["data:,"], meta={"a/b": 1})
+        async def add(a: int, b: int = 2) -> int:
+            \"\"\"Add two numbers.\"\"\"
+            return a + b
+        """,
+    )
+    assert (tool.name, tool.title, tool.description) == ("Sum.Up", "Sum", "Add two numbers.")
+    assert tool.annotations == {"readOnlyHint": True, "custom": 1}
+    assert (tool.timeout_s, tool.requires_jwt, tool.runs_programs) == (2.5, True, True)
+    assert tool.icons == ({"src": "data:,"},)
+    assert tool.meta == {"a/b": 1}
+    assert tool.source == "tools/my_file.py:5"
+    assert tool.output_schema == {"type": "integer"}
+    assert await call(tool, {"a": 1}) == 3
+
+
+async def test_handler_module_brings_its_own_schemas(tmp_path: Path) -> None:
+    tool = tool_in(
+        tmp_path,
+        """
+        NAME = "look"
+        TITLE = "Look"
+        DESCRIPTION = "Look it up."
+        INPUT_SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}}
+        OUTPUT_SCHEMA = {"type": "object"}
+        ANNOTATIONS = {"readOnlyHint": True}
+        async def handler(args, context):
+            return {"id": args["id"], "by": context}
+        """,
+    )
+    assert (tool.name, tool.title, tool.description) == ("look", "Look", "Look it up.")
+    assert tool.input_schema["properties"] == {"id": {"type": "string"}}
+    assert tool.output_schema == {"type": "object"}
+    assert tool.annotations == {"readOnlyHint": True}
+    assert await call(tool, {"id": "7"}, "ann") == {"id": "7", "by": "ann"}
+
+
+async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_path: Path) -> None:
+    alone = tool_in(tmp_path / "a", 'async def handler(args):\n    """Doc."""\n    return args')
+    assert (alone.name, alone.description) == ("my-file", "Doc.")
+    assert await call(alone, {"x": 1}) == {"x": 1}
+    full = tool_in(tmp_path / "b", "async def handler(args, made, ctx): return made, ctx.context")
+    assert await call(full, {}, "made") == ("made", "made")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("\ndef handler(args, context): ...", "handler is not async", 2),
+        ("async def handler(): ...", "handler takes (args)", 1),
+        ("NAME = 'no spaces'\nasync def handler(args): ...", "is not a tool name", 2),
+        ("\nINPUT_SCHEMA = {'type': 'strin'}\nasync def handler(args): ...", '"type": "object"', 2),
+        ("INPUT_SCHEMA = []\nasync def handler(args): ...", "has to be a dict, not list", 1),
+        (
+            "INPUT_SCHEMA = {'type': 'object', 'required': 'everything'}\nasync def handler(args): ...",
+            "INPUT_SCHEMA cannot be used: not a valid JSON Schema",
+            1,
+        ),
+        (
+            "async def handler(args): ...\nOUTPUT_SCHEMA = {'$ref': 'http://example.org'}",
+            "OUTPUT_SCHEMA cannot be used: $ref",
+            2,
+        ),
+        (
+            "from mcpdesk import tool\n@tool(timeout=0)\nasync def a(): ...",
+            "timeout has to be more than 0",
+            3,
+        ),
+        (
+            "from typing import Annotated\nfrom mcpdesk import Meta\n"
+            "async def a(x: Annotated[str, Meta(pattern='(?P<n>a)(?P=n)')]): ...",
+            "the schema cannot be used",
+            3,
+        ),
+    ],
+)
+def test_unusable_tool_is_refused_with_its_line(tmp_path: Path, text: str, reason: str, line: int) -> None:
+    ((kind, unavailable),) = found_in(tmp_path, text).broken
+    assert kind == "tool"
+    assert reason in unavailable.reason
+    assert unavailable.source == f"tools/my_file.py:{line}"

@@ -1,0 +1,85 @@
+"""Which functions of a module are offered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcpdesk.hosting.found import name_of
+from tests.support.module import found_in
+
+
+def test_without_decorators_public_functions_are_tools(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        from asyncio import sleep
+        from dataclasses import dataclass
+
+        @dataclass
+        class Thing: ...
+
+        async def do_it(): ...
+        async def _helper(): ...
+        also = lambda: 1
+        """,
+    )
+    assert [name_of(item) for item in found.items] == ["do-it"]
+    assert (found.broken, found.remarks) == ([], [])
+
+
+def test_with_decorators_only_decorated_functions_count(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        from mcpdesk import prompt, resource, tool
+
+        @tool
+        async def a(): ...
+
+        @resource("x://y")
+        async def b(): ...
+
+        @prompt(name="see")
+        async def c(): ...
+
+        def helper(): ...
+        async def forgotten(): ...
+        """,
+    )
+    assert [name_of(item) for item in found.items] == ["a", "x://y", "see"]
+    assert found.remarks == [
+        "tools/my_file.py:13: forgotten is not offered: others here are decorated, it is not"
+    ]
+
+
+def test_handler_module_is_one_tool(tmp_path: Path) -> None:
+    found = found_in(tmp_path, "async def handler(args): ...\ndef helper(): ...")
+    assert [name_of(item) for item in found.items] == ["my-file"]
+
+
+def test_one_bad_function_leaves_the_others(tmp_path: Path) -> None:
+    found = found_in(tmp_path, "async def a(): ...\ndef b(): ...\nasync def c(x: complex): ...")
+    assert [name_of(item) for item in found.items] == ["a"]
+    assert [(each.name, each.source) for _, each in found.broken] == [
+        ("b", "tools/my_file.py:2"),
+        ("c", "tools/my_file.py:3"),
+    ]
+
+
+def test_file_that_offers_nothing_is_remarked(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "X = 1").remarks == ["tools/my_file.py: offers nothing; write an `async def`"]
+    found = found_in(tmp_path, "async def a(): ...", "resources/a.py", "resource")
+    assert found.items == []
+    assert "with @resource" in found.remarks[0]
+
+
+def test_undecorated_functions_in_prompts_are_prompts(tmp_path: Path) -> None:
+    found = found_in(tmp_path, "async def ask_me(): ...", "prompts/a.py", "prompt")
+    assert [name_of(item) for item in found.items] == ["ask-me"]
+
+
+def test_missing_environment_variable_is_named(tmp_path: Path) -> None:
+    text = "from mcpdesk import tool\n@tool(requires_env=['SET', 'UNSET'])\nasync def a(): ..."
+    ((kind, unavailable),) = found_in(tmp_path, text).broken
+    assert (kind, unavailable.name) == ("tool", "a")
+    assert unavailable.reason == "needs the environment variable UNSET, which is not set"

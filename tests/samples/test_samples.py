@@ -1,0 +1,173 @@
+"""The sample folders load without a remark, and do what their texts say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.paths import sample_servers
+from mcpdesk.server.context import RequestView
+from mcpdesk.server.schema import compile_schema
+from mcpdesk.server.validators import Validators
+from mcpdesk.tools import BUILTINS
+
+
+@pytest.fixture(params=["hello", "profiles", "desk"])
+def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
+    yield from opened(request.param)
+
+
+@pytest.fixture
+def hello() -> Iterator[Loaded]:
+    yield from opened("hello")
+
+
+@pytest.fixture
+def profiles() -> Iterator[Loaded]:
+    yield from opened("profiles")
+
+
+@pytest.fixture
+def desk() -> Iterator[Loaded]:
+    yield from opened("desk")
+
+
+def opened(name: str) -> Iterator[Loaded]:
+    loaded = load_folder(sample_servers() / name, environment={})
+    yield loaded
+    loaded.close()
+
+
+class Caller:
+    """Takes the place of the context: keeps what is reported, answers what is asked."""
+
+    def __init__(self, context: Any = None, answers: tuple[Answer, ...] = ()) -> None:
+        self.context = context
+        self.reports: list[tuple[float, float | None, str]] = []
+        self._answers = answers
+
+    async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        self.reports.append((progress, total, message))
+
+    async def info(self, _data: Any) -> None: ...
+    async def debug(self, _data: Any) -> None: ...
+
+    async def ask(self, _pages: Any) -> Any:
+        state = QuestionState.ANSWERED if self._answers else QuestionState.DECLINED
+        return SimpleNamespace(state=state, answers=self._answers, reason="")
+
+
+async def call(loaded: Loaded, name: str, caller: Caller | None = None, /, **arguments: Any) -> Any:
+    tool = next(tool for tool in loaded.tools if tool.name == name)
+    accepts, _ = Validators().of(tool)
+    assert accepts.failures(arguments) == []
+    async with asyncio.timeout(5):
+        return await tool.handler(arguments, caller or Caller())  # type: ignore[arg-type]
+
+
+def test_samples_are_without_fault(sample: Loaded) -> None:
+    assert sample.problems == ()
+    assert [name for name in sample.manifest.builtins if name not in BUILTINS] == []
+    for item in (*sample.tools, *sample.prompts, *sample.templates):
+        assert item.title or item.description, item
+    for tool in sample.tools:
+        compile_schema(tool.input_schema)
+        described = tool.input_schema.get("properties", {}).values()
+        assert all(each.get("description") for each in described) or tool.name == "greet", tool.name
+
+
+def test_only_the_tool_without_its_variable_is_unavailable(sample: Loaded) -> None:
+    expected = ["send-mail"] if sample.manifest.name == "profiles" else []
+    assert [each.name for _, each in sample.unavailable] == expected
+
+
+async def test_hello_greets_and_counts(hello: Loaded) -> None:
+    assert await call(hello, "greet", name="Ann", language="german", loudly=True) == "HALLO, ANN!"
+    count = await call(hello, "word-count", text="one three")
+    assert (count.words, count.characters, count.longest) == (2, 9, "three")
+
+
+async def test_hello_counts_down_with_progress(hello: Loaded) -> None:
+    caller = Caller()
+    assert await call(hello, "countdown", caller, start=1) == "Lift-off!"
+    assert caller.reports == [(0, 1, "1 ..."), (1, 1, "lift-off")]
+
+
+async def test_hello_asks_a_person(hello: Loaded) -> None:
+    answers = (Answer(("Assam",)), Answer(("Milk",), "honey"))
+    assert (
+        await call(hello, "order-tea", Caller(answers=answers)) == "One Assam with Milk and honey, coming up."
+    )
+    with pytest.raises(HandlerError, match="declined"):
+        await call(hello, "order-tea", Caller())
+
+
+async def test_profiles_injects_who_asks(profiles: Loaded) -> None:
+    assert profiles.create_context is not None
+    headers = {"x-request-id": "r-1", "x-user-id": "124"}
+    made = await profiles.create_context(RequestView("tools/call", "http", "curl", headers=headers))
+    answer = await call(profiles, "user-profile", Caller(made), userId="123")
+    assert answer == {
+        "userId": "123",
+        "name": "Ada Lovelace",
+        "email": "ada@example.org",
+        "role": "analyst",
+        "requestedBy": "124",
+        "requestId": "r-1",
+    }
+    tool = profiles.tools[0]
+    assert tool.output_schema is not None
+    assert compile_schema(tool.output_schema).accepts(answer)
+    piped = await profiles.create_context(
+        RequestView("tools/call", "stdio", "x", environment={"USER": "125"})
+    )
+    assert (await call(profiles, "user-profile", Caller(piped)))["name"] == "Alan Turing"
+
+
+def test_profiles_offers_what_its_documentation_names(profiles: Loaded) -> None:
+    assert [item.uri for item in profiles.resources] == ["resource://getting-started"]
+    assert [item.name for item in profiles.prompts] == ["summarize"]
+
+
+async def test_desk_plans_a_trip(desk: Loaded) -> None:
+    plan = await call(
+        desk,
+        "plan-trip",
+        destination="Lisbon",
+        days=2,
+        start="2026-06-01",
+        travellers=[{"name": "A"}, {"name": "B"}],
+    )
+    assert plan.headline == "2 days in Lisbon for 2"
+    assert plan.days[0].startswith("Mon 01 Jun: food")
+    assert plan.cost_per_person == 750
+
+
+async def test_desk_brews_and_fails_and_draws(desk: Loaded) -> None:
+    caller = Caller()
+    assert await call(desk, "brew-coffee", caller, seconds=0) == "2 cups of coffee, still hot."
+    assert [report[0] for report in caller.reports] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(HandlerError, match="400 are missing"):
+        await call(desk, "withdraw-cash", amount=500)
+    with pytest.raises(ZeroDivisionError):
+        await call(desk, "crash-on-purpose")
+    assert await call(desk, "freeze", seconds=0) == "Nothing else moved for 0.0 seconds."
+    drawn = await call(desk, "swatch", colour="#ff0000")
+    assert [block["type"] for block in drawn] == ["text", "image"]
+
+
+async def test_desk_has_a_picture_and_clocks(desk: Loaded) -> None:
+    picture = next(item for item in desk.resources if item.name == "picture")
+    assert picture.mime_type == "image/png"
+    context: Any = Caller()
+    assert (await picture.reader(picture.uri, {}, context)).startswith(b"\x89PNG")
+    (clock,) = desk.templates
+    told = await clock.reader("clock://zones/UTC/x", {"area": "Europe", "city": "Berlin"}, context)
+    assert told["zone"] == "Europe/Berlin"

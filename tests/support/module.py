@@ -1,0 +1,35 @@
+"""One Python file of a server folder, run and read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcpdesk.hosting.found import Found
+from mcpdesk.hosting.module_file import ModuleFile
+from mcpdesk.hosting.namespace import Namespace
+from mcpdesk.hosting.python_items import read_module
+from tests.support.folders import write
+
+
+@contextmanager
+def module_file(folder: Path, text: str, name: str = "tools/my_file.py") -> Iterator[ModuleFile]:
+    """The file, with its module loaded as the loader does it."""
+    namespace = Namespace(write(folder, {name: text}).resolve())
+    try:
+        module = namespace.load(namespace.folder / name)
+        tree = namespace.sources[module.__name__].tree
+        helpers: tuple[ast.Module, ...] = tuple(
+            each.tree for each in namespace.users(namespace.folder / name)
+        )
+        yield ModuleFile(module, name, tree, helpers, {"SET": "1"})
+    finally:
+        namespace.close()
+
+
+def found_in(folder: Path, text: str, name: str = "tools/my_file.py", kind: str = "tool") -> Found:
+    """What the file offers."""
+    with module_file(folder, text, name) as file:
+        return read_module(file, kind)
