@@ -27,6 +27,8 @@ BATCH_S = 0.2
 _WAKE_BYTES = 4 << 20
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
+_BACKLOG_BYTES = 128 << 20
+"""Bytes in memory that nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
 
@@ -116,7 +118,7 @@ class Recording:
         if number:
             full = ring.segments[(number - 1) >> SEGMENT_BITS]
             self._came(sum(len(frame.data) for frame in full.frames) + FRAME_COST * SEGMENT_FRAMES)
-        if self._fresh > 2 * ring.budget and len(ring.segments) > 1:
+        if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
             self._fresh -= sum(len(frame.data) + FRAME_COST for frame in ring.oldest().frames)
             ring.drop_oldest()
         self._append = ring.open(number).frames.append

@@ -1,0 +1,233 @@
+"""A recording keeps every frame on disk and the newest in memory, whatever happens to it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.recorder import capture
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
+from tests.support.traffic import IN, OUT, call, connection, settle, text
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.record import ConnectionInfo, Direction
+recording = Recording(Path(sys.argv[1]))
+recording.start()
+recording.connect(ConnectionInfo(1, "s", "stdio", "peer", "", 1.0))
+for number in range(1_000_000):
+    recording.frame(1, Direction.IN, b'{"jsonrpc":"2.0","method":"n%d"}' % number)
+    if number % 50 == 49:
+        print(number, time.time(), flush=True)
+        time.sleep(0.001)
+"""
+
+
+def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "killed.jsonl"
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    told: list[tuple[int, float]] = []
+    for line in child.stdout:
+        number, moment = line.split()
+        told.append((int(number), float(moment)))
+        if moment and float(moment) - told[0][1] > 1.0:
+            break
+    child.send_signal(signal.SIGKILL)
+    killed = time.time()
+    child.communicate(timeout=5)
+    archive = Archive(path)
+    due = max(number for number, moment in told if moment < killed - 0.5)
+    assert archive.count > due > 100
+    assert archive.unreadable <= 1
+    assert archive.whole(due) == b'{"jsonrpc":"2.0","method":"n%d"}' % due
+    archive.close()
+
+
+def test_a_cut_off_last_line_costs_only_itself(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    for number in range(3):
+        recording.frame(1, IN, b'{"n":%d}' % number)
+    recording.close()
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(path.read_bytes()[:-4])
+    archive = Archive(path)
+    assert (archive.count, archive.unreadable) == (2, 1)
+    archive.close()
+
+
+def test_evicted_frames_are_read_back_from_the_file(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=200_000, max_file_bytes=100_000)
+    recording.start()
+    frames = [b'{"jsonrpc":"2.0","method":"m%d","params":{"x":"%b"}}' % (n, b"y" * 100) for n in range(3000)]
+    for data in frames:
+        number = recording.frame(1, IN, data)
+        recording.note(HttpNote(number, f"POST /{number} HTTP/1.1", (("Host", "h"),)))
+    recording.close()
+    index = recording.index
+    assert [index.whole(number) for number in range(3000)] == frames
+    oldest, newest = index.note(0), index.note(2999)
+    assert oldest is not None and oldest.line == "POST /0 HTTP/1.1"
+    assert newest is not None and newest.line == "POST /2999 HTTP/1.1"
+    first = index.frame(0)
+    assert first is not None and (first.data, first.number) == (frames[0], 0)
+    settle(recording)
+    assert index.gone == 0 and len(index.exchanges) == 3000
+    assert len(list(tmp_path.iterdir())) > 3
+
+
+def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    large = call(1, "echo", {"text": "x" * 300_000})
+    number = recording.frame(1, IN, large)
+    assert recording.index.whole(number) == large
+    recording.close()
+    kept = recording.index.frame(number)
+    assert kept is not None and (len(kept.data), kept.size) == (KEPT_BYTES, len(large))
+    assert recording.index.whole(number) == large
+
+
+def test_without_a_file_a_large_frame_is_still_paired() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))
+    recording.frame(1, OUT, b'{"result":{"content":[{"text":"%b"}]},"jsonrpc":"2.0","id":1}' % (b"x" * 300_000))
+    recording.start()
+    recording.close()
+    settle(recording)
+    (exchange,) = recording.index.exchanges
+    assert (exchange.name, exchange.status, exchange.size > 600_000) == ("echo", "ok", True)
+    assert len(recording.index.whole(0)) == KEPT_BYTES
+
+
+def test_a_folder_that_cannot_be_written_leaves_a_recording_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    recording = Recording(tmp_path / "taken" / "a.jsonl")
+    recording.start()
+    recording.frame(1, IN, b"{}")
+    recording.close()
+    assert recording.path is None
+    assert "not captured to disk" in recording.error and str(tmp_path) in recording.error
+    assert recording.index.frame(0) is not None
+
+
+def test_a_disk_that_fills_up_is_told_and_recording_goes_on(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    recording.frame(1, IN, b'{"n":0}')
+    recording._wake.set()
+    wait_until(lambda: recording._settled == 1)
+    assert recording._file is not None
+    os.close(recording._file._handle)
+    recording._file._handle = os.open("/dev/full", os.O_WRONLY)
+    for number in range(1, 20):
+        recording.frame(1, IN, b'{"n":%d}' % number)
+    recording.close()
+    assert "No space left" in recording.error
+    assert recording.index.whole(19) == b'{"n":19}'
+    assert recording.index.whole(0) == b'{"n":0}'
+
+
+def test_nobody_writing_does_not_fill_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    recording = Recording(None)
+    for _ in range(20_000):
+        recording.frame(1, IN, b"x" * 500)
+    assert recording.index.frame(0) is None
+    assert recording.index.frame(19_999) is not None
+    settle(recording)
+    assert recording.index.gone > 10_000
+
+
+def test_frames_that_went_unwritten_are_owned_up_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    recording = Recording(tmp_path / "a.jsonl")
+    for _ in range(20_000):
+        recording.frame(1, IN, b"x" * 500)
+    recording.start()
+    recording.close()
+    assert "went unwritten" in recording.error
+    assert b'{"lost":[0,' in (tmp_path / "a.jsonl").read_bytes()
+    assert recording.index.whole(19_999) == b"x" * 500
+    archive = Archive(tmp_path / "a.jsonl")
+    assert (archive.count, archive.whole(19_999)) == (20_000, b"x" * 500)
+    archive.close()
+
+
+def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    numbers: list[list[int]] = [[] for _ in range(4)]
+
+    def record(at: int) -> None:
+        numbers[at] = [recording.frame(at, IN, b"%d" % at) for _ in range(2000)]
+
+    threads = [threading.Thread(target=record, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    recording.close()
+    assert sorted(number for own in numbers for number in own) == list(range(8000))
+    for at, own in enumerate(numbers):
+        assert all(recording.index.whole(number) == b"%d" % at for number in own[::100])
+
+
+def test_a_hundred_thousand_frames_stay_within_the_budget(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    gc.collect()
+    before = resident_bytes()
+    for number in range(50_000):
+        recording.frame(1, IN, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}}' % number)
+        recording.frame(1, OUT, b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"x":"%b"}}' % (number, b"x" * 200))
+    recording.close()
+    settle(recording)
+    gc.collect()
+    assert resident_bytes() - before < 120e6
+    assert len(recording.index.exchanges) == 50_000
+
+
+def test_connections_are_bounded_and_the_closed_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_CONNECTIONS", 3)
+    recording = Recording(None)
+    for number in range(5):
+        recording.connect(connection(number, closed=1.0 if number in (1, 2) else None))
+    assert sorted(recording.index.connections) == [0, 3, 4]
+
+
+def test_closing_twice_and_reading_afterwards_is_fine(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    recording.frame(1, OUT, text(1, "hello"))
+    recording.close()
+    recording.close()
+    assert recording.index.whole(0) == text(1, "hello")
+
+
+def wait_until(condition: object) -> None:
+    """Wait up to 5 s for a condition."""
+    end = time.monotonic() + 5
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        threading.Event().wait(0.005)
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,75 @@
+"""The capture file is private, append-only and goes on in parts."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.lines import frame_line, read_line
+from mcpdesk.recorder.record import Direction, Frame
+from tests.support.traffic import connection
+
+
+def line(number: int, data: bytes = b"{}") -> bytes:
+    return frame_line(Frame(number, 1.0, 1, Direction.IN, data, len(data)), data)
+
+
+def test_file_and_folder_belong_to_the_user_alone(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "captures" / "a.jsonl", None, 1.0)
+    file.close()
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+
+
+def test_an_existing_capture_is_never_written_into(tmp_path: Path) -> None:
+    first = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
+    second = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
+    assert [first.path.name, second.path.name] == ["a.jsonl", "a-2.jsonl"]
+    first.close()
+    second.close()
+
+
+def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "a.jsonl", 600, 1.0)
+    file.add_connection(connection(1))
+    file.add_connection(connection(2, closed=9.0))
+    for number in range(20):
+        file.add_frame(line(number))
+    file.close()
+    parts = file.places.parts
+    assert len(parts) > 1 and all(part.stat().st_size <= 600 for part in parts)
+    second = [read_line(raw) for raw in parts[1].read_bytes().splitlines(keepends=True)]
+    assert (second[0].part, second[0].first) == (2, second[2].n)
+    assert second[1].connection == connection(1)
+    read = [read_line(file.places.frame_line(number) or b"").n for number in range(20)]
+    assert read == list(range(20))
+    file.places.close()
+
+
+def test_a_frame_larger_than_a_part_is_written_all_the_same(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "a.jsonl", 300, 1.0)
+    for number in range(3):
+        file.add_frame(line(number, b"x" * 1000))
+    file.close()
+    assert len(file.places.parts) == 3
+    assert file.places.frame_line(2) == line(2, b"x" * 1000)
+    file.places.close()
+
+
+def test_losses_are_owned_up_to(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
+    file.add_loss(3)
+    file.add_frame(line(3))
+    file.close()
+    assert b'{"lost":[0,3]}' in file.path.read_bytes()
+    assert file.places.frame_line(1) is None and file.places.frame_line(3) == line(3)
+    file.places.close()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(OSError):
+        CaptureFile(tmp_path / "taken" / "a.jsonl", None, 1.0)
