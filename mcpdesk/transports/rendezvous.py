@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     AnyPath: TypeAlias = str | os.PathLike[str]
 
 BACKLOG = 64
+SWEPT = 256
+"""Entries looked at, at most, when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
 """A desk whose loop is stuck still accepts into its backlog; only a full one makes us wait."""
 
@@ -111,8 +113,17 @@ def occupy(folder: AnyPath) -> Place | None:
     Raises: Untrusted; OSError when the folder does not exist or nothing can be created.
     """
     point = meeting_point(folder)
-    private_folder()
+    sweep(private_folder())
     return listen(point)
+
+
+def sweep(runtime: str) -> None:
+    """Remove the meeting points that killed cores left behind."""
+    with _Locked(runtime):
+        for name in os.listdir(runtime)[:SWEPT]:
+            point = f"{runtime}/{name}"
+            if _is_point(name) and _is_stale(point):
+                _clear(point)
 
 
 def listen(point: str) -> Place | None:
@@ -121,14 +132,42 @@ def listen(point: str) -> Place | None:
     A stale entry is cleared only after a connect to it failed, and under a lock, so that two cores that start
     at once cannot clear each other's. Raises: OSError; FileExistsError when `point` is no socket.
     """
-    import fcntl
-
-    lock = os.open(os.path.dirname(point) or ".", os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _Locked(os.path.dirname(point) or "."):
         return _take(point)
-    finally:
-        os.close(lock)
+
+
+class _Locked:
+    """A folder, for one process at a time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        self._handle = os.open(self._folder, os.O_RDONLY)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
+def _is_point(name: str) -> bool:
+    device, _, inode = name.removesuffix(".sock").partition("-")
+    return name.endswith(".sock") and bool(inode) and not set(device + inode) - set("0123456789abcdef")
+
+
+def _is_stale(point: str) -> bool:
+    """Whether nobody listens there any more. Does not wait for one that is busy."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(point)
+        except ConnectionRefusedError:  # said of a plain file, too
+            return stat.S_ISSOCK(os.lstat(point).st_mode)
+        except OSError:
+            return False
+    return False
 
 
 def _take(point: str) -> Place | None:

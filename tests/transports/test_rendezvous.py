@@ -114,6 +114,21 @@ def test_stale_entry_is_cleared(tmp_path: Path) -> None:
     taken.leave()
 
 
+def test_what_killed_cores_left_behind_is_swept_and_nothing_else(place: Path, tmp_path: Path) -> None:
+    rendezvous.private_folder()
+    for name in ("fe00-1a.sock", "http-desk.sock"):
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(place / name))
+    (place / "fe00-2b.sock").write_text("no socket")
+    (tmp_path / "other").mkdir()
+    living, taken = rendezvous.occupy(tmp_path / "other"), rendezvous.occupy(tmp_path)
+    assert living is not None and taken is not None
+    kept = {"http-desk.sock", "fe00-2b.sock", Path(living.path).name, Path(taken.path).name}
+    assert {entry.name for entry in place.iterdir()} == kept
+    living.leave()
+    taken.leave()
+
+
 def test_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     rendezvous.private_folder()
     point = Path(rendezvous.meeting_point(tmp_path))
