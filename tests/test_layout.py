@@ -18,6 +18,7 @@ SMALL = 40
 LONGEST = 400
 EMPTY_NAMES = {"utils", "util", "common", "manager", "misc", "helpers", "base_utils"}
 TESTED_ELSEWHERE = {
+    "__init__.py": "tests/server/test_authoring.py",
     "__main__.py": "tests/e2e/test_terminal.py",
     "link/link.py": "tests/link/test_local.py",
 }
