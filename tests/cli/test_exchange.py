@@ -1,0 +1,48 @@
+"""One client of one server in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.exchange import client, progress_line
+from mcpdesk.errors import DeskUserError, RemoteProtocolError
+from mcpdesk.link.values import Progress
+from tests.support.terminal import Desk
+
+
+def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
+    with client(str(folder)) as peer:
+        answer = peer.request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}, 10)
+        assert answer["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+        with pytest.raises(RemoteProtocolError) as unknown:
+            peer.request("tools/call", {"name": "nothing"}, 10)
+        assert unknown.value.code == -32602
+        with pytest.raises(DeskUserError) as late:
+            peer.request("tools/call", {"name": "wait", "arguments": {"seconds": 20}}, 0.1)
+        assert late.value.exit_code == 5
+
+
+def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None:
+    with client(str(folder)) as peer:
+        assert len(peer.request_all("tools/list", "tools", 10)) == 5
+        assert peer.request_all("nothing/list", "nothings", 10) == []
+
+
+def test_progress_is_told_in_words() -> None:
+    assert progress_line(Progress(3, 10, "reading")) == "3/10 reading"
+    assert progress_line(Progress(0.5)) == "0.5"
+    assert progress_line(Progress(1, 2, "evil\x1b[2J")) == "1/2 evil␛[2J"
+
+
+def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:
+    (folder / "tools" / "steps.py").write_text(
+        "import asyncio\nfrom mcpdesk import Context\n\n"
+        'async def steps(ctx: Context) -> str:\n    """Report."""\n'
+        '    await ctx.progress(1, 2, "halfway")\n    await asyncio.sleep(0.5)\n    return "there"\n'
+    )
+    with Desk(["call", str(folder), "steps"]) as terminal:
+        terminal.see("1/2 halfway")
+        terminal.see("there")
+        assert terminal.end() == 0

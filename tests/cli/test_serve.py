@@ -1,0 +1,93 @@
+"""`mcpdesk serve`: a core without a screen."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run, Service
+
+    Serve = Callable[..., Service]
+
+
+def address(service: Service) -> str:
+    return service.says("serving small at").rpartition(" ")[2]
+
+
+def post(url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
+        result: dict[str, Any] = json.loads(answer.read())
+    return result
+
+
+def test_served_folder_answers_and_sigterm_ends_with_zero(serve: Serve, folder: Path) -> None:
+    service = serve(str(folder), "--port", "0")
+    answer = post(address(service), "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
+    assert answer["result"]["content"][0]["text"] == "Hello, Ada!"
+    assert service.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_running_call_is_finished_before_the_end(serve: Serve, folder: Path, number: int) -> None:
+    service = serve(str(folder), "--port", "0")
+    url = address(service)
+    answers: list[dict[str, Any]] = []
+    call = {"name": "wait", "arguments": {"seconds": 1.0}}
+    caller = threading.Thread(target=lambda: answers.append(post(url, "tools/call", call)))
+    caller.start()
+    service.says("waiting")
+    assert service.end(number) == 0
+    caller.join(10)
+    assert answers[0]["result"]["content"][0]["text"] == "waited"
+
+
+def test_taken_port_is_told(serve: Serve, mcpdesk: Run, folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        finished = mcpdesk("serve", str(folder), "--port", str(port))
+    assert finished.returncode in (2, 3)
+    assert str(port) in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_prints_and_broken_files_are_told_on_stderr(serve: Serve, folder: Path) -> None:
+    (folder / "tools" / "broken.py").write_text("1 / 0\n")
+    service = serve(str(folder), "--port", "0")
+    url = address(service)
+    post(url, "tools/call", {"name": "chatter", "arguments": {}})
+    assert "tools/tools.py:" in service.says("a stray print")
+    assert any("tools/broken.py:1" in line for line in service.lines)
+    assert service.end() == 0
+
+
+def test_state_folder_that_cannot_be_written_is_told_and_the_rest_serves(
+    serve: Serve, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    service = serve(str(folder), "--port", "0", "--state-dir", str(tmp_path / "file" / "state"))
+    service.says("Not captured to disk")
+    url = address(service)
+    assert post(url, "ping", {})["result"] == {}
+    assert service.end() == 0
+
+
+def test_two_servers_of_one_name_are_refused(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mcp.json").write_text('{"name": "small"}')
+    finished = mcpdesk("serve", str(folder), str(other), "--port", "0")
+    assert finished.returncode == 2
+    assert "Two servers are called 'small'" in finished.stderr

@@ -1,0 +1,42 @@
+"""What a core without a screen says."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from mcpdesk.cli.service import JournalPrinter, greeting
+from mcpdesk.hosting.journal import Journal
+
+
+def host(protection: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        endpoints=lambda: [SimpleNamespace(name="small")],
+        url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
+        protection=protection,
+        rules=SimpleNamespace(api_key_header="X-API-Key"),
+        journal=Journal(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("protection", "words"), [("key", "send the key as X-API-Key"), ("open", "ANYBODY"), ("loopback", "")]
+)
+def test_greeting_says_where_and_for_whom(protection: str, words: str) -> None:
+    lines = greeting(host(protection))  # type: ignore[arg-type]
+    assert lines[0] == "serving small at http://127.0.0.1:1/mcp/small"
+    assert words in lines[-1]
+    assert len(lines) == (2 if words else 1)
+
+
+def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal()
+    printer = JournalPrinter(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
+    journal.log("warning", "print", "first", "tools/a.py:1")
+    printer.follow()
+    journal.log("info", "server", "second")
+    printer.follow()
+    printer.follow()
+    told = [line.split(" ", 2)[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["warning print: first (tools/a.py:1)", "info server: second"]

@@ -1,0 +1,46 @@
+"""From folders and flags to the settings in force and the plan of a core."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.effective import effective_settings, plan_for
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "small"
+    place.mkdir()
+    (place / "mcp.json").write_text('{"settings": {"page_size": 7, "port": 4000}}')
+    (place / "mcpdesk-env.txt").write_text("PORT=5000\n")
+    return place
+
+
+def test_folder_has_its_say_below_flags_and_environment(folder: Path) -> None:
+    assert effective_settings({}, {}, folder).settings.port == 5000
+    assert effective_settings({}, {}, folder).settings.page_size == 7
+    assert effective_settings({}, {"PORT": "6000"}, folder).settings.port == 6000
+    assert effective_settings({"port": 1}, {"PORT": "6000"}, folder).settings.port == 1
+    assert effective_settings({}, {}).settings.port == 3333
+
+
+def test_plan_takes_the_first_folders_settings_and_names_a_capture(folder: Path, tmp_path: Path) -> None:
+    environ = {"MCPDESK_STATE_DIR": str(tmp_path / "state")}
+    plan = plan_for((folder, tmp_path), {}, environ, may_move=True)
+    assert plan.folders == (folder, tmp_path)
+    assert plan.settings.page_size == 7
+    assert plan.origins["page_size"] == "mcp.json"
+    assert plan.may_move and plan.http
+    assert plan.capture is not None
+    assert plan.capture.parent == tmp_path / "state" / "captures"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-small\.jsonl", plan.capture.name)
+
+
+def test_bad_manifest_is_told(folder: Path) -> None:
+    (folder / "mcp.json").write_text("{")
+    with pytest.raises(ManifestError):
+        plan_for((folder,), {}, {})

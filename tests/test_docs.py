@@ -1,0 +1,166 @@
+"""What the documents say is so: their commands run, their tables match the program's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.main import COMMANDS
+from mcpdesk.settings import SETTINGS, Kind, shown
+from mcpdesk.tui.actions import ACTIONS
+from mcpdesk.version import __version__
+from tests.cli.conftest import Service
+from tests.support.terminal import Desk
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+BLOCKS = [re.sub(r"(?m)^ +", "", block) for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", README)]
+SPOKEN = {"enter", "esc", "tab", "shift+tab"}
+"""Keys of the README that are Textual's own."""
+SYMBOLS = {"?": "question_mark", "/": "slash"}
+
+
+def commands() -> list[str]:
+    """Every `mcpdesk ...` line of the README's code blocks."""
+    lines = "\n".join(BLOCKS).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("mcpdesk ")]
+
+
+def run(line: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a line of the README with this environment's program."""
+    words = [sys.executable, "-m", "mcpdesk", *shlex.split(line)[1:]]
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_first_block_starts_the_desk_and_the_second_runs_the_tests() -> None:
+    first, second = (block.strip() for block in BLOCKS[:2])
+    assert first == "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/mcpdesk"
+    assert second.startswith("python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/pytest")
+
+
+def test_gate_runs_the_readmes_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    found = re.search(r"awk '(.*?)' README.md", script)
+    assert found is not None
+    awk = subprocess.run(["awk", found[1], "README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert awk.stdout == BLOCKS[1]
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_readme_has_commands() -> None:
+    assert len(commands()) >= 4
+
+
+@pytest.mark.parametrize("line", commands())
+def test_command_of_the_readme_works(line: str) -> None:
+    finished = run(line)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout
+
+
+def test_command_without_arguments_opens_the_desk_on_the_sample() -> None:
+    with Desk(["--port", "0"], columns=100, rows=30) as desk:
+        desk.see("AskUserQuestion")
+        desk.press("\x11")
+        assert desk.end() == 0
+
+
+def test_tool_of_the_readme_works(tmp_path: Path) -> None:
+    found = re.search(r"(?s)```python\n# mine/(\S+)\n(.*?)```", README)
+    assert found is not None
+    path = tmp_path / "mine" / found[1]
+    path.parent.mkdir(parents=True)
+    path.write_text(found[2])
+    finished = run("mcpdesk call mine greet name=Ada loud:=true", tmp_path)
+    assert finished.stdout == "HELLO, ADA!\n", finished.stderr
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_line_of_the_readme_works() -> None:
+    line = next(block for block in BLOCKS if block.startswith("curl "))
+    service = Service("sample_servers/hello", "--port", "0")
+    try:
+        url = service.says("serving hello at").rpartition(" ")[2]
+        command = line.replace("http://127.0.0.1:3333/mcp/hello", url)
+        answer = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True
+        )
+        assert '"greet"' in answer.stdout
+    finally:
+        service.end()
+        assert service.process.stderr is not None
+        service.process.stderr.close()
+
+
+def test_picture_is_there() -> None:
+    found = re.search(r"!\[.*?\]\((\S+)\)", README)
+    assert found is not None
+    assert (ROOT / found[1]).read_text().lstrip().startswith("<svg")
+
+
+def test_links_lead_somewhere() -> None:
+    for text in (README, CONTRIBUTING):
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (ROOT / target).exists(), target
+
+
+def test_every_setting_is_in_the_readme_with_its_variables_and_default() -> None:
+    for setting in SETTINGS:
+        names = ", ".join(f"`{name}`" for name in setting.environment)
+        default = shown(setting, setting.default)
+        if setting.kind is Kind.BYTES:
+            default = f"{setting.default >> 20} MiB"
+        if setting.name == "state_dir":
+            default = "see below"
+        assert f"| {setting.name} | {names} | {default} |\n" in README
+
+
+def test_every_command_is_in_the_documents() -> None:
+    for command in COMMANDS:
+        assert f"mcpdesk {command}" in README or command == "desk", command
+
+
+def test_keys_of_the_readme_are_the_programs() -> None:
+    keys = {key.strip() for action in ACTIONS for key in action.keys.split(",")}
+    section = README.partition("## Keys")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([^`]+)`", section)) - {"NO_COLOR"}
+    assert len(named) >= 8
+    assert {SYMBOLS.get(key, key) for key in named} <= keys
+
+
+def test_every_action_has_a_title_and_a_group() -> None:
+    for action in ACTIONS:
+        assert action.title and action.group and action.keys, action.id
+
+
+def test_every_package_is_in_the_picture_of_the_code() -> None:
+    packages = {path.parent.name for path in (ROOT / "mcpdesk").glob("*/__init__.py")}
+    for package in packages:
+        assert f"`{package}`" in CONTRIBUTING, package
+
+
+def test_changelog_knows_the_version_or_what_comes() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert f"## [{__version__}]" in text or "## [Unreleased]" in text
+
+
+def test_documents_keep_to_their_length() -> None:
+    assert 120 <= len(README.splitlines()) <= 180
+    assert len(CONTRIBUTING.splitlines()) <= 110
