@@ -6,22 +6,23 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Input, TextArea
 
-from mcpdesk.link.link import Link
 from mcpdesk.paths import PACKAGE
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.theme_shelf import ThemeShelf
 from mcpdesk.tui.themes import without_auto
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
@@ -130,9 +131,7 @@ class DeskApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Ctrl+C copies a selection; else twice means quit."""
-        if isinstance(self.focused, (Input, TextArea)) and self.focused.selected_text:
-            raise SkipAction
-        if self.screen.get_selected_text():
+        if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
         if now - self._interrupted <= INSIST_S:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
-from mcpdesk.link.link import Link
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
 
 
 def _workbench(link: Link) -> Widget:
@@ -39,7 +41,7 @@ def _logs(link: Link) -> Widget:
     return LogsPane(link)
 
 
-Panes = Mapping[str, Callable[[Link], Widget]]
+Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
 
 PANES: Panes = {

@@ -50,8 +50,9 @@ def _actions_of(kind: type[DOMNode]) -> tuple[Action, ...]:
 def _declared(kind: type[DOMNode]) -> Iterator[Action]:
     for base in kind.__mro__:
         for binding in base.__dict__.get("BINDINGS", ()):
-            if isinstance(binding, Binding) and binding.id in BY_ID:
-                yield BY_ID[binding.id]
+            action = BY_ID.get(binding.id or "") if isinstance(binding, Binding) else None
+            if action is not None and hasattr(kind, action.method):
+                yield action
 
 
 def _enabled(node: DOMNode, action: Action) -> bool:

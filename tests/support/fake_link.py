@@ -30,6 +30,8 @@ from mcpdesk.link.values import (
     ServerView,
     Severity,
 )
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.record import ConnectionInfo, Direction
 
 PROFILE_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -336,22 +338,27 @@ def text_result(text: str, structured: Any = None, is_error: bool = False) -> di
     return {**result, "isError": True} if is_error else result
 
 
-class QuietTraffic:
-    """An index nothing was ever recorded in."""
+PEERS = ((0, "memory", "desk", "2026-07-28"), (1, "http", "claude-code 2.1", "2025-11-25"))
+"""Number, transport, name and revision of the connections of the sample traffic."""
 
-    def __init__(self) -> None:
-        self.exchanges: list[Any] = []
-        self.connections: dict[int, Any] = {}
-        self.notes: dict[int, Any] = {}
-        self.per_second: list[float] = [1, 2, 4, 3, 9, 14, 6, 2, 8, 12, 5, 14]
+SAMPLE_TRAFFIC: tuple[tuple[int, Direction, dict[str, Any]], ...] = (
+    (1, Direction.IN, {"id": 1, "method": "tools/list"}),
+    (1, Direction.OUT, {"id": 1, "result": {"tools": []}}),
+    (1, Direction.IN, {"id": 2, "method": "tools/call", "params": {"name": "user-profile"}}),
+    (1, Direction.OUT, {"id": 2, "error": {"code": -32602, "message": "userId is required"}}),
+    (1, Direction.OUT, {"method": "notifications/tools/list_changed"}),
+    (1, Direction.IN, {"id": 3, "method": "tools/call", "params": {"name": "slow-report"}}),
+)
 
-    def catch_up(self, budget_s: float = 0.005) -> bool:
-        """Nothing ever changes."""
-        return False
 
-    def rates(self, seconds: int) -> list[float]:
-        """Messages per second, newest last."""
-        return ([0.0] * seconds + self.per_second)[-seconds:]
+def sample_recording(now: float) -> Recording:
+    """A recording in memory of a few calls, the last of them still open."""
+    recording = Recording(None)
+    for number, transport, peer, revision in PEERS:
+        recording.connect(ConnectionInfo(number, "profiles", transport, peer, revision, now - 300))
+    for connection, direction, message in SAMPLE_TRAFFIC:
+        recording.frame(connection, direction, orjson.dumps({"jsonrpc": "2.0", **message}))
+    return recording
 
 
 class FakeLink:
@@ -372,7 +379,8 @@ class FakeLink:
         self.declined: list[tuple[int, str]] = []
         self.reloads: list[str] = []
         self.losses: tuple[str, ...] = ()
-        self.traffic: Any = QuietTraffic()
+        self.recording = sample_recording(moment)
+        self.traffic = self.recording.index
 
     def view(self) -> CoreView:
         return self.core
@@ -402,6 +410,8 @@ class FakeLink:
     def request(self, server: str, method: str, params: dict[str, Any]) -> FakeCall:
         call = FakeCall(method, params, request_id=len(self.calls) + 1)
         self.calls.append(call)
+        self._record(Direction.IN, {"id": call.request_id, "method": method, "params": params})
+        call.outcome.add_done_callback(lambda done: self._record(Direction.OUT, done.result().raw))
         name = params.get("name", "")
         if name == "slow-report":
             call.progress = Progress(3, 10, "reading day 3")
@@ -441,6 +451,11 @@ class FakeLink:
         self.asked.append(question)
         self.core = replace(self.core, questions_version=self.core.questions_version + 1)
         return question
+
+    def _record(self, direction: Direction, message: dict[str, Any] | bytes) -> None:
+        if message:
+            whole = message if isinstance(message, bytes) else orjson.dumps({"jsonrpc": "2.0", **message})
+            self.recording.frame(0, direction, whole)
 
     def _items(self, server: str) -> tuple[CatalogueItem, ...]:
         return self.catalogues[server].items

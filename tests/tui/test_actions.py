@@ -18,15 +18,20 @@ from tests.support.frame import quiet_link, running_frame
 
 
 def classes_with_actions() -> dict[str, list[type[DOMNode]]]:
-    """Action id to the classes whose own bindings carry it."""
+    """Action id to the classes whose bindings, own or inherited, carry it."""
     found: dict[str, list[type[DOMNode]]] = {}
     for module in pkgutil.walk_packages(mcpdesk.tui.__path__, "mcpdesk.tui."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, type) and issubclass(value, DOMNode):
-                for binding in value.__dict__.get("BINDINGS", ()):
-                    if isinstance(binding, Binding) and binding.id:
-                        found.setdefault(binding.id, []).append(value)
+                for name in ids_of(value):
+                    found.setdefault(name, []).append(value)
     return found
+
+
+def ids_of(kind: type[DOMNode]) -> set[str]:
+    """Ids of all bindings of a class."""
+    bindings = [binding for base in kind.__mro__ for binding in base.__dict__.get("BINDINGS", ())]
+    return {binding.id for binding in bindings if isinstance(binding, Binding) and binding.id}
 
 
 OWNERS = classes_with_actions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.widgets import ContentSwitcher
 
+from mcpdesk.inbox.question import Page
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
@@ -34,10 +35,13 @@ async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
 async def test_tab_of_the_inbox_counts_what_waits() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        tabs = app.main.query_one(DeskTabs)
-        tabs.mark("workbench", {"activity": "?2"})
+        app.main.query_one("#field").focus()
         await pilot.pause()
-        assert "3 Activity ?2" in tabs.render().plain
+        link.ask(Page("one?"))
+        link.ask(Page("two?"))
+        app.main.feed.tick()
+        await pilot.pause()
+        assert "3 Activity ?2" in app.main.query_one(DeskTabs).render().plain
 
 
 async def test_something_that_is_no_input_has_the_focus_at_first() -> None:

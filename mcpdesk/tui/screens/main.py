@@ -10,10 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Input, Static, TextArea
+from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question
-from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.feed import PERIOD_S, Feed
@@ -24,10 +23,13 @@ from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 
 if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
     from mcpdesk.tui.app import DeskApp
 
 MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""
+FIRST = "workbench"
+"""The screen shown at the start."""
 CALM_S = 1.0
 """Nothing opens by itself sooner after a key press."""
 
@@ -60,9 +62,15 @@ class MainScreen(Screen[None]):
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
-    async def on_mount(self) -> None:
-        """Show the workbench and start to look."""
-        await self.show_screen("workbench")
+    def on_mount(self) -> None:
+        """Paint the frame; then bring the first pane and start to look."""
+        self.query_one(DeskTabs).mark(FIRST)
+        self.feed.tick()
+        self.call_after_refresh(self._begin)
+
+    async def _begin(self) -> None:
+        if not self.shown:
+            await self.show_screen(FIRST)
         self.feed.tick()
         self.set_interval(PERIOD_S, self.feed.tick)
 
@@ -89,7 +97,7 @@ class MainScreen(Screen[None]):
     def is_idle(self) -> bool:
         """Whether nothing is being typed, no key was pressed just now and no dialog is open."""
         calm = time.monotonic() - self.app.last_key > CALM_S
-        return calm and self.app.screen is self and not isinstance(self.focused, (Input, TextArea))
+        return calm and self.app.screen is self and not (self.focused and _takes_letters(self.focused))
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and settle on a server that exists."""
@@ -99,7 +107,9 @@ class MainScreen(Screen[None]):
         self.query_one(DeskHeader).look(
             view, self.server, self.link.traffic.rates(SPARK_SECONDS), len(waiting)
         )
-        self.query_one(DeskTabs).mark(self.shown, {"activity": f"?{len(waiting)}"} if waiting else None)
+        self.query_one(DeskTabs).mark(
+            self.shown or FIRST, {"activity": f"?{len(waiting)}"} if waiting else None
+        )
 
     async def show_screen(self, name: str) -> None:
         """Bring a pane up, and the focus back to where it was in it."""
@@ -208,4 +218,8 @@ class MainScreen(Screen[None]):
 
 
 def _welcomes_focus(widget: Widget) -> bool:
-    return widget.focusable and not isinstance(widget, (Input, TextArea))
+    return widget.focusable and not _takes_letters(widget)
+
+
+def _takes_letters(widget: Widget) -> bool:
+    return widget.check_consume_key("a", "a")
