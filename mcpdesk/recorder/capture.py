@@ -28,7 +28,7 @@ _WAKE_BYTES = 4 << 20
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
 _BACKLOG_BYTES = 128 << 20
-"""Bytes in memory that nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
+"""Bytes nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
 

@@ -92,11 +92,17 @@ def read_heads(data: bytes) -> list[Head]:
             data.decode()
         if data[:1] != b"{" and data.lstrip()[:1] == b"[":
             return [_loose(item) for item in _any.decode(data)] or [MALFORMED]
-        return [_strict(_one.decode(data))]
-    except msgspec.ValidationError:
-        return [_loose(_any.decode(data))]
+        return [_single(data)]
     except UNREADABLE:
         return [MALFORMED]
+
+
+def _single(data: bytes) -> Head:
+    """The head of a frame that is no batch; raises what is in `UNREADABLE`."""
+    try:
+        return _strict(_one.decode(data))
+    except msgspec.ValidationError:
+        return _loose(_any.decode(data))
 
 
 def _strict(message: _Message) -> Head:

@@ -36,7 +36,8 @@ _QUERY = re.compile(
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")
 _USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(@)", re.IGNORECASE)
-_MEMBER = re.compile(r'(\\*")([A-Za-z0-9_.-]{2,40})(\1\s*:\s*\1)((?:(?!\1).)+)(\1)')
+_KEY = re.compile(r'(\\*")([A-Za-z0-9_.-]{2,40})\1\s*:\s*\1')
+_STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
 
 
@@ -67,7 +68,7 @@ def mask_text(text: str) -> str:
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
     text = _JWT.sub(MASK, text)
-    return _MEMBER.sub(_mask_member, text) if '"' in text else text
+    return _mask_members(text) if '"' in text else text
 
 
 def mask_json(value: Any, schema: Any = None) -> Any:
@@ -122,5 +123,20 @@ def _below(schema: Any, key: str) -> Any:
     return schema.get(key) if isinstance(schema, Mapping) else None
 
 
-def _mask_member(match: re.Match[str]) -> str:
-    return f"{match[1]}{match[2]}{match[3]}{MASK}{match[5]}" if is_secret(match[2]) else match[0]
+def _mask_members(text: str) -> str:
+    """Text with the strings of secret members masked, in JSON and in JSON quoted inside JSON."""
+    pieces, at = [], 0
+    for key in _KEY.finditer(text):
+        if key.start() < at or not is_secret(key[2]):
+            continue
+        pieces += [text[at : key.end()], MASK]
+        at = _end_of_string(text, key.end(), key[1])
+    return "".join([*pieces, text[at:]])
+
+
+def _end_of_string(text: str, start: int, quote: str) -> int:
+    """Where the string that begins at `start` ends, by its quote; with the text if it never does."""
+    if quote == '"' and (inside := _STRING.match(text, start)):
+        return inside.end()
+    end = text.find(quote, start)
+    return len(text) if end < 0 else end

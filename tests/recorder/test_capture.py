@@ -104,7 +104,9 @@ def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> Non
 def test_without_a_file_a_large_frame_is_still_paired() -> None:
     recording = Recording(None)
     recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))
-    recording.frame(1, OUT, b'{"result":{"content":[{"text":"%b"}]},"jsonrpc":"2.0","id":1}' % (b"x" * 300_000))
+    recording.frame(
+        1, OUT, b'{"result":{"content":[{"text":"%b"}]},"jsonrpc":"2.0","id":1}' % (b"x" * 300_000)
+    )
     recording.start()
     recording.close()
     settle(recording)
@@ -152,9 +154,7 @@ def test_nobody_writing_does_not_fill_all_memory(monkeypatch: pytest.MonkeyPatch
     assert recording.index.gone > 10_000
 
 
-def test_frames_that_went_unwritten_are_owned_up_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_that_went_unwritten_are_owned_up_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     recording = Recording(tmp_path / "a.jsonl")
     for _ in range(20_000):
@@ -194,8 +194,12 @@ def test_a_hundred_thousand_frames_stay_within_the_budget(tmp_path: Path) -> Non
     gc.collect()
     before = resident_bytes()
     for number in range(50_000):
-        recording.frame(1, IN, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}}' % number)
-        recording.frame(1, OUT, b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"x":"%b"}}' % (number, b"x" * 200))
+        recording.frame(
+            1, IN, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}}' % number
+        )
+        recording.frame(
+            1, OUT, b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"x":"%b"}}' % (number, b"x" * 200)
+        )
     recording.close()
     settle(recording)
     gc.collect()

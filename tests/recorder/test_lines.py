@@ -55,7 +55,12 @@ def test_connections_notes_losses_and_headers_are_lines_too() -> None:
     info = connection(closed=5.0)
     note = HttpNote(3, "POST /mcp HTTP/1.1", (("Host", "localhost"),))
     assert read_line(connection_line(info)).connection == info
-    assert read_line(note_line(orjson.dumps({"frame": 3, "line": note.line, "headers": [["Host", "localhost"]]}))).note == note
+    assert (
+        read_line(
+            note_line(orjson.dumps({"frame": 3, "line": note.line, "headers": [["Host", "localhost"]]}))
+        ).note
+        == note
+    )
     assert read_line(lost_line(7, 9)).lost == (7, 9)
     assert (read_line(header_line(2, 50, 1.5)).part, read_line(header_line(2, 50, 1.5)).first) == (2, 50)
 

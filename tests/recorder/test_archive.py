@@ -1,0 +1,72 @@
+"""A capture opened from disk shows what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.recorder.archive import Archive, open_capture
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.record import HttpNote
+from mcpdesk.recorder.view import View
+from tests.support.traffic import IN, OUT, call, connection, text
+
+
+def recorded(path: Path, exchanges: int = 50, **options: int) -> Recording:
+    recording = Recording(path, **options)
+    recording.start()
+    recording.connect(connection(1, "somebody"))
+    for number in range(exchanges):
+        asked = recording.frame(1, IN, call(number, "echo", {"n": number}))
+        recording.note(HttpNote(asked, f"POST /{number} HTTP/1.1", ()))
+        recording.frame(1, OUT, text(number, "ü"))
+    recording.close()
+    return recording
+
+
+@pytest.mark.parametrize("options", [{}, {"max_file_bytes": 3000}])
+def test_everything_is_found_again(tmp_path: Path, options: dict[str, int]) -> None:
+    recorded(tmp_path / "a.jsonl", **options)
+    index = open_capture(tmp_path / "a.jsonl")
+    while index.catch_up(1):
+        pass
+    assert [one.id for one in index.exchanges] == list(range(50))
+    assert {(one.status, one.peer, one.name) for one in index.exchanges} == {("ok", "somebody", "echo")}
+    note = index.note(98)
+    assert note is not None and note.line == "POST /49 HTTP/1.1"
+    view = View(index, parse("id:33", 0.0))
+    view.advance(5)
+    assert list(view.lines) == [33]
+
+
+def test_damage_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    recorded(path, exchanges=3)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines.insert(3, b"\x00\xff garbage\n")
+    lines.insert(4, b'{"n":99999999999999,"t":1.0,"c":1,"d":"in","text":"far too high"}\n')
+    lines.insert(5, b'{"n":2,"t":1.0,"c":1,"d":"in","base64":"!"}\n')
+    path.write_bytes(b"".join(lines))
+    archive = Archive(path)
+    assert (archive.count, archive.unreadable) == (6, 3)
+    archive.close()
+
+
+def test_a_later_part_can_be_opened_alone(tmp_path: Path) -> None:
+    recorded(tmp_path / "a.jsonl", max_file_bytes=3000)
+    index = open_capture(tmp_path / "a.2.jsonl")
+    while index.catch_up(1):
+        pass
+    assert index.gone > 0 and len(index.exchanges) > 0
+    assert {one.peer for one in index.exchanges} == {"somebody"}
+
+
+def test_what_is_no_capture_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("hello\n")
+    for path in (tmp_path / "missing.jsonl", tmp_path / "x.txt", tmp_path):
+        with pytest.raises(DeskUserError) as caught:
+            open_capture(path)
+        assert str(path) in str(caught.value) and caught.value.hint

@@ -1,0 +1,76 @@
+"""What is handed to others is complete, well-formed and masked."""
+
+from __future__ import annotations
+
+import shlex
+
+import orjson
+
+from mcpdesk.recorder import export
+from mcpdesk.recorder.capture import Recording
+from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
+
+SECRETS = ("hunter2", "topsecret", "abcdef123456")
+
+
+def number_of(recording: Recording, name: str) -> int:
+    return next(one.number for one in recording.index.exchanges if name in (one.name, one.method))
+
+
+def test_json_lines_have_one_object_an_exchange() -> None:
+    index = busy_recording().index
+    lines = list(export.json_lines(index, range(len(index.exchanges))))
+    records = [orjson.loads(line) for line in lines]
+    assert len(records) == len(index.exchanges) and all(line.endswith(b"\n") for line in lines)
+    first = records[0]
+    assert (first["method"], first["status"], first["direction"]) == ("initialize", "ok", "in")
+    assert first["request"]["http"]["line"].startswith("POST /mcp/profiles")
+    report = next(one for one in records if one["name"] == "slow-report")
+    assert [one["params"]["progress"] for one in report["notifications"]] == [3, 7]
+
+
+def test_nothing_exported_holds_a_secret() -> None:
+    index = busy_recording().index
+    every = range(len(index.exchanges))
+    exported = b"".join([*export.json_lines(index, every), *export.report(index, every)]).decode()
+    exported += "".join(
+        export.as_text(index, n) + export.as_json(index, n) + export.curl(index, n) for n in every
+    )
+    assert not any(secret in exported for secret in SECRETS)
+
+
+def test_a_report_cannot_be_broken_by_what_it_reports() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "evil|peer <b>`x`"))
+    recording.frame(1, IN, call(1, "a|b", {"x": "```\n# heading"}))
+    recording.frame(1, OUT, text(1, "fine"))
+    settle(recording)
+    report = b"".join(export.report(recording.index, [0])).decode()
+    row = next(line for line in report.splitlines() if line.startswith("| 0"))
+    assert row.replace("\\|", "").count("|") == 9
+    assert "````json" in report or "\\n# heading" in report
+    assert "<b>" not in row
+
+
+def test_curl_repeats_what_passed_over_http() -> None:
+    recording = busy_recording()
+    words = shlex.split(export.curl(recording.index, 0).replace("\\\n", " "))
+    assert words[:4] == ["curl", "-X", "POST", "http://127.0.0.1:3333/mcp/profiles?api_key=••••"]
+    assert "Authorization: Bearer ••••" in words and "Host: 127.0.0.1:3333" not in words
+    assert orjson.loads(words[words.index("--data") + 1])["method"] == "initialize"
+
+
+def test_curl_of_what_passed_otherwise_uses_the_url_given() -> None:
+    recording = busy_recording()
+    number = number_of(recording, "user-profile")
+    command = export.curl(recording.index, number, "http://h:1/mcp/p", {"X-API-Key": "••••"})
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[3] == "http://h:1/mcp/p" and "X-API-Key: ••••" in words
+    assert "MCP-Protocol-Version: 2026-07-28" in words and "Mcp-Name: user-profile" in words
+
+
+def test_text_has_a_heading_and_both_messages() -> None:
+    recording = busy_recording()
+    told = export.as_text(recording.index, number_of(recording, "slow-report"))
+    assert "claude-code 2.1 → profiles  tools/call slow-report  tool-error" in told
+    assert "request:" in told and "the oven is cold" in told

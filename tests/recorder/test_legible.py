@@ -1,0 +1,66 @@
+"""A message is shown as JSON where it is JSON, and as text with a reason where it is not."""
+
+from __future__ import annotations
+
+from mcpdesk.recorder import legible
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.masking import MASK
+from tests.support.traffic import IN, busy_recording, call, request, settle
+
+
+def test_messages_are_decoded_and_masked() -> None:
+    index = busy_recording().index
+    profile = next(one for one in index.exchanges if one.name == "user-profile")
+    assert profile.request is not None
+    value, problem = legible.message(index, profile, profile.request)
+    assert (value["params"]["arguments"], problem) == ({"userId": "123", "password": MASK}, "")
+
+
+def test_what_is_no_json_is_text_with_the_reason() -> None:
+    index = busy_recording().index
+    broken = next(one for one in index.exchanges if one.status == "malformed")
+    assert broken.request is not None
+    value, problem = legible.message(index, broken, broken.request)
+    assert value.startswith('{"jsonrpc"') and "Parse error" in problem
+
+
+def test_the_message_of_a_batch_is_taken_out_of_it() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, b"[" + request(1, "ping") + b"," + call(2, "echo") + b"]")
+    settle(recording)
+    index = recording.index
+    values = [legible.message(index, one, 0).value for one in index.exchanges]
+    assert [value["id"] for value in values] == [1, 2]
+
+
+def test_a_giant_shows_its_beginning() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "echo", {"text": "x" * 3_000_000}))
+    settle(recording)
+    value, problem = legible.message(recording.index, recording.index.exchange(0), 0)
+    assert len(value) < 20_000 and "only the beginning" in problem
+
+
+def test_a_frame_cut_for_good_says_so() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))
+    recording.start()
+    recording.close()
+    settle(recording)
+    _, problem = legible.message(recording.index, recording.index.exchange(0), 0)
+    assert "65,536 of 300," in problem
+
+
+def test_a_frame_that_is_gone_says_so() -> None:
+    recording = busy_recording()
+    assert "no longer" in legible.message(recording.index, recording.index.exchange(0), 999).problem
+
+
+def test_http_is_masked() -> None:
+    index = busy_recording().index
+    said = legible.http(index, 0)
+    assert said is not None
+    line, headers = said
+    assert line == f"POST /mcp/profiles?api_key={MASK} HTTP/1.1"
+    assert dict(headers)["Authorization"] == f"Bearer {MASK}"
+    assert legible.http(index, 3) is None

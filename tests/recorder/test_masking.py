@@ -1,0 +1,136 @@
+"""Secrets are masked, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_json, mask_message, mask_text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["password", "Password", "api_key", "apiKey", "API-KEY", "token", "access_token", "refreshToken", "jwt",
+     "client_secret", "clientSecret", "privateKey", "__jwt", "db_password", "X-Auth-Token", "passphrase"],
+)  # fmt: skip
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["progressToken", "maxTokens", "name", "key", "tokens", "passage", "secretary", "nextCursor", "keyboard"],
+)
+def test_harmless_names(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_headers() -> None:
+    masked = dict(
+        mask_headers(
+            [
+                ("Authorization", "Bearer abc.def.ghi"),
+                ("X-API-Key", "k1"),
+                ("Cookie", "jwt=abc; theme=dark"),
+                ("X-Desk-Key", "k2"),
+                ("Host", "localhost"),
+                ("Referer", "http://h/?api_key=k3&x=1"),
+            ],
+            also=["x-desk-key"],
+        )
+    )
+    assert masked == {
+        "Authorization": f"Bearer {MASK}",
+        "X-API-Key": MASK,
+        "Cookie": MASK,
+        "X-Desk-Key": MASK,
+        "Host": "localhost",
+        "Referer": f"http://h/?api_key={MASK}&x=1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("GET /mcp?api_key=abc&mode=x HTTP/1.1", f"GET /mcp?api_key={MASK}&mode=x HTTP/1.1"),
+        ("ws://h/ws?mode=x&token=abc", f"ws://h/ws?mode=x&token={MASK}"),
+        ("Authorization: Bearer abcdefgh", f"Authorization: Bearer {MASK}"),
+        ("redis://user:pa55@host/0", f"redis://user:{MASK}@host/0"),
+        ('{"password":"hunter2","user":"ada"}', f'{{"password":"{MASK}","user":"ada"}}'),
+        (r'{"text":"{\"token\": \"abc\"}"}', r'{"text":"{\"token\": \"' + MASK + r'\"}"}'),
+        ("curl -H 'X-API-Key: abc123'", f"curl -H 'X-API-Key: {MASK}"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", MASK),
+        (r'"token":"a\"b","x":"y"', f'"token":"{MASK}","x":"y"'),
+        ('"token":"never ends', f'"token":"{MASK}'),
+        ("the bearer of bad news", "the bearer of bad news"),
+        ("a plain sentence about a token", "a plain sentence about a token"),
+    ],
+)
+def test_text(text: str, masked: str) -> None:
+    assert mask_text(text) == masked
+
+
+def test_json_by_key_at_any_depth() -> None:
+    value = {
+        "a": [{"password": "x", "n": 1}],
+        "token": 5,
+        "secret": {"deep": 1},
+        "apiKey": None,
+        "isSecret": True,
+    }
+    assert mask_json(value) == {
+        "a": [{"password": MASK, "n": 1}],
+        "token": MASK,
+        "secret": MASK,
+        "apiKey": None,
+        "isSecret": True,
+    }
+    assert value["token"] == 5
+
+
+def test_json_by_schema() -> None:
+    schema = {
+        "properties": {
+            "pin": {"type": "string", "format": "password"},
+            "code": {"writeOnly": True},
+            "users": {"items": {"properties": {"word": {"format": "password"}}}},
+        }
+    }
+    value = {"pin": "1234", "code": 5, "users": [{"word": "x", "name": "ada"}], "plain": "y"}
+    assert mask_json(value, schema) == {
+        "pin": MASK,
+        "code": MASK,
+        "users": [{"word": MASK, "name": "ada"}],
+        "plain": "y",
+    }
+
+
+def test_the_schema_of_a_secret_parameter_is_no_secret() -> None:
+    schema = {"properties": {"password": {"type": "string", "description": "of the user"}}}
+    assert mask_json(schema) == schema
+
+
+def test_a_called_tools_arguments_follow_its_schema() -> None:
+    message = {"method": "tools/call", "params": {"name": "t", "arguments": {"word": "x", "_meta": 1}}}
+    masked = mask_message(message, {"properties": {"word": {"format": "password"}}})
+    assert masked["params"]["arguments"]["word"] == MASK
+    assert message["params"]["arguments"]["word"] == "x"
+    assert mask_message({"params": []}, {}) == {"params": []}
+    assert mask_message("text") == "text"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(json_values)
+def test_a_secret_never_survives_under_its_name(value: Any) -> None:
+    masked = mask_json({"outer": {"password": "s3cr3t-value", "rest": value}})
+    assert masked["outer"]["password"] == MASK
+    assert type(masked["outer"]["rest"]) is type(value)

@@ -1,0 +1,153 @@
+"""Responses find their requests, and what never finds any is shown as what it is."""
+
+from __future__ import annotations
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.record import Direction
+from tests.support.traffic import (
+    IN,
+    OUT,
+    call,
+    connection,
+    error,
+    notification,
+    progress,
+    request,
+    result,
+    settle,
+    text,
+)
+
+
+def paired(*frames: tuple[Direction, bytes], over: int = 1) -> list[Exchange]:
+    """The exchanges of some frames over one connection."""
+    recording = Recording(None)
+    recording.connect(connection(over))
+    for direction, data in frames:
+        recording.frame(over, direction, data)
+    settle(recording)
+    return list(recording.index.exchanges)
+
+
+def test_a_response_ends_its_request() -> None:
+    (one,) = paired((IN, call(1, "echo")), (OUT, text(1, "x")))
+    assert (one.kind, one.status, one.name, one.id) == (Kind.REQUEST, Status.OK, "echo", 1)
+    assert (one.request, one.response, one.direction) == (0, 1, Direction.IN)
+    assert one.ended is not None and one.ended >= one.started
+    assert one.size == len(call(1, "echo")) + len(text(1, "x"))
+
+
+def test_number_and_text_ids_are_kept_apart() -> None:
+    number, text_id = paired((IN, request(1, "ping")), (IN, request("1", "ping")), (OUT, result("1")))
+    assert (number.status, text_id.status) == (Status.PENDING, Status.OK)
+
+
+def test_both_directions_have_ids_of_their_own() -> None:
+    asked, asking = paired(
+        (IN, request(1, "tools/list")), (OUT, request(1, "roots/list")), (IN, result(1)), (OUT, error(1))
+    )
+    assert (asked.method, asked.status, asked.response) == ("tools/list", Status.ERROR, 3)
+    assert (asking.method, asking.status, asking.direction) == ("roots/list", Status.OK, Direction.OUT)
+
+
+def test_connections_have_ids_of_their_own() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, request(1, "ping"))
+    recording.frame(2, OUT, result(1))
+    settle(recording)
+    asked, stray = recording.index.exchanges
+    assert (asked.status, stray.status, stray.kind) == (Status.PENDING, Status.LATE, Kind.RESPONSE)
+
+
+def test_errors_and_tool_errors_differ() -> None:
+    failed, refused = paired(
+        (IN, call(1, "a")), (OUT, text(1, "x", is_error=True)), (IN, call(2, "b")), (OUT, error(2))
+    )
+    assert (failed.status, refused.status) == (Status.TOOL_ERROR, Status.ERROR)
+
+
+def test_a_cancelled_call_may_be_answered_late() -> None:
+    cancel = notification("notifications/cancelled", {"requestId": 1})
+    one, _ = paired((IN, call(1, "a")), (IN, cancel))
+    assert one.status is Status.CANCELLED and one.ended is not None
+    one, _ = paired((IN, call(1, "a")), (IN, cancel), (OUT, text(1, "x")))
+    assert (one.status, one.response) == (Status.LATE, 2)
+
+
+def test_the_other_side_cannot_cancel() -> None:
+    cancel = notification("notifications/cancelled", {"requestId": 1})
+    one, _ = paired((IN, call(1, "a")), (OUT, cancel), (OUT, text(1, "x")))
+    assert one.status is Status.OK
+
+
+def test_an_id_used_twice_at_once_is_answered_in_order() -> None:
+    first, second = paired(
+        (IN, call(1, "a")), (IN, call(1, "b")), (OUT, text(1, "x")), (OUT, text(1, "y", is_error=True))
+    )
+    assert (first.status, first.response) == (Status.OK, 2)
+    assert (second.status, second.response) == (Status.TOOL_ERROR, 3)
+
+
+def test_progress_belongs_to_the_call_that_asked_for_it() -> None:
+    one, other, *rest = paired(
+        (IN, call(1, "a", _meta={"progressToken": 5})),
+        (IN, call(2, "b", _meta={"progressToken": "5"})),
+        (OUT, progress(5, 1)),
+        (OUT, progress("5", 1)),
+        (OUT, progress(5, 2)),
+        (OUT, progress("unknown", 2)),
+    )
+    assert (one.notifications, other.notifications) == ((2, 4), (3,))
+    assert [note.kind for note in rest] == [Kind.NOTIFICATION] * 4
+    assert {note.status for note in rest} == {Status.SENT}
+
+
+def test_a_log_message_belongs_to_the_only_call_under_way() -> None:
+    log = notification("notifications/message", {"level": "info", "data": "x"})
+    only, *_ = paired((IN, call(1, "a")), (OUT, log), (OUT, text(1, "x")), (OUT, log))
+    assert only.notifications == (1,)
+    first, second, *_ = paired((IN, call(1, "a")), (IN, call(2, "a")), (OUT, log))
+    assert (first.notifications, second.notifications) == ((), ())
+
+
+def test_an_error_without_id_answers_the_malformed_frame() -> None:
+    one, other = paired((IN, b"{nonsense"), (OUT, error(None, -32700)), (OUT, error(None, -32700)))
+    assert (one.kind, one.status, one.response) == (Kind.MALFORMED, Status.MALFORMED, 1)
+    assert (other.kind, other.request, other.response) == (Kind.RESPONSE, None, 2)
+
+
+def test_messages_of_a_batch_are_exchanges_of_their_own() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, b"[" + request(1, "ping") + b"," + call(2, "a") + b"]")
+    recording.frame(1, OUT, b"[" + text(2, "x") + b"," + result(1) + b"]")
+    settle(recording)
+    index = recording.index
+    ping, called = index.exchanges
+    assert (ping.status, called.status) == (Status.OK, Status.OK)
+    assert (index.part_of(0, 0), index.part_of(0, 1), index.part_of(1, 1)) == (0, 1, 0)
+    assert index.rows_of(1) == (1, 0)
+
+
+def test_requests_of_a_closed_connection_are_lost() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "a"))
+    settle(recording)
+    assert recording.index.pending() == [0]
+    recording.connect(connection(1, closed=4e9))
+    settle(recording)
+    recording.index.catch_up()
+    (one,) = recording.index.exchanges
+    assert (one.status, one.ended) == (Status.LOST, 4e9)
+    assert recording.index.pending() == []
+
+
+def test_revisions_are_those_of_the_message_else_of_the_connection() -> None:
+    agreed, stated, plain = paired(
+        (IN, request(0, "initialize", {"protocolVersion": "2099-01-01"})),
+        (OUT, result(0, {"protocolVersion": "2025-06-18"})),
+        (IN, request(1, "ping", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}})),
+        (IN, request(2, "ping")),
+    )
+    assert [one.revision for one in (agreed, stated, plain)] == ["2025-06-18", "2026-07-28", "2025-11-25"]

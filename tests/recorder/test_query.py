@@ -1,0 +1,187 @@
+"""The filter language: what it means, and where it says it does not understand."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpdesk.recorder.query import (
+    EVERYTHING,
+    All,
+    Either,
+    Field,
+    Limit,
+    Node,
+    Not,
+    QueryError,
+    Since,
+    Word,
+    parse,
+)
+
+NOW = 1_764_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("", EVERYTHING),
+        ("   ", EVERYTHING),
+        ("Bash", Word("bash")),
+        ('"hello  world"', Word("hello  world")),
+        (r'"say \"hi\""', Word('say "hi"')),
+        ("method:tools/call", Field("method", ("tools/call",))),
+        ("TOOL:Bash", Field("tool", ("bash",))),
+        ('peer:"claude code"', Field("peer", ("claude code",))),
+        ("status:pending|late", Field("status", ("pending", "late"))),
+        ("status:error", Field("status", ("error", "tool-error"))),
+        ("kind:notification", Field("kind", ("notification",))),
+        ("dir:in", Field("dir", ("in",))),
+        ("id:42", Field("id", ("42",))),
+        ('id:"42"', Field("id", ('"42',))),
+        (">200ms", Limit("elapsed", ">", 0.2)),
+        ("<=1.5s", Limit("elapsed", "<=", 1.5)),
+        (">10kb", Limit("size", ">", 10_000)),
+        (">=1MiB", Limit("size", ">=", 1024**2)),
+        ("since:5m", Since(NOW - 300)),
+        ("a b", All((Word("a"), Word("b")))),
+        ("a and b", All((Word("a"), Word("b")))),
+        ("a or b c", Either((Word("a"), All((Word("b"), Word("c")))))),
+        ("not a b", All((Not(Word("a")), Word("b")))),
+        ("not (a or b)", Not(Either((Word("a"), Word("b"))))),
+        ("(tool:a)(b)", All((Field("tool", ("a",)), Word("b")))),
+        ("http://x", None),
+    ],
+)
+def test_what_a_filter_means(text: str, node: Node | None) -> None:
+    if node is None:
+        with pytest.raises(QueryError):
+            parse(text, NOW)
+    else:
+        assert parse(text, NOW) == node
+
+
+def test_since_a_time_of_day_is_never_in_the_future() -> None:
+    for text in ("since:00:00", "since:23:59", "since:12:03:30"):
+        node = parse(text, NOW)
+        assert isinstance(node, Since) and NOW - 90_000 < node.time <= NOW
+    noon = parse("since:12:00", NOW)
+    assert isinstance(noon, Since) and time.localtime(noon.time)[3:6] == (12, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "word"),
+    [
+        ("a (b", 2, "never closed"),
+        ("a )", 2, "closes nothing"),
+        ("a or", 4, "missing here"),
+        ("or a", 0, "before 'or'"),
+        ("not", 3, "missing here"),
+        ("()", 1, "missing before"),
+        ('"open', 0, "quote"),
+        ("colour:red", 0, "no field"),
+        ("a status:fine", 9, "'fine'"),
+        ("status:ok|fine", 10, "'fine'"),
+        ("tool:", 5, "needs a value"),
+        (">fast", 0, "unit"),
+        (">200", 0, "unit"),
+        (">", 0, "unit"),
+        ("since:soon", 6, "span"),
+        ("since:25:00", 6, "span"),
+        ("(" * 200 + "a" + ")" * 200, 100, "deeply"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, position: int, word: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text, NOW)
+    assert caught.value.position == position
+    assert word in caught.value.message
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_filter_or_an_error_within_it(text: str) -> None:
+    try:
+        parse(text, NOW)
+    except QueryError as error:
+        assert 0 <= error.position <= len(text)
+        assert error.message
+
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "not",
+        "or",
+        "and",
+        "(",
+        ")",
+        '"',
+        "tool:x",
+        "status:ok",
+        "status:",
+        ">1ms",
+        "<",
+        "since:5m",
+        "id:1|2",
+        "|",
+        ":",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_any_order_of_pieces_is_a_filter_or_an_error(pieces: list[str]) -> None:
+    try:
+        parse(" ".join(pieces), NOW)
+    except QueryError as error:
+        assert 0 <= error.position <= len(" ".join(pieces))
+
+
+def atoms() -> st.SearchStrategy[Node]:
+    return st.one_of(
+        st.text("abcxyz-/.0123456789", min_size=1, max_size=6)
+        .filter(lambda text: text not in ("not", "or", "and"))
+        .map(Word),
+        st.builds(Field, st.sampled_from(["method", "tool", "peer"]), st.just(("x", "y"))),
+        st.builds(
+            Limit, st.just("elapsed"), st.sampled_from(["<", ">", "<=", ">="]), st.sampled_from([0.5, 2.0])
+        ),
+    )
+
+
+def written(node: Node) -> str:
+    """A filter as text, every part in parentheses."""
+    match node:
+        case Word(text):
+            return text
+        case Field(name, values):
+            return f"{name}:{'|'.join(values)}"
+        case Limit(_, sign, bound):
+            return f"{sign}{bound}s"
+        case Not(inner):
+            return f"not ({written(inner)})"
+        case All(nodes):
+            return " ".join(f"({written(one)})" for one in nodes)
+        case Either(nodes):
+            return " or ".join(f"({written(one)})" for one in nodes)
+        case _:
+            raise AssertionError(node)
+
+
+NODES = st.recursive(
+    atoms(),
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: All(tuple(nodes))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: Either(tuple(nodes))),
+    ),
+    max_leaves=8,
+)
+
+
+@given(NODES)
+def test_a_written_filter_is_read_back(node: Node) -> None:
+    assert parse(written(node), NOW) == node

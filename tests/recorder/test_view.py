@@ -1,0 +1,159 @@
+"""A view stays right while exchanges come, change, and are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.query import EVERYTHING, parse
+from mcpdesk.recorder.view import View
+from tests.support.traffic import IN, OUT, busy_recording, call, progress, request, settle, text
+
+
+def view_of(recording: Recording, query: str = "", *, raw: bool = False) -> View:
+    view = View(recording.index, parse(query, 0.0), raw=raw)
+    grow(recording, view)
+    return view
+
+
+def grow(recording: Recording, view: View) -> list[int]:
+    settle(recording)
+    while view.advance(5):
+        pass
+    return list(view.lines)
+
+
+def test_without_a_filter_all_exchanges_are_lines_at_once() -> None:
+    recording = busy_recording()
+    view = view_of(recording)
+    assert list(view.lines) == list(range(len(recording.index.exchanges)))
+    assert view.done == 1 and not view.advance()
+
+
+def test_an_exchange_comes_and_goes_with_its_status() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, IN, call(2, "b"))
+    pending, failed = view_of(recording, "status:pending"), view_of(recording, "status:error")
+    assert (list(pending.lines), list(failed.lines)) == ([0, 1], [])
+    recording.frame(1, OUT, text(1, "x", is_error=True))
+    assert (grow(recording, pending), grow(recording, failed)) == ([1], [0])
+
+
+def test_an_exchange_matches_by_a_response_that_comes_much_later() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    for number in range(2, 400):
+        recording.frame(1, IN, call(number, "b"))
+    view = view_of(recording, "needle")
+    assert not view.lines
+    recording.frame(1, OUT, text(1, "a NEEDLE in it"))
+    assert grow(recording, view) == [0]
+
+
+def test_a_pending_call_becomes_long_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    view = view_of(recording, ">5s")
+    assert not view.lines
+    monkeypatch.setattr("mcpdesk.recorder.matching.time", lambda: recording.index.exchange(0).started + 6)
+    view.advance()
+    assert list(view.lines) == [0]
+
+
+def test_held_views_take_nothing_in_and_count_it() -> None:
+    recording = busy_recording()
+    for query, raw in (("", False), ("tool:e", False), ("tool:e", True)):
+        view = view_of(recording, query, raw=raw)
+        before = list(view.lines)
+        view.hold()
+        recording.frame(1, IN, call(900, "late-one"))
+        recording.frame(1, OUT, text(900, "x"))
+        assert grow(recording, view) == before
+        assert view.held_back == (2 if view.raw else 1)
+        view.release()
+        after = grow(recording, view)
+        assert len(after) > len(before) and after[: len(before)] == before
+
+
+def test_raw_lines_are_frames() -> None:
+    recording = busy_recording()
+    every = view_of(recording, raw=True)
+    assert list(every.lines) == list(range(recording.index.frame_count))
+    grace = view_of(recording, "tool:user-profile", raw=True)
+    profile = next(one for one in recording.index.exchanges if one.name == "user-profile")
+    assert list(grace.lines) == [profile.request, profile.response]
+
+
+def test_a_search_is_done_in_slices_and_says_how_far_it_is() -> None:
+    recording = Recording(None)
+    for number in range(5000):
+        recording.frame(1, IN, call(number, "a", {"x": "y" * 50}))
+    settle(recording)
+    view = View(recording.index, parse("needle", 0.0))
+    view.advance(0.0)
+    assert 0 < view.done < 1
+    while view.done < 1:
+        assert view.advance(0.001)
+    assert not view.lines
+
+
+def test_frames_that_left_memory_are_searched_on_disk(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=50_000)
+    recording.start()
+    recording.frame(1, IN, call(0, "a", {"x": 'a "quoted" needle'}))
+    for number in range(1, 2000):
+        recording.frame(1, IN, call(number, "a"))
+    recording.close()
+    assert recording.index.frame(0) is not None
+    assert list(view_of(recording, "needle").lines) == [0]
+
+
+def test_positions_are_found_for_lines_shown_or_not() -> None:
+    view = view_of(busy_recording(), "tool:e")
+    lines = list(view.lines)
+    assert [view.position(line) for line in lines] == list(range(len(lines)))
+    assert view.position(lines[-1] + 1) == len(lines)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.integers(0, 4), st.sampled_from(["x", "y"])),
+        st.tuples(st.just("answer"), st.integers(0, 4), st.sampled_from(["x", "y"])),
+        st.tuples(st.just("progress"), st.integers(0, 4), st.just("")),
+        st.tuples(st.just("look"), st.integers(0, 1), st.just("")),
+        st.tuples(st.just("hold"), st.integers(0, 1), st.just("")),
+        st.tuples(st.just("noise"), st.integers(1, 200), st.just("")),
+    ),
+    max_size=25,
+)
+DEEDS: dict[str, Callable[[Recording, View, int, str], object]] = {
+    "ask": lambda recording, _, n, word: recording.frame(1, IN, call(n, word)),
+    "answer": lambda recording, _, n, word: recording.frame(1, OUT, text(n, word, is_error=n == 1)),
+    "progress": lambda recording, _, n, __: recording.frame(1, OUT, progress(n, 1)),
+    "look": lambda recording, view, n, _: (recording.index.catch_up(0), view.advance(n / 1000)),
+    "hold": lambda _, view, n, __: view.hold() if n else view.release(),
+    "noise": lambda recording, _, n, __: [recording.frame(1, IN, request(9, "ping")) for _ in range(n)],
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.sampled_from(["x", "tool:x", "status:pending", "status:error or y", "not x"]), st.booleans())
+def test_however_it_came_about_a_view_shows_what_a_fresh_one_would(
+    steps: list[tuple[str, int, str]], query: str, raw: bool
+) -> None:
+    recording = Recording(None)
+    view = View(recording.index, parse(query, 0.0), raw=raw)
+    for deed, number, word in steps:
+        DEEDS[deed](recording, view, number, word)
+    view.release()
+    assert grow(recording, view) == list(view_of(recording, query, raw=raw).lines)
+
+
+def test_everything_is_what_no_filter_means() -> None:
+    assert parse("", 0.0) == EVERYTHING
