@@ -12,6 +12,8 @@ from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.tool import Tool
 
 Item = Tool | Resource | ResourceTemplate | Prompt
+LACKS = "needs the environment variable"
+"""How the reason begins when nothing is broken and only a precondition is not met."""
 KINDS: dict[type[Item], str] = {
     Tool: "tool",
     Resource: "resource",

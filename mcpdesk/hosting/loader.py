@@ -19,6 +19,7 @@ from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
 from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
 from mcpdesk.server.context import RequestView
+from mcpdesk.server.outcome import author_lines
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -195,9 +196,12 @@ def _refusing(problem: str) -> CreateContext:
 
 
 def _reported(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
+    """Log an error with the author's own lines of its traceback; returns what `blame` says."""
     source, reason = blame(error, folder, place)
-    trace = None if isinstance(error, RegistrationError) else error
-    _log.warning("%s: %s", source, reason, exc_info=trace)
+    if isinstance(error, RegistrationError):
+        _log.warning("%s: %s", source, reason)
+    else:
+        _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
     return source, reason
 
 

@@ -15,7 +15,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from itertools import count
@@ -103,7 +102,7 @@ class Namespace:
         base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
         for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
             if path.is_file():
-                loader = _FileLoader(self, path)
+                loader: Any = _FileLoader(self, path)
                 return spec_from_file_location(
                     fullname, path, loader=loader, submodule_search_locations=inside
                 )
@@ -179,18 +178,22 @@ class Namespace:
             changed |= users
 
 
-class _FileLoader(Loader):
+class _FileLoader:
     """Makes a module from a file, without compiled copies in the author's folder."""
 
     def __init__(self, namespace: Namespace, path: Path) -> None:
         self._namespace = namespace
         self._path = path
 
+    def create_module(self, _spec: ModuleSpec) -> None:
+        """Leave it to the import system."""
+
     def exec_module(self, module: ModuleType) -> None:
+        """Run the file's code in the module."""
         self._namespace.execute(module, self._path)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds modules of all namespaces."""
 
     def __init__(self) -> None:

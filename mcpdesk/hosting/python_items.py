@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.found import Found, Item
+from mcpdesk.hosting.found import LACKS, Found, Item
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed
 from mcpdesk.hosting.module_texts import typed_prompt, typed_resource
 from mcpdesk.hosting.module_tools import handler_tool, typed_tool
@@ -80,7 +80,7 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
 def _needs(note: Note, file: ModuleFile) -> None:
     for variable in note.requires_env:
         if not file.environment.get(variable):
-            raise RegistrationError(f"needs the environment variable {variable}, which is not set")
+            raise RegistrationError(f"{LACKS} {variable}, which is not set")
 
 
 def _with_fingerprint(item: Item, fingerprint: str) -> Item:

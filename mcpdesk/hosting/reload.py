@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mcpdesk.hosting.found import Item, name_of
+from mcpdesk.hosting.found import LACKS, Item, name_of
 from mcpdesk.hosting.loader import Loaded
 from mcpdesk.server.registry import Registry, Unavailable
 from mcpdesk.server.server import Server
@@ -96,7 +96,9 @@ def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavai
         added=tuple(name for name in news if name not in before),
         changed=tuple(name for name in news if name in before),
         removed=tuple(name for name in before if name not in after and name not in trouble),
-        broken=tuple(sorted(each.name for each in refused_now - refused_before)),
+        broken=tuple(
+            sorted(each.name for each in refused_now - refused_before if not each.reason.startswith(LACKS))
+        ),
         repaired=tuple(sorted({each.name for each in refused_before} & (after.keys() - trouble - set(news)))),
     )
 

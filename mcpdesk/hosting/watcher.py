@@ -22,6 +22,7 @@ IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
 """Compiled files and what editors put beside a file while saving it."""
 
 _log = logging.getLogger(__name__)
+logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
 OnChange = Callable[[frozenset[Path]], Awaitable[None] | None]

@@ -115,6 +115,14 @@ def test_file_that_does_not_import_is_reported_and_the_rest_serves(
     assert (bad.source, bad.serving) == (source, False)
 
 
+def test_log_shows_the_authors_lines_only(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    load({"tools/bad.py": "import helper\nhelper.crash()", "helper.py": "def crash():\n    1 / 0"})
+    assert "tools/bad.py cannot be read" in caplog.text
+    assert "helper.crash()" in caplog.text
+    assert "ZeroDivisionError: division by zero" in caplog.text
+    assert "importlib" not in caplog.text
+
+
 def test_same_name_twice_names_both_places(load: Load) -> None:
     loaded = load({"tools/a.py": "async def same(): ...", "tools/b.py": "\nasync def same(): ..."})
     assert names(loaded.tools) == ["same"]

@@ -88,6 +88,14 @@ def test_broken_file_is_told_once_and_its_repair_as_well(save: Save, server: Ser
     assert save({"tools/a.py": "async def a(): ..."}).summary() == "1 repaired: a"
 
 
+def test_missing_precondition_is_not_called_broken(save: Save, server: Server) -> None:
+    text = "from mcpdesk import tool\n@tool(requires_env='NOWHERE_SET')\nasync def a(): ..."
+    assert save({"tools/a.py": text}).broken == ("Nope",)
+    assert save({"tools/a.py": text + "\n("}).broken == ("a",)
+    assert save({"tools/a.py": text}).broken == ()
+    assert [each.name for each in server.tools.unavailable] == ["a", "Nope"]
+
+
 def test_running_call_keeps_its_handler(save: Save, server: Server) -> None:
     save({"tools/a.py": "async def a(): return 1"})
     running = server.tools.get("a")
