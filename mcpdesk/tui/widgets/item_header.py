@@ -33,19 +33,23 @@ class ItemHeader(Widget):
         if item is None:
             return Content("")
         words = " · ".join(badge.word for badge in badges(item))
-        source = one_line(item.source)
-        room = max(10, self.size.width - cell_len(words) - cell_len(source) - 4)
-        title = one_line(item.name if item.title == item.name else f"{item.name} · {item.title}", room)
-        gap = max(2, self.size.width - cell_len(title) - cell_len(words) - cell_len(source) - 4)
+        source, room = one_line(item.source), self.size.width - cell_len(words) - 3
+        name = item.name if item.title == item.name else f"{item.name} · {item.title}"
+        fits = cell_len(name) + cell_len(source) + 4 <= room
+        title = one_line(name, max(10, room))
+        right = f"  {source}" if fits else ""
+        gap = max(2, self.size.width - cell_len(title) - cell_len(words) - cell_len(right) - 2)
         style = "$text-error" if "destructive" in words else "$text-success"
         top = Content.assemble(
-            (title, "bold $text-primary"), " " * gap, (words, style), "  ", (source, "$text-muted")
+            (title, "bold $text-primary"), " " * gap, (words, style), (right, "$text-muted")
         )
         parts = [top]
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
             told = f"✕ {word}: {one_line(item.problem)}"
             parts.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
-        if item.description:
-            parts.append(Content.styled(clean(item.description.strip()), "$text-muted"))
+        said = clean(item.description.strip())
+        below = " · ".join(part for part in (said, "" if fits else source) if part)
+        if below:
+            parts.append(Content.styled(below, "$text-muted"))
         return Content("\n").join(parts)

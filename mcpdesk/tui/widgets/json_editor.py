@@ -26,7 +26,9 @@ class JsonEditor(Vertical):
     DEFAULT_CSS = """
     JsonEditor { height: 1fr; }
     JsonEditor > TextArea { height: 1fr; padding: 0; background: transparent; }
-    JsonEditor > .problem { height: auto; max-height: 3; color: $text-error; padding: 0 1; display: none; }
+    JsonEditor > .problem {
+        width: 1fr; height: auto; max-height: 3; color: $text-error; padding: 0 1; display: none;
+    }
     JsonEditor > .problem.-shown { display: block; }
     """
 

@@ -55,6 +55,7 @@ class LineList(ScrollView, can_focus=True):
         scrollbar-size-vertical: 1;
         & > .lines--cursor {
             background: $block-cursor-blurred-background;
+            color: $block-cursor-blurred-foreground;
             text-style: $block-cursor-blurred-text-style;
         }
         & > .lines--key { color: $text-primary; }

@@ -19,6 +19,7 @@ from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.content import Block, BlockKind, blocks, size_text
+from mcpdesk.tui.render.half_blocks import PictureError, picture_size
 from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.widgets.choice_box import Chip
@@ -67,6 +68,7 @@ class ResultView(Vertical):
     ResultView .note { color: $text-muted; }
     ResultView .role { text-style: bold; color: $text-accent; margin-top: 1; }
     ResultView .error { color: $text-error; }
+    ResultView MarkdownH1 { margin: 0; content-align: left middle; }
     ResultView Markdown { padding: 0; margin: 0; background: transparent; }
     ResultView JsonTree.block { height: auto; max-height: 30; }
     ResultView JsonTree.block:blur > .lines--cursor { background: transparent; text-style: none; }
@@ -187,13 +189,23 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
     for block in found[:MAX_BLOCKS]:
-        if block.note:
-            yield Static(Content(one_line(block.note)), classes="note")
+        if note := _note(block):
+            yield Static(Content(one_line(note)), classes="note")
         yield _widget(block)
     if len(found) > MAX_BLOCKS:
         yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
     if not found:
         yield Static(Content("no content"), classes="note")
+
+
+def _note(block: Block) -> str:
+    if block.kind is not BlockKind.IMAGE:
+        return block.note
+    try:
+        width, height, _ = picture_size(block.data)
+    except PictureError:
+        return block.note
+    return f"{block.note}, {width} x {height} pixels"
 
 
 def _widget(block: Block) -> Widget:

@@ -1,15 +1,32 @@
-"""What can be copied of a call: its result in several forms, its arguments, commands that repeat it. Pure."""
+"""The menus of a call: what can be copied of it, and what was called before."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.drafts import Draft
+from mcpdesk.tui.history import PastCall
 from mcpdesk.tui.render.content import plain_text
-from mcpdesk.tui.render.json_text import compact, pretty
+from mcpdesk.tui.render.json_text import compact, pretty, preview
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.result_view import duration
+
+
+def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
+    """Ends with text and name of what was chosen. `curl` is a command, `folder` the server's."""
+    choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, curl, folder)]
+    return Menu("Copy", choices)
+
+
+def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
+    """Ends with the place of the chosen call in `past`."""
+    choices = [Choice(one_line(preview(call.arguments, 60)), at, _told(call)) for at, call in enumerate(past)]
+    return Menu(f"History of {title}", choices, filtered=True)
 
 
 def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str]]:
@@ -40,3 +57,8 @@ def _command(tool: str, arguments: Any, folder: str) -> str:
         f"{key}={value}" if isinstance(value, str) else f"{key}:={compact(value)}" for key, value in members
     ]
     return shlex.join(["mcpdesk", "call", folder, tool, *words])
+
+
+def _told(call: PastCall) -> str:
+    when = time.strftime("%d %b %H:%M", time.localtime(call.time))
+    return f"{call.status} {duration(call.elapsed_s)} · {when}"

@@ -1,0 +1,136 @@
+"""The chosen item: header above, arguments and result side by side or stacked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.content import Content
+
+from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, ServerView
+from mcpdesk.tui.drafts import Draft
+from mcpdesk.tui.render.output_check import marks
+from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.widgets.item_header import ItemHeader
+from mcpdesk.tui.widgets.lesson import Lesson
+from mcpdesk.tui.widgets.result_view import ResultView, duration, verdict
+
+_STACKED_BELOW = 80
+"""Cells across below which arguments and result stand above each other."""
+_MAX_CHECKED = 1_000_000
+"""Bytes of a result above which it is not checked against the output schema."""
+_VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
+
+
+class ItemPane(Vertical):
+    """Shows one draft. `check` is asked about arguments whenever they changed."""
+
+    DEFAULT_CSS = """
+    ItemPane { width: 1fr; }
+    ItemPane #work { height: 1fr; layout: horizontal; }
+    ItemPane .box {
+        border: round $foreground 20%; border-title-color: $text-muted; border-title-style: bold;
+        width: 1fr; height: 1fr;
+    }
+    ItemPane .box:focus-within { border: round $primary; border-title-color: $text-primary; }
+    ItemPane Lesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
+    ItemPane.-empty Lesson { display: block; }
+    ItemPane.-empty #work { display: none; }
+    ItemPane.-stacked #work { layout: vertical; }
+    ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
+    ItemPane.-stacked .box:focus-within { border-top: solid $primary; }
+    ItemPane.-stacked.-fresh Arguments { height: 2fr; }
+    """
+
+    def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]]) -> None:
+        super().__init__()
+        self._check = check
+        self._title = ""
+        self._drawing = asyncio.Lock()
+        self.draft: Draft | None = None
+
+    def compose(self) -> ComposeResult:
+        """Header, lesson, arguments and result."""
+        yield ItemHeader()
+        yield Lesson()
+        with Container(id="work"):
+            for box, title in ((Arguments(self._check), "Arguments"), (ResultView(), "Result")):
+                box.border_title = title
+                yield box.add_class("box")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Side by side where there is room."""
+        self.set_class(event.size.width < _STACKED_BELOW, "-stacked")
+
+    @property
+    def arguments(self) -> Arguments:
+        """Left or above."""
+        return self.query_one(Arguments)
+
+    @property
+    def result(self) -> ResultView:
+        """Right or below."""
+        return self.query_one(ResultView)
+
+    async def load(self, draft: Draft) -> None:
+        """Show another draft."""
+        self.draft = draft
+        self.set_class(False, "-empty")
+        self.describe(draft.item)
+        await self.arguments.load(draft)
+        await self.draw_result()
+
+    def teach(self, server: ServerView) -> None:
+        """Show how to add the first tool instead of an item."""
+        self.draft = None
+        self.set_class(True, "-empty")
+        self.describe(None)
+        self.query_one(Lesson).teach(server)
+
+    def describe(self, item: CatalogueItem | None) -> None:
+        """Show what is said about an item."""
+        self.query_one(ItemHeader).show(item)
+
+    async def draw_result(self) -> None:
+        """Show the draft's running call, its outcome, or what to press."""
+        draft = self.draft
+        async with self._drawing:
+            if draft is not None and draft.call is not None:
+                await self.result.attend(draft.call)
+            elif draft is not None and draft.outcome is not None:
+                structured = (draft.outcome.result or {}).get("structuredContent")
+                schema = draft.item.definition.get("outputSchema")
+                is_small = len(draft.outcome.raw) <= _MAX_CHECKED
+                await self.result.show(draft.outcome, marks(schema, structured) if is_small else {})
+            else:
+                await self.result.say(_hint(draft))
+        self.show_title()
+
+    def show_title(self) -> None:
+        """Show how the call goes or went; cheap when that is shown already."""
+        title, style = _title(self.draft)
+        if title != self._title:
+            self._title = title
+            self.result.border_title = Content.styled(title, style)
+            self.set_class(title == "Result", "-fresh")
+
+
+def _hint(draft: Draft | None) -> Content:
+    if draft is None or (draft.item.problem and not draft.item.stale):
+        return Content("")
+    verb = _VERBS.get(draft.item.kind, "reads the resource")
+    return Content.styled(f"ctrl+r {verb}.", "$text-muted")
+
+
+def _title(draft: Draft | None) -> tuple[str, str]:
+    if draft is not None and draft.call is not None:
+        return f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
+    if draft is not None and draft.outcome is not None:
+        told, style = verdict(draft.outcome)
+        return f"Result ─ {told}", style
+    return "Result", ""

@@ -1,0 +1,78 @@
+"""A desk on sample data with the workbench up, driven by keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.widgets.result_view import ResultView
+from tests.support.fake_link import FakeLink
+
+
+class Bench:
+    """A desk on sample data, and what a test wants to know of it."""
+
+    def __init__(self, app: DeskApp, pilot: Pilot[None], link: FakeLink) -> None:
+        self.app, self.pilot, self.link = app, pilot, link
+
+    @property
+    def pane(self) -> WorkbenchPane:
+        return self.app.screen.query_one(WorkbenchPane)
+
+    @property
+    def title(self) -> str:
+        return str(self.pane.query_one(ResultView).border_title)
+
+    @property
+    def sent(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(call.method, call.params) for call in self.link.calls]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():
+                await self.pilot.pause()
+
+    async def open(self, name: str) -> None:
+        """Open an item by its name, the focus in its first field."""
+        items = self.link.catalogue("profiles").items
+        item = next(one for one in items if one.name == name)
+        self.pane.open_item(item.kind, item.name)
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    def shown(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+
+@asynccontextmanager
+async def bench(
+    link: FakeLink | None = None, size: tuple[int, int] = (120, 40), history: Path | None = None
+) -> AsyncIterator[Bench]:
+    link = link or FakeLink()
+    link.asked = []
+    app = DeskApp(link, history=history)
+    async with app.run_test(size=size) as pilot:
+        found = Bench(app, pilot, link)
+        await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
+        await pilot.pause()
+        yield found
+
+
+def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:
+    definition = {"name": name, "inputSchema": schema, **more}
+    return CatalogueItem(ItemKind.TOOL, name, name, definition=definition)
+
+
+def link_with(*items: CatalogueItem) -> FakeLink:
+    link = FakeLink()
+    link.catalogues["profiles"] = Catalogue("profiles", 1, items)
+    return link
