@@ -25,7 +25,7 @@ def test_registration_error_names_its_source() -> None:
 
 def test_protocol_error_carries_code_and_data() -> None:
     error = RemoteProtocolError(-32602, "no", {"path": "a"})
-    assert (error.code, error.message, error.data, error.http_status) == (-32602, "no", {"path": "a"})
+    assert (error.code, error.message, error.data) == (-32602, "no", {"path": "a"})
     assert isinstance(error, ProtocolError)
 
 

@@ -25,17 +25,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / name, copy / name)
-    command = [
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(copy / "dist"),
-        str(copy),
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True, timeout=120)
     (built,) = (copy / "dist").glob("*.whl")
     return built
 
@@ -54,7 +45,8 @@ def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
     return subprocess.run(
         [sys.executable, "-m", "mcpdesk", *arguments],
-        cwd=installed, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        cwd=installed, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        check=False,
     )  # fmt: skip
 
 
