@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,16 +20,15 @@ from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.query import EVERYTHING, Node
 from mcpdesk.recorder.view import View
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.traffic_line import Cell, Column, columns_for, exchange_cells, frame_cells, heading
+from mcpdesk.tui.render.traffic_line import Cell
+from mcpdesk.tui.widgets.traffic_strips import TrafficStrips
 
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
-_KEPT_STRIPS = 300
 _SLICE_S = 0.005
 _PROGRESS_S = 0.1
 """How often a long search shows what it found so far."""
@@ -146,12 +143,9 @@ class TrafficList(Widget, can_focus=True):
         self._offset = 0
         self._top: int | None = None
         self._line: int | None = None
-        self._drawn = -1
         self._clock_at = 0.0
-        self._has_clock = False
-        self._strips: dict[tuple[object, ...], Strip] = {}
-        self._styles: dict[str, Style] = {}
-        self._layout: tuple[tuple[int, bool], tuple[Column, ...]] = ((0, False), ())
+        self._seen = -1
+        self._strips = TrafficStrips(self, index)
 
     def compose(self) -> ComposeResult:
         """Only the scroll bar is a widget."""
@@ -161,11 +155,12 @@ class TrafficList(Widget, can_focus=True):
 
     def look(self, budget_s: float = _SLICE_S) -> bool:
         """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
-        changed = self.index.catch_up(budget_s)
-        changed = self.view.advance(budget_s) or changed
-        is_tick = self._has_clock and monotonic() - self._clock_at > _CLOCK_S
-        if not changed and not is_tick and self._drawn == len(self.view.lines):
+        self.index.catch_up(budget_s)
+        changed = self.view.advance(budget_s) or self.index.version != self._seen
+        is_tick = self._strips.has_clock and monotonic() - self._clock_at > _CLOCK_S
+        if not changed and not is_tick:
             return False
+        self._seen = self.index.version
         self._settle()
         return True
 
@@ -195,7 +190,6 @@ class TrafficList(Widget, can_focus=True):
     def notify_style_update(self) -> None:
         """Forget what was drawn in other colours."""
         self._strips.clear()
-        self._styles.clear()
         super().notify_style_update()
 
     # Actions
@@ -303,91 +297,22 @@ class TrafficList(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        width = self.size.width - 1
-        columns = self._columns(width - 1)
+        strips = self._strips
+        strips.fit(self.size.width, self.view.raw)
+        lines = self.view.lines
         if not self.compact:
             if y == 0:
-                return self._strip(self._head_cells(columns), width, "traffic--head")
+                return strips.head() if lines else strips.text()
             y -= 1
-        if not (lines := self.view.lines):
-            return self._strip([self.lesson[y]] if y < len(self.lesson) else [], width)
-        position = self._offset + y
-        if position >= len(lines):
-            return Strip.blank(self.size.width, self._base())
-        return self._line_strip(lines[position], columns, width)
-
-    def _head_cells(self, columns: tuple[Column, ...]) -> list[Cell]:
-        return heading(columns) if len(self.view.lines) else []
-
-    def _line_strip(self, line: int, columns: tuple[Column, ...], width: int) -> Strip:
-        """The strip of a line, from the cache while nothing about it changed."""
-        is_cursor = line == self._line
-        style = "traffic--cursor" if is_cursor else ""
+        if not lines:
+            return strips.text([self.lesson[y]] if y < len(self.lesson) else ())
+        if (position := self._offset + y) >= len(lines):
+            return strips.text()
+        line = lines[position]
         if self.view.raw:
-            rows = self.index.rows_of(line)
-            key: tuple[object, ...] = (
-                line,
-                width,
-                is_cursor,
-                self.has_focus,
-                any(row in self.marks for row in rows),
-            )
-            if (strip := self._strips.get(key)) is None:
-                cells = self._frame_cells(line, columns, marked=bool(key[-1]))
-                strip = self._keep(key, self._strip(cells, width, style))
-            return strip
-        exchange = self.index.exchange(line)
-        marked = line in self.marks
-        if exchange.ended is None:
-            self._has_clock = True
-            return self._strip(exchange_cells(exchange, columns, time(), marked=marked), width, style)
-        key = (*_face(exchange), width, is_cursor, self.has_focus, marked)
-        if (strip := self._strips.get(key)) is None:
-            cells = exchange_cells(exchange, columns, 0.0, marked=marked)
-            strip = self._keep(key, self._strip(cells, width, style))
-        return strip
-
-    def _frame_cells(self, number: int, columns: tuple[Column, ...], *, marked: bool) -> list[Cell]:
-        frame = self.index.frame(number)
-        connection = self.index.connections.get(frame.connection) if frame else None
-        return frame_cells(frame, connection, columns, marked=marked)
-
-    def _strip(self, cells: Sequence[Cell], width: int, line_style: str = "") -> Strip:
-        """Cells as a strip of the widget's width; the place of the scroll bar stays blank."""
-        base = self._base()
-        over = self._style(line_style) if line_style else None
-        segments = []
-        for text, name in cells:
-            style = base + self._style(name) if name else base
-            segments.append(Segment(text, style + over if over else style))
-        fill = base + over if over else base
-        return Strip(segments).adjust_cell_length(width, fill).extend_cell_length(self.size.width, base)
-
-    def _base(self) -> Style:
-        """The widget's own style; asking Textual for it is dear, and it is asked for every line."""
-        style = self._styles.get("")
-        if style is None:
-            style = self._styles[""] = self.rich_style
-        return style
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self._styles[name] = self.get_component_rich_style(name, partial=True)
-        return style
-
-    def _keep(self, key: tuple[object, ...], strip: Strip) -> Strip:
-        if len(self._strips) >= _KEPT_STRIPS:
-            self._strips.clear()
-        self._strips[key] = strip
-        return strip
-
-    def _columns(self, width: int) -> tuple[Column, ...]:
-        wanted = (width, self.view.raw)
-        if self._layout[0] != wanted:
-            self._layout = (wanted, columns_for(width, raw=self.view.raw))
-            self._strips.clear()
-        return self._layout[1]
+            marked = not self.marks.isdisjoint(self.index.rows_of(line))
+            return strips.frame(line, cursor=line == self._line, marked=marked)
+        return strips.exchange(line, cursor=line == self._line, marked=line in self.marks)
 
     # Where it stands
 
@@ -464,8 +389,7 @@ class TrafficList(Widget, can_focus=True):
         elif lines:
             self._hold_still(lines, reveal=reveal)
         self._remember_top()
-        self._drawn = len(lines)
-        self._clock_at, self._has_clock = monotonic(), False
+        self._clock_at, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._end() > 0):
             self._bar.visible = not self._bar.visible
         self._bar.window_virtual_size = max(1, len(lines))
@@ -487,15 +411,3 @@ class TrafficList(Widget, can_focus=True):
     def _remember_top(self) -> None:
         lines = self.view.lines
         self._top = lines[self._offset] if self._offset < len(lines) else None
-
-
-def _face(exchange: Exchange) -> tuple[object, ...]:
-    """Everything about a finished exchange that shows."""
-    return (
-        exchange.number,
-        exchange.status,
-        exchange.ended,
-        exchange.peer,
-        exchange.revision,
-        exchange.is_slow,
-    )
