@@ -31,6 +31,8 @@ class Found:
     """Kind and what is left out."""
     remarks: list[str] = field(default_factory=list)
     """Trouble that leaves nothing out, with its place."""
+    may_be_helper: bool = False
+    """Whether a Python file holds nothing that was clearly meant to be offered."""
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
         """Leave one item out."""
@@ -46,7 +48,7 @@ class Found:
             if item is not None:
                 kept.append(item)
             broken.append((kind, replace(each, serving=item is not None)))
-        return Found([*self.items, *kept], broken, self.remarks)
+        return Found([*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept)
 
 
 def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str) -> Found:

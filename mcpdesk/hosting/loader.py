@@ -74,7 +74,7 @@ def load_folder(
         context_problems = _read_context(loaded, previous)
     finally:
         namespace.settle()
-    whole = without_duplicates(loaded.files.values())
+    whole = without_duplicates(_without_helpers(loaded))
     shelves: dict[type, list[Any]] = {
         Tool: loaded.tools,
         Resource: loaded.resources,
@@ -86,6 +86,14 @@ def load_folder(
     loaded.unavailable = whole.broken
     loaded.problems = (*context_problems, *remarks, *whole.remarks)
     return loaded
+
+
+def _without_helpers(loaded: Loaded) -> Iterator[Found]:
+    """What the files yielded, except files others import that hold nothing to be offered."""
+    imported = {path for source in loaded.namespace.sources.values() for path in source.depends}
+    for path, found in loaded.files.items():
+        if not (found.may_be_helper and path in imported):
+            yield found
 
 
 def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> list[str]:

@@ -32,7 +32,14 @@ def read_module(file: ModuleFile, kind: str) -> Found:
             place = error.source or file.place(function)
             found.refuse(_kind(note), name, RegistrationError(error.message, place))
     found.remarks += _remarks(file, kind, functions)
+    found.may_be_helper = not any(
+        note_of(each) or _is_async(each) or each.__name__ == "handler" for each in functions
+    )
     return found
+
+
+def _is_async(function: Function) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:

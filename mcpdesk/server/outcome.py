@@ -107,7 +107,9 @@ def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObje
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True)
+    return (
+        value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+    )
 
 
 def _as_text(plain: Any) -> str:
@@ -122,3 +124,12 @@ def _path(path: tuple[str | int, ...]) -> str:
 
 def _inside(filename: str, folder: Path) -> bool:
     return Path(filename).is_relative_to(folder)
+
+
+def _foreign(value: Any) -> Any:
+    """Paths as text, and models that know how to dump themselves."""
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

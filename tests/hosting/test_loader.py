@@ -155,6 +155,13 @@ def test_hidden_files_and_helpers_are_no_items(load: Load) -> None:
     assert (loaded.tools, loaded.resources, loaded.prompts, loaded.unavailable) == ([], [], [], [])
 
 
+def test_imported_file_of_plain_functions_is_a_helper(load: Load) -> None:
+    files = {"tools/shared.py": "def double(n): return 2 * n", "tools/a.py": "async def a(): ..."}
+    assert list(out(load(files))) == ["double"]
+    helped = load({"tools/a.py": "from shared import double\nasync def a(): return double(2)"})
+    assert (names(helped.tools), helped.unavailable, helped.problems) == (["a"], [], ())
+
+
 def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
     text = "from mcpdesk import tool\n@tool(requires_env=['MAIL_TOKEN'])\nasync def send_mail(): ..."
     loaded = load({"tools/mail.py": text})
