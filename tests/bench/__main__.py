@@ -1,0 +1,45 @@
+"""`python -m tests.bench [NAME ...]`: measure, and print a line for every figure as soon as it is known."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from tests.bench import table
+from tests.bench.figure import Effort
+
+FAMILIES = {
+    "paint": "first paint of the desk",
+    "start": "process start to the first answer over stdio",
+    "http": "calls over HTTP, both eras",
+    "stdio": "round trips over stdio, both eras",
+    "desk": "keys and calls with the desk on screen",
+    "traffic": "the traffic screen with 100,000 frames",
+}
+"""Every family of figures, a module of this folder each, and what it measures."""
+
+
+def main() -> None:
+    """Run the families asked for, all without a name."""
+    listed = "\n".join(f"  {name:10}{what}" for name, what in FAMILIES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="Measure mcpdesk beside its peers.",
+        epilog=f"families:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="families to measure (all)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians of them are shown (3)")
+    parser.add_argument("--quick", action="store_true", help="one short round: a glance, not a measurement")
+    given = parser.parse_args()
+    if unknown := [name for name in given.names if name not in FAMILIES]:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    effort = Effort(1, 0.7) if given.quick else Effort(max(1, given.rounds))
+    print(table.heading(), flush=True)
+    for name in given.names or FAMILIES:
+        for figure in import_module(f"tests.bench.{name}").figures(effort):
+            print(table.row(figure), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The desk on screen while it is called: how soon a key is drawn, and what is left of the throughput."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from statistics import median
+
+from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.load import Job
+from tests.bench.process import MCPDESK, echo_folder, free_port, serving
+from tests.bench.screen import Screen
+
+TO_KEY = Goal(50.0, at_most=True)
+TO_SERVE = Goal(0.7, at_most=False)
+RATE = 500.0
+LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
+"""Typed one by one: letters nothing else on the screen is written with."""
+SETTLE_S = 0.5
+
+
+def figures(effort: Effort) -> Iterator[Figure]:
+    """Keys under a steady load, then all the calls it can answer."""
+    with echo_folder() as folder, _desk(folder) as (screen, port):
+        with _load(port):
+            typed, paused = zip(*(_keys(screen) for _ in range(effort.rounds)), strict=True)
+        yield Figure(f"key typed, {RATE:.0f} calls/s", "ms", typed, goal=TO_KEY)
+        yield Figure(f"key p and f, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
+    with ExitStack() as stack:
+        folder = stack.enter_context(echo_folder())
+        apart = stack.enter_context(echo_folder())
+        screen, port = stack.enter_context(_desk(folder))
+        screen.press("2", "following")
+        seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
+        alone = Job(stack.enter_context(serving(apart)), "/mcp/echo", "stateless", effort.seconds)
+        samples = effort.interleaved({"desk": seen.run, "serve": alone.run})
+        yield Figure(
+            "http stateless c32, on screen", "/s", samples["desk"], "serve", samples["serve"], TO_SERVE
+        )
+
+
+@contextmanager
+def _desk(folder: Path) -> Iterator[tuple[Screen, int]]:
+    """The desk on a folder, ready to be called; the block gets its screen and its port."""
+    port = free_port()
+    with closing(Screen([*MCPDESK, str(folder), "--port", str(port)], folder.parent)) as screen:
+        screen.see(rf"http://127\.0\.0\.1:{port}")
+        time.sleep(SETTLE_S)
+        yield screen, port
+
+
+@contextmanager
+def _load(port: int) -> Iterator[None]:
+    """A steady load for the length of the block."""
+    with Job(port, "/mcp/echo", "stateless", 3600, rate=RATE).start() as child:
+        time.sleep(2 * SETTLE_S)
+        try:
+            yield
+        finally:
+            child.kill()
+
+
+def _keys(screen: Screen) -> tuple[float, float]:
+    """Milliseconds of a letter in a filter, and of switching the list of messages between two states."""
+    screen.press("1", "Arguments")
+    screen.press("/", "")
+    typed = [_after_a_while(screen, letter, letter) for letter in LETTERS]
+    screen.press("\x1b", "echo")
+    screen.press("2", "following")
+    time.sleep(SETTLE_S)
+    paused = []
+    for _ in range(len(LETTERS) // 2):
+        paused.append(_after_a_while(screen, "p", "paused"))
+        paused.append(_after_a_while(screen, "p", "following"))
+    return median(typed), median(paused)
+
+
+def _after_a_while(screen: Screen, key: str, pattern: str) -> float:
+    """Press a key at any moment between two pulses of the screen."""
+    time.sleep(random.uniform(0.03, 0.13))
+    return screen.press(key, pattern)

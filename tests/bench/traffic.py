@@ -1,0 +1,66 @@
+"""The traffic screen of a desk that has captured 100,000 frames, and the memory they take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psutil
+
+from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.load import Job
+from tests.bench.process import MCPDESK, echo_folder, free_port
+from tests.bench.screen import Screen
+
+FRAMES = 100_000
+FEW = 5
+"""Calls of the tools that are called first and last, by which the ends of the list are known."""
+QUICK = Goal(200.0, at_most=True)
+SMALL = Goal(120.0, at_most=True)
+SETTLE_S = 1.5
+
+
+def figures(effort: Effort) -> Iterator[Figure]:
+    """Milliseconds from the key to the drawing; MiB of resident memory. Every round fills a desk of its own."""
+    rounds = [_measured() for _ in range(effort.rounds)]
+    for name in ("open", "jump to start", "jump to end", "filter"):
+        yield Figure(f"traffic {FRAMES:,}, {name}", "ms", [one[name] for one in rounds], goal=QUICK)
+    yield Figure(f"traffic {FRAMES:,}, memory", "MiB", [one["memory"] for one in rounds], goal=SMALL)
+
+
+def _measured() -> dict[str, float]:
+    port = free_port()
+    with (
+        echo_folder("early", "echo", "final") as folder,
+        closing(Screen([*MCPDESK, str(folder), "--port", str(port)], folder.parent)) as screen,
+    ):
+        screen.see(rf"http://127\.0\.0\.1:{port}")
+        time.sleep(SETTLE_S)
+        before = _resident(screen.pid)
+        _fill(port)
+        time.sleep(SETTLE_S)
+        looks = _looks(screen)
+        return {**looks, "memory": _resident(screen.pid) - before}
+
+
+def _fill(port: int) -> None:
+    """Call until all frames are captured."""
+    for tool, calls in (("early", FEW), ("echo", FRAMES // 2 - 2 * FEW), ("final", FEW)):
+        Job(port, "/mcp/echo", "stateless", 600, min(FEW, 32) if calls == FEW else 32, 0, calls, tool).run()
+
+
+def _looks(screen: Screen) -> dict[str, float]:
+    """Open the screen for the first time, go to both ends, filter."""
+    return {
+        "open": screen.press("2", r"5\d,\d\d\d exchanges"),
+        "jump to start": screen.press("g", "early"),
+        "jump to end": screen.press("G", "final"),
+        "filter": screen.press("/", "filter: words")
+        and screen.press("tool:early", rf"{FEW} of 5\d,\d\d\d exchanges  "),
+    }
+
+
+def _resident(pid: int) -> float:
+    size: int = psutil.Process(pid).memory_info().rss
+    return size / (1 << 20)
