@@ -22,6 +22,11 @@ TESTED_ELSEWHERE = {
     "__init__.py": "tests/server/test_authoring.py",
     "__main__.py": "tests/e2e/test_terminal.py",
     "link/link.py": "tests/link/test_local.py",
+    "server/call.py": "tests/server/test_conversation.py",
+    "server/server.py": "tests/server/test_offers.py",
+    "server/resource.py": "tests/server/test_reading.py",
+    "transports/http/connection.py": "tests/transports/http/test_mcp.py",
+    "transports/http/guard.py": "tests/transports/http/test_mcp.py",
 }
 """Modules whose test file has another name, and why it is enough can be read there."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
-from tests.support.desk import running_desk
+from tests.support.desk import running_desk, until
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -80,9 +80,9 @@ async def test_a_taken_port_is_an_error_unless_it_may_move(folder: Path) -> None
 async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path) -> None:
     async with running_desk(folder) as desk:
         call = desk.request("one", "tools/call", {"name": "hold", "arguments": {"seconds": 1.5}})
-        async with asyncio.timeout(5):
-            while (stuck := desk.view().stuck) is None:
-                await asyncio.sleep(0.02)
+        await until(lambda: desk.view().stuck)
+        stuck = desk.view().stuck
+        assert stuck is not None
         assert (stuck.tool, stuck.where) == ("hold", "tools/hold.py:5")
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None

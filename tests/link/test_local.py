@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.inbox.question import Answer
 from mcpdesk.link.values import ItemKind
-from tests.support.desk import RunningDesk, running_desk
+from tests.support.desk import RunningDesk, running_desk, until
 
 QUESTION = '[{"question": "Which?", "options": ["a", "b"]}]'
 CODE = '''
@@ -42,9 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def question_of(desk: RunningDesk) -> int:
-    async with asyncio.timeout(5):
-        while not desk.questions():
-            await asyncio.sleep(0.01)
+    await until(desk.questions)
     return desk.questions()[0].id
 
 

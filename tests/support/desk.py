@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,14 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.link.local import LocalLink
 
 START_S = 10.0
+WITHIN_S = 5.0
+
+
+async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
+    """Wait for something another thread does and tells nobody of; a snapshot is looked at again and again."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 (nothing to wait on: that is the point of snapshots)
+            await asyncio.sleep(0.01)
 
 
 class RunningDesk(LocalLink):

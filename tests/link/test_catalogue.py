@@ -1,0 +1,34 @@
+"""A server's registries as a catalogue."""
+
+from __future__ import annotations
+
+from mcpdesk.link.catalogue import Shelf
+from mcpdesk.link.values import ItemKind
+from mcpdesk.server.registry import Unavailable
+from tests.support.served import make_server
+
+
+def test_items_stand_in_serving_order_with_the_broken_ones_last() -> None:
+    server = make_server()
+    server.prompts.replace(list(server.prompts), [Unavailable("other", "no body", "prompts/other.md:1")])
+    catalogue = Shelf(server).catalogue()
+    kinds = [item.kind for item in catalogue.items]
+    assert kinds == sorted(kinds, key=list(ItemKind).index)
+    assert catalogue.items[-1].problem == "no body"
+    assert catalogue.items[0].definition["inputSchema"]["required"] == ["text"]
+
+
+def test_a_stale_item_still_serves_and_says_so() -> None:
+    server = make_server()
+    stale = Unavailable("echo", "SyntaxError", "tools/a.py:1", serving=True)
+    server.tools.replace(list(server.tools), [stale])
+    items = [item for item in Shelf(server).catalogue().items if item.name == "echo"]
+    assert [(item.stale, item.problem) for item in items] == [(True, "SyntaxError")]
+
+
+def test_the_first_load_marks_nothing_as_changed() -> None:
+    server = make_server()
+    shelf = Shelf(server)
+    assert not any(item.changed for item in shelf.catalogue().items)
+    server.tools.replace(list(server.tools)[:1])
+    assert shelf.catalogue() is shelf.catalogue()

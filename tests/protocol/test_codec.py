@@ -1,0 +1,63 @@
+"""JSON on the wire: compact, one line, and clear about what it cannot carry."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec
+
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    max_leaves=20,
+)
+
+
+@given(ANY_JSON)
+def test_what_is_encoded_decodes_to_the_same_on_one_line(value: object) -> None:
+    frame = codec.encode(value)
+    assert b"\n" not in frame
+    assert codec.decode(frame) == value == json.loads(frame)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_decode_or_are_a_parse_error(data: bytes) -> None:
+    try:
+        codec.decode(data)
+    except RemoteProtocolError as error:
+        assert error.code == -32700
+
+
+@pytest.mark.parametrize("value", [2**70, {1, 2}, object(), {1: 2}])
+def test_values_json_cannot_carry_are_our_mistake(value: object) -> None:
+    with pytest.raises(LocalProtocolError, match="JSON"):
+        codec.encode(value)
+
+
+@pytest.mark.parametrize("identifier", [0, -5, "", 'a"b', "ü", 2**53])
+def test_responses_echo_the_id_as_it_was(identifier: int | str) -> None:
+    spliced = orjson.loads(codec.result_frame(identifier, b'{"tools":[]}'))
+    assert spliced == {"jsonrpc": "2.0", "id": identifier, "result": {"tools": []}}
+    assert type(spliced["id"]) is type(identifier)
+
+
+def test_an_error_without_readable_id_has_none() -> None:
+    message = orjson.loads(codec.error_response(None, ProtocolError(-32700, "no", {"at": 1})))
+    assert message == {"jsonrpc": "2.0", "error": {"code": -32700, "message": "no", "data": {"at": 1}}}
+
+
+def test_notifications_have_params_only_when_there_are_some() -> None:
+    assert orjson.loads(codec.notification("notifications/x")) == {
+        "jsonrpc": "2.0",
+        "method": "notifications/x",
+    }
+    assert orjson.loads(codec.request(1, "ping", {"a": 1}))["params"] == {"a": 1}

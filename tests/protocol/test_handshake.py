@@ -1,0 +1,50 @@
+"""One session's transitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.handshake import Phase, Session, log_level
+from mcpdesk.protocol.revisions import R3, R4
+
+PARAMS = {
+    "protocolVersion": R3.name,
+    "capabilities": {"roots": {}},
+    "clientInfo": {"name": "cc", "version": "2"},
+}
+
+
+def test_a_session_opens_once_and_becomes_ready() -> None:
+    session = Session()
+    session.initialized()
+    assert session.phase is Phase.NEW
+    assert session.initialize(PARAMS) is R3
+    assert (session.terms.client, session.terms.capabilities) == ("cc 2", {"roots": {}})
+    session.initialized()
+    session.initialized()
+    assert session.phase is Phase.READY
+    with pytest.raises(RemoteProtocolError):
+        session.initialize(PARAMS)
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": R4.name, "capabilities": []}]
+)
+def test_a_bad_handshake_leaves_the_session_new(params: dict[str, object]) -> None:
+    session = Session()
+    with pytest.raises(RemoteProtocolError) as caught:
+        session.initialize(params)
+    assert caught.value.code == -32602
+    assert not session.is_open
+
+
+def test_the_stateless_revision_is_not_negotiated() -> None:
+    assert Session().initialize(PARAMS | {"protocolVersion": "2026-07-28"}) is R4
+
+
+def test_levels_ascend_and_unknown_ones_are_refused() -> None:
+    assert log_level("debug") < log_level("warning") < log_level("emergency")
+    for level in ("loud", None, 3):
+        with pytest.raises(RemoteProtocolError, match="debug"):
+            log_level(level)

@@ -1,0 +1,79 @@
+"""What a request that stands alone must bring, in the order of the ladder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import (
+    CAPABILITIES_KEY,
+    LOG_LEVEL_KEY,
+    VERSION_KEY,
+    Admission,
+    admit,
+    is_stateless,
+    request_meta,
+)
+
+META = request_meta(R5, {"name": "cc", "version": "2"})
+HEADERS = {"mcp-protocol-version": R5.name, "mcp-method": "tools/list"}
+
+
+def code_of(meta: Any, headers: dict[str, str] | None = None) -> int:
+    with pytest.raises(RemoteProtocolError) as caught:
+        admit("tools/list", {"_meta": meta}, headers)
+    return caught.value.code
+
+
+def test_metadata_becomes_terms() -> None:
+    terms = admit("tools/list", {"_meta": META | {LOG_LEVEL_KEY: "error"}}, HEADERS)
+    assert (terms.revision, terms.client, terms.log_level) == (R5, "cc 2", 4)
+
+
+def test_a_missing_client_name_is_fine() -> None:
+    assert admit("x", {"_meta": {VERSION_KEY: R5.name, CAPABILITIES_KEY: {}}}, None).client == ""
+
+
+@pytest.mark.parametrize(
+    "meta", [None, [], {}, {VERSION_KEY: R5.name}, META | {VERSION_KEY: 1}, META | {CAPABILITIES_KEY: []}]
+)
+def test_missing_metadata_is_invalid_params(meta: Any) -> None:
+    assert code_of(meta) == -32602
+
+
+def test_a_mismatch_is_said_before_an_unserved_version() -> None:
+    odd = META | {VERSION_KEY: "2099-01-01"}
+    assert code_of(odd, HEADERS) == -32020
+    assert code_of(odd, HEADERS | {"mcp-protocol-version": "2099-01-01"}) == -32022
+    assert code_of(META | {VERSION_KEY: "2025-11-25"}) == -32022
+
+
+def test_an_unknown_log_level_is_refused() -> None:
+    assert code_of(META | {LOG_LEVEL_KEY: "loud"}) == -32602
+
+
+def test_kept_terms_still_check_every_header() -> None:
+    admission = Admission()
+    first = admission.admit("tools/list", {"_meta": META}, HEADERS)
+    assert admission.admit("tools/list", {"_meta": dict(META)}, HEADERS) is first
+    with pytest.raises(RemoteProtocolError):
+        admission.admit("tools/list", {"_meta": META}, HEADERS | {"mcp-method": "tools/call"})
+    other = META | {LOG_LEVEL_KEY: "debug"}
+    assert admission.admit("tools/list", {"_meta": other}, HEADERS).log_level == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"params": {"_meta": {VERSION_KEY: None}}}, True),
+        ({"params": {"_meta": {}}}, False),
+        ({"params": {"_meta": 1}}, False),
+        ({"params": []}, False),
+        ({}, False),
+    ],
+)
+def test_the_era_is_told_by_the_version_key(message: dict[str, Any], expected: bool) -> None:
+    assert is_stateless(message) is expected

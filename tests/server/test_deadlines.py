@@ -1,0 +1,37 @@
+"""Time limits: calls over theirs are ended, waiting for a person is free."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.call import Call
+from mcpdesk.server.deadlines import TIMED_OUT, Deadlines
+from tests.support.served import Peer
+
+
+def make_call() -> Call:
+    return Call(1, "tools/call", {}, Terms(R5), Peer().channel)
+
+
+async def test_a_call_over_its_limit_is_ended_and_others_are_not() -> None:
+    deadlines = Deadlines()
+    brief, long, forgotten = make_call(), make_call(), make_call()
+    brief.task = asyncio.create_task(asyncio.Event().wait())
+    deadlines.watch(forgotten, 0.01)
+    deadlines.forget(forgotten)
+    deadlines.watch(brief, 0.01)
+    deadlines.watch(long, 60)
+    async with asyncio.timeout(5):
+        await asyncio.wait({brief.task})
+    assert (brief.stop, long.stop, forgotten.stop) == (TIMED_OUT, "", "")
+    assert list(deadlines) == [brief, long]
+
+
+async def test_a_paused_call_keeps_what_it_had_left() -> None:
+    deadlines, call = Deadlines(), make_call()
+    deadlines.watch(call, 60)
+    with deadlines.paused(call):
+        assert call.deadline is None
+    assert call.deadline is not None

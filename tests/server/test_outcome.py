@@ -1,0 +1,80 @@
+"""Outputs of every kind become one kind of result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol import content
+from mcpdesk.server.outcome import author_lines, tool_body
+from mcpdesk.server.tool import Tool, ToolResult
+
+
+@dataclass
+class Order:
+    number: int
+    items: list[str]
+
+
+async def handler(arguments: dict[str, Any], context: Any) -> None: ...
+
+
+TOOL = Tool("t", handler, {"type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "structured"),
+    [
+        ("plain", "plain", None),
+        (7, "7", None),
+        (True, "true", None),
+        ([1, 2], "[1,2]", None),
+        ({"a": 1}, '{"a":1}', {"a": 1}),
+        (Order(1, ["x"]), '{"number":1,"items":["x"]}', {"number": 1, "items": ["x"]}),
+    ],
+)
+def test_data_becomes_text_and_objects_are_structured_too(output: Any, text: str, structured: Any) -> None:
+    body = tool_body(TOOL, output, None)
+    assert body["content"] == [content.text(text)]
+    assert body.get("structuredContent") == structured
+
+
+def test_nothing_is_no_content() -> None:
+    assert tool_body(TOOL, None, None) == {"content": [], "isError": False}
+
+
+def test_blocks_pass_as_they_are() -> None:
+    block = content.image(b"x")
+    assert tool_body(TOOL, block, None)["content"] == [block]
+    assert tool_body(TOOL, [block, content.text("t")], None)["content"] == [block, content.text("t")]
+
+
+def test_an_explicit_result_says_everything_itself() -> None:
+    body = tool_body(TOOL, ToolResult((content.text("no"),), {"why": 1}, is_error=True, meta={"k": 1}), None)
+    assert body == {
+        "content": [content.text("no")],
+        "isError": True,
+        "structuredContent": {"why": 1},
+        "_meta": {"k": 1},
+    }
+    assert tool_body(TOOL, ToolResult(structured={"a": 1}), None)["content"] == [content.text('{"a":1}')]
+
+
+@pytest.mark.parametrize("output", [object(), {1: object()}, 2**80])
+def test_what_is_not_json_is_a_tool_error(output: Any) -> None:
+    body = tool_body(TOOL, output, None)
+    assert body["isError"] is True
+    assert "JSON" in body["content"][0]["text"]
+
+
+def test_a_traceback_is_cut_to_the_authors_lines() -> None:
+    try:
+        Path("/nowhere/at/all").read_text(encoding="utf-8")
+    except OSError as error:
+        text, where = author_lines(error, Path(__file__).parent)
+    assert where.startswith("test_outcome.py:")
+    assert "pathlib" not in text
+    assert "FileNotFoundError" in text

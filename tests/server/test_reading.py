@@ -1,0 +1,34 @@
+"""Resources are read by URI, by path and through templates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.served import Peer
+
+
+@pytest.mark.parametrize("uri", ["resource://note", "resources/note.md"])
+async def test_a_resource_is_read_by_uri_and_by_path(uri: str) -> None:
+    peer = Peer()
+    peer.modern(1, "resources/read", {"uri": uri})
+    contents = (await peer.response(1))["result"]["contents"]
+    assert contents == [{"uri": "resource://note", "text": "resource://note {}"}]
+
+
+async def test_a_template_is_matched_and_its_variables_handed_over() -> None:
+    peer = Peer()
+    peer.modern(1, "resources/read", {"uri": "item://42"})
+    contents = (await peer.response(1))["result"]["contents"]
+    assert contents == [{"uri": "item://42", "mimeType": "text/plain", "text": "item://42 {'id': '42'}"}]
+
+
+@pytest.mark.parametrize(("revision", "code"), [("2025-06-18", -32002), ("2026-07-28", -32602)])
+async def test_a_missing_resource_has_the_code_of_the_revision(revision: str, code: int) -> None:
+    peer = Peer()
+    if revision == "2026-07-28":
+        peer.modern(1, "resources/read", {"uri": "x://y"})
+    else:
+        await peer.shake_hands(revision)
+        peer.request(1, "resources/read", {"uri": "x://y"})
+    error = (await peer.response(1))["error"]
+    assert (error["code"], error["data"]) == (code, {"uri": "x://y"})

@@ -1,0 +1,46 @@
+"""Registries replace as a whole, and say what changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Registry, Unavailable
+
+
+async def render(arguments: dict[str, str], context: object) -> str:
+    return ""
+
+
+def make() -> tuple[Registry[Prompt], list[str]]:
+    registry: Registry[Prompt] = Registry("prompt", lambda prompt: prompt.name)
+    heard: list[str] = []
+    registry.subscribe(heard.append)
+    return registry, heard
+
+
+def test_only_real_changes_are_told() -> None:
+    registry, heard = make()
+    assert registry.replace([Prompt("a", render), Prompt("b", render)])
+    assert not registry.replace([Prompt("a", render), Prompt("b", render)])
+    assert registry.replace([Prompt("a", render), Prompt("b", render, description="new")])
+    assert registry.changed == {"b"}
+    assert registry.replace([Prompt("b", render, description="new"), Prompt("a", render)])
+    assert heard == ["prompt"] * 3
+    assert [prompt.name for prompt in registry] == ["b", "a"]
+
+
+def test_a_change_of_what_is_left_out_counts_without_being_served() -> None:
+    registry, _ = make()
+    registry.replace([Prompt("a", render)])
+    assert not registry.replace([Prompt("a", render)], [Unavailable("b", "broken", "b.md:1")])
+    assert (registry.version, registry.unavailable[0].name) == (2, "b")
+
+
+def test_two_of_one_name_replace_nothing() -> None:
+    registry, _ = make()
+    registry.replace([Prompt("a", render)])
+    with pytest.raises(ValueError, match="'b'"):
+        registry.replace([Prompt("b", render), Prompt("b", render)])
+    assert registry.get("a") is not None
+    assert len(registry) == 1

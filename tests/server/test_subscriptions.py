@@ -1,0 +1,31 @@
+"""Everybody hears what they asked for, tagged with their own id."""
+
+from __future__ import annotations
+
+import orjson
+
+from mcpdesk.server.subscriptions import Subscriber, Subscriptions
+
+
+async def test_updates_reach_those_who_named_the_uri() -> None:
+    subscriptions = Subscriptions()
+    heard: list[bytes] = []
+    session = Subscriber("s", heard.append, {"a:1"})
+    listener = Subscriber("s", heard.append, {"a:1"}, frozenset(), listen_id=7)
+    other = Subscriber("other", heard.append, {"a:1"})
+    for each in (session, listener, other):
+        subscriptions.add(each)
+    subscriptions.resource_updated("s", "a:1")
+    subscriptions.resource_updated("s", "a:2")
+    params = [orjson.loads(each)["params"] for each in heard]
+    tag = {"io.modelcontextprotocol/subscriptionId": 7}
+    assert params == [{"uri": "a:1"}, {"uri": "a:1", "_meta": tag}]
+    subscriptions.remove(session)
+    subscriptions.remove(session)
+    assert len(subscriptions) == 2
+
+
+async def test_closing_lets_listeners_end() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.close()
+    await subscriptions.until_closed()

@@ -1,0 +1,63 @@
+"""Sessions end when unused, make room, and keep what nobody listened to."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcpdesk.transports.http import sessions as module
+from mcpdesk.transports.http.sessions import Session, Sessions
+from mcpdesk.transports.http.stream import EventStream
+from tests.support.served import Peer
+
+
+async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SWEEP_S", 0.01)
+    kept = Sessions(ttl_s=0.0)
+    session = Session(Peer().endpoint, "t")
+    kept.keep(session)
+    async with asyncio.timeout(5):
+        await session.closed.wait()
+    assert len(kept) == 0
+
+
+async def test_the_longest_unused_session_makes_room() -> None:
+    kept = Sessions(ttl_s=60, most=2)
+    endpoint = Peer().endpoint
+    first, second, third = (Session(endpoint, "t") for _ in range(3))
+    kept.keep(first)
+    kept.keep(second)
+    assert kept.get(first.id, endpoint.name) is first
+    kept.keep(third)
+    assert second.closed.is_set()
+    assert kept.get(second.id, endpoint.name) is None
+    assert kept.get(first.id, "another") is None
+    kept.close()
+    assert first.closed.is_set()
+    assert {each.conversation.transport for each in endpoint.dialogues.values()} == {"memory"}
+
+
+async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
+    endpoint = Peer().endpoint
+    identifiers = {Session(endpoint, "t").id for _ in range(50)}
+    assert len(identifiers) == 50
+    assert all(len(each) >= 32 and all("!" <= char <= "~" for char in each) for each in identifiers)
+
+
+async def test_messages_wait_for_the_standing_stream() -> None:
+    peer = Peer()
+    session = Session(peer.endpoint, "t")
+    session._push(b"{}")
+
+    class Stream(EventStream):
+        def __init__(self) -> None:
+            self.is_broken = False
+            self.pieces: list[bytes] = []
+
+        def put(self, piece: bytes) -> None:
+            self.pieces.append(piece)
+
+    stream = Stream()
+    session.attach(stream)
+    assert stream.pieces == [b"event: message\ndata: {}\n\n"]
