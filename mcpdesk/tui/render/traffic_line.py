@@ -51,7 +51,7 @@ _ALL = (
 _RAW = (*_ALL[:4], Column("bytes", 0, "bytes"), Column("frame", 7, "frame", right=True), _ALL[8])
 _ROOMY = 32
 """Cells the message has where all columns are shown."""
-_ENOUGH = 26
+_ENOUGH = 24
 """Cells the message keeps while less important columns go."""
 _ENOUGH_RAW = 44
 """The same for the bytes of raw frames."""
@@ -131,8 +131,15 @@ def preview(data: bytes) -> str:
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
-    """The cells of all columns in a row."""
-    return [cell for column in columns for cell in column]
+    """The cells of all columns in a row; the fewer there are, the faster they are drawn."""
+    joined: list[Cell] = []
+    for column in columns:
+        for text, style in column:
+            if joined and not text.strip():
+                joined[-1] = (joined[-1][0] + text, joined[-1][1])
+            else:
+                joined.append((text, style))
+    return joined
 
 
 def _fit(cells: list[Cell], column: Column) -> list[Cell]:
@@ -149,16 +156,9 @@ def _fit(cells: list[Cell], column: Column) -> list[Cell]:
         left -= needed
         if not left:
             break
-    return _padded(fitted or [("", "")], left, column.right)
-
-
-def _padded(cells: list[Cell], blanks: int, right: bool) -> list[Cell]:
-    """Blanks become part of the outer cells: the fewer pieces a line has, the faster it is drawn."""
-    if right:
-        cells[0] = (" " * blanks + cells[0][0], cells[0][1])
-        blanks = 0
-    cells[-1] = (cells[-1][0] + " " * (blanks + 1), cells[-1][1])
-    return cells
+    fitted.append((" ", ""))
+    pad = (" " * left, "")
+    return [pad, *fitted] if column.right else [*fitted, pad]
 
 
 def _short_peer(peer: str, width: int) -> str:

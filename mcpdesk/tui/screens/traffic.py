@@ -103,6 +103,11 @@ class TrafficPane(Vertical):
         field.value = query
         self.set_class(bool(query), "-filtering")
 
+    def open_exchange(self, number: int) -> None:
+        """Select an exchange and show its details, as if it had been opened in the list."""
+        self.listing.select(number)
+        self.listing.action_open()
+
     # Actions
 
     def action_filter(self) -> None:

@@ -231,19 +231,19 @@ def _awaited(exchange: Exchange, side: str) -> str:
 
 
 def _title(exchange: Exchange, now: float) -> Content:
-    identifier = "" if exchange.id is None else f"  #{exchange.id}"
+    identifier = "" if exchange.id is None else f"#{exchange.id}  "
     status = _WORDS.get(exchange.status, exchange.status.value)
     parts = [
-        Content.styled(one_line(exchange.method or exchange.kind.value), "bold"),
-        Content.styled(one_line(f" {exchange.name}"), "bold $text-primary") if exchange.name else Content(""),
+        Content.styled(one_line(f"{exchange.method or exchange.kind.value} "), "bold"),
+        Content.styled(one_line(f"{exchange.name} "), "bold $text-primary") if exchange.name else Content(""),
         Content.styled(one_line(identifier), "$text-muted"),
     ]
     if exchange.status is not Status.SENT:
-        parts.append(Content.styled(f"  {status}", _STYLES.get(exchange.status, "$text-warning")))
+        parts.append(Content.styled(f"{status} ", _STYLES.get(exchange.status, "$text-warning")))
     if exchange.kind is Kind.REQUEST:
-        parts.append(Content(f" {duration(max(0.0, exchange.elapsed(now)))}"))
+        parts.append(Content(f"{duration(max(0.0, exchange.elapsed(now)))}  "))
     if exchange.is_slow:
-        parts.append(Content.styled("  ▲ slow for its kind", "$text-warning"))
+        parts.append(Content.styled("▲ slow for its kind", "$text-warning"))
     return Content("").join(parts)
 
 

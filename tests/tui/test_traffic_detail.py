@@ -1,0 +1,140 @@
+"""The details show both messages, what HTTP said and what came along, with secrets masked."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+from textual.widgets import ContentSwitcher, Static
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.tui.widgets.json_tree import JsonTree
+from mcpdesk.tui.widgets.traffic_detail import TabLine, TrafficDetail
+from tests.support.traffic import IN, OUT, busy_recording, call, connection, progress, settle, text
+
+
+class DetailApp(App[None]):
+    """Only the details."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    def compose(self) -> ComposeResult:
+        yield TrafficDetail(self.recording.index)
+
+    @property
+    def detail(self) -> TrafficDetail:
+        return self.query_one(TrafficDetail)
+
+    def show(self, name: str) -> None:
+        found = (one for one in self.recording.index.exchanges if name in (one.name, one.method, one.kind))
+        self.detail.show(next(found).number)
+
+    def tree(self, selector: str) -> str:
+        """What a tree shows, as text."""
+        tree = self.query_one(f"{selector} JsonTree", JsonTree)
+        return "\n".join(tree.render_line(y).text.rstrip() for y in range(tree.size.height)).strip()
+
+    def text(self, selector: str) -> str:
+        return str(self.query_one(selector, Static).content)
+
+
+async def test_it_says_how_to_choose_a_line_first() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test():
+        assert app.query_one(".nothing").display and not app.query_one(".title").display
+        app.detail.look()
+
+
+async def test_both_messages_are_trees_with_secrets_masked() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("user-profile")
+        await pilot.pause()
+        assert 'password: "••••"' in app.tree(".request") and "hunter2" not in app.tree(".request")
+        assert 'text: "Ada"' in app.tree(".response")
+        assert app.text(".title").startswith("tools/call user-profile #7  ok")
+        assert "desk → profiles" in app.text(".facts") and "2026-07-28" in app.text(".facts")
+
+
+async def test_http_is_shown_masked_with_its_status() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("initialize")
+        app.detail.action_show_tab(1)
+        await pilot.pause()
+        said = app.text("#http Static")
+        assert "POST /mcp/profiles?api_key=•••• HTTP/1.1" in said and "Authorization: Bearer ••••" in said
+        assert "HTTP/1.1 200 OK" in said
+        app.show("user-profile")
+        assert "did not pass over HTTP" in app.text("#http Static")
+
+
+async def test_progress_is_an_event_of_its_call() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("slow-report")
+        app.detail.action_show_tab(-1)
+        await pilot.pause()
+        assert "notifications/progress" in app.tree("#events") and "progress: 7" in app.tree("#events")
+        assert "events 2" in "".join(part.text.plain for part in app.query_one(TabLine).parts)
+
+
+async def test_a_response_fills_in_when_it_comes() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "echo", _meta={"progressToken": 1}))
+    settle(recording)
+    app = DetailApp(recording)
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("echo")
+        await pilot.pause()
+        assert "no response yet" in app.tree(".response") and "pending" in app.text(".title")
+        request = app.query_one(".request JsonTree", JsonTree)
+        request.cursor = 2
+        recording.frame(1, OUT, progress(1, 5))
+        recording.frame(1, OUT, text(1, "done", is_error=True))
+        settle(recording)
+        app.detail.look()
+        await pilot.pause()
+        assert "done" in app.tree(".response") and "tool error" in app.text(".title")
+        assert request.cursor == 2
+
+
+async def test_a_malformed_frame_is_text_with_the_reason() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("malformed")
+        await pilot.pause()
+        assert "Parse error" in app.text(".request .problem")
+        assert app.query_one(".request .problem").display
+
+
+async def test_a_notification_has_no_response() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("notifications/initialized")
+        await pilot.pause()
+        assert not app.query_one(".response").display
+
+
+async def test_tabs_are_reached_by_mouse_and_keep_the_focus_inside() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("initialize")
+        app.detail.focus_first()
+        await pilot.pause()
+        assert isinstance(app.focused, JsonTree)
+        await pilot.click(TabLine, offset=(13, 0))
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "http"
+        assert app.focused is not None and app.focused.id == "http"
+        await pilot.press("right_square_bracket")
+        assert app.query_one(ContentSwitcher).current == "events"
+
+
+async def test_nothing_chosen_empties_it() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test():
+        app.show("initialize")
+        app.detail.show(None)
+        assert app.query_one(".nothing").display and app.detail.shown is None

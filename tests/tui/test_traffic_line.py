@@ -1,0 +1,112 @@
+"""Lines of traffic fit their columns at every width and say everything without colour."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.traffic_line import Cell, columns_for, exchange_cells, frame_cells, heading, preview
+from tests.support.traffic import IN, busy_recording, call, connection, settle
+
+
+def joined(cells: list[Cell]) -> str:
+    return "".join(text for text, _ in cells)
+
+
+def names(width: int, *, raw: bool = False) -> list[str]:
+    return [column.name for column in columns_for(width, raw=raw)]
+
+
+def named(name: str) -> Exchange:
+    return next(one for one in busy_recording().index.exchanges if one.name == name)
+
+
+@given(st.integers(10, 300), st.booleans())
+def test_columns_fill_the_width_exactly(width: int, raw: bool) -> None:
+    columns = columns_for(width, raw=raw)
+    if width >= 24:
+        assert sum(column.width for column in columns) + len(columns) - 1 == width
+    assert cell_len(joined(heading(columns))) == sum(column.width + 1 for column in columns)
+
+
+def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
+    assert names(160)[-1] == "revision"
+    assert "revision" not in names(100) and "id" in names(100)
+    assert "id" not in names(80) and "size" in names(78)
+    assert names(30) == ["mark", "way", "what", "status"]
+    assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("user-profile", ["desk", "→", "tools/call user-profile", "#7", "✓ ok", "2026-07-28"]),
+        ("slow-report", ["claude-code", "✗ tool"]),
+        ("file:///nowhere.txt", ["resources/read file:///nowhere.txt", "✗ error"]),
+        ("Bash", ["#six", "… pending", "3.0 s"]),
+    ],
+)
+def test_a_line_says_what_happened(name: str, words: list[str]) -> None:
+    exchange = named(name)
+    line = joined(exchange_cells(exchange, columns_for(150), exchange.started + 3.0))
+    assert all(word in line for word in words), line
+
+
+def test_every_status_has_a_word_or_needs_none() -> None:
+    lines = [joined(exchange_cells(one, columns_for(150), 0)) for one in busy_recording().index.exchanges]
+    text = "\n".join(lines)
+    for word in ("⊘ cancel", "! late", "✗ broken", "not a JSON-RPC message", "⇢", "⇠"):
+        assert word in text
+
+
+def test_strangers_text_is_made_harmless_and_wide_letters_are_counted() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "\x1b[31mred"))
+    recording.frame(1, IN, call(1, "漢字" * 20 + "\x07[/b]"))
+    settle(recording)
+    for width in (30, 80, 150):
+        line = joined(exchange_cells(recording.index.exchange(0), columns_for(width), 0, marked=True))
+        assert line.isprintable() and "\x1b" not in line
+        assert cell_len(line) == width + 1
+        assert line.startswith("●")
+
+
+def test_a_peer_loses_its_version_before_it_is_cut() -> None:
+    line = joined(exchange_cells(named("slow-report"), columns_for(78), 0))
+    assert "claude-code →" in line
+
+
+def test_raw_frames_show_masked_bytes() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, b'{"password":"hunter2"}\n\x00\xff')
+    frame = recording.index.frame(0)
+    line = joined(frame_cells(frame, connection(), columns_for(120, raw=True)))
+    assert "hunter2" not in line and "••••" in line and "⏎␀" in line
+    assert "no longer" in joined(frame_cells(None, None, columns_for(120, raw=True)))
+
+
+def test_a_preview_is_short_however_long_the_frame() -> None:
+    assert len(preview(b"x" * 10_000_000)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 µs"),
+        (0.00085, "850 µs"),
+        (0.0031, "3.1 ms"),
+        (0.0421, "42 ms"),
+        (0.9994, "999 ms"),
+        (1.24, "1.2 s"),
+        (59.94, "59.9 s"),
+        (125, "2:05 min"),
+        (11_220, "3:07 h"),
+    ],
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

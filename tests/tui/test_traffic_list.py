@@ -1,0 +1,269 @@
+"""The list follows, stays, pauses, marks and filters as asked, whatever arrives meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.query import parse
+from mcpdesk.tui.widgets.traffic_list import TrafficList
+from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
+
+
+class ListApp(App[None]):
+    """Only the list; remembers what it posted."""
+
+    def __init__(self, recording: Recording, *, compact: bool = False) -> None:
+        super().__init__()
+        self.recording = recording
+        self.compact = compact
+        self.heard: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield TrafficList(self.recording.index, compact=self.compact)
+
+    def on_traffic_list_picked(self, event: TrafficList.Picked) -> None:
+        self.heard.append(event)
+
+    def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
+        self.heard.append(event)
+
+    @property
+    def listing(self) -> TrafficList:
+        return self.query_one(TrafficList)
+
+    def shown(self) -> list[str]:
+        """The lines in sight, as text."""
+        return [self.listing.render_line(y).text.rstrip() for y in range(self.listing.size.height)]
+
+    def picked(self) -> list[int | None]:
+        return [event.exchange for event in self.heard if isinstance(event, TrafficList.Picked)]
+
+
+def many(count: int) -> Recording:
+    """A recording of calls `tool-0`, `tool-1` ..., all answered."""
+    recording = Recording(None)
+    more(recording, count)
+    return recording
+
+
+def more(recording: Recording, count: int, tool: str = "tool") -> None:
+    for number in range(count):
+        recording.frame(1, IN, call(number, f"{tool}-{number}"))
+        recording.frame(1, OUT, text(number, "x"))
+    settle(recording)
+
+
+@asynccontextmanager
+async def running(
+    recording: Recording, *, size: tuple[int, int] = (80, 12), compact: bool = False
+) -> AsyncIterator[tuple[ListApp, Pilot[None]]]:
+    app = ListApp(recording, compact=compact)
+    async with app.run_test(size=size) as pilot:
+        app.listing.focus()
+        app.listing.look(1)
+        await pilot.pause()
+        yield app, pilot
+
+
+async def test_it_follows_the_newest_line() -> None:
+    async with running(many(50)) as (app, _):
+        assert "tool-49" in app.shown()[-1]
+        more(app.recording, 5, "new")
+        app.listing.look(1)
+        assert "new-4" in app.shown()[-1] and app.listing.selected == 54
+        assert app.picked() == []
+
+
+async def test_moving_ends_following_and_nothing_jumps() -> None:
+    async with running(many(50)) as (app, pilot):
+        await pilot.press("k", "k")
+        assert not app.listing.following and app.picked() == [48, 47]
+        before = app.shown()
+        more(app.recording, 20, "new")
+        app.listing.look(1)
+        assert app.shown() == before and app.listing.selected == 47
+        await pilot.press("f")
+        assert "new-19" in app.shown()[-1]
+
+
+async def test_keys_move_as_everywhere() -> None:
+    async with running(many(50)) as (app, pilot):
+        for key, selected in (
+            ("g", 0),
+            ("j", 1),
+            ("down", 2),
+            ("pagedown", 12),
+            ("pageup", 2),
+            ("up", 1),
+            ("G", 49),
+        ):
+            await pilot.press(key)
+            assert app.listing.selected == selected, key
+        await pilot.press("g", "k")
+        assert app.listing.selected == 0 and "tool-0" in app.shown()[1]
+
+
+async def test_a_pause_takes_nothing_in_and_loses_nothing() -> None:
+    async with running(many(20)) as (app, pilot):
+        await pilot.press("p")
+        before = app.shown()
+        more(app.recording, 7, "new")
+        app.listing.look(1)
+        assert app.shown() == before and app.listing.view.held_back == 7
+        await pilot.press("p")
+        assert "new-6" in app.shown()[-1] and app.listing.view.held_back == 0
+
+
+async def test_following_again_ends_a_pause() -> None:
+    async with running(many(20)) as (app, pilot):
+        await pilot.press("p", "k", "f")
+        assert (app.listing.paused, app.listing.following) == (False, True)
+
+
+async def test_a_filter_keeps_the_selected_line() -> None:
+    async with running(many(50)) as (app, pilot):
+        await pilot.press("k", "k", "k")
+        chosen = app.listing.selected
+        app.listing.filter(parse("tool:tool-4", 0.0))
+        await app.workers.wait_for_complete()
+        assert app.listing.selected == chosen == 46
+        assert len(app.listing.view.lines) == 11
+        app.listing.filter(parse("tool:tool-12", 0.0))
+        await app.workers.wait_for_complete()
+        assert app.listing.selected == 12
+        app.listing.filter(parse("", 0.0))
+        await app.workers.wait_for_complete()
+        assert app.listing.selected == 12
+
+
+async def test_a_line_that_leaves_the_filter_leaves_the_selection_nearby() -> None:
+    recording = Recording(None)
+    for number in range(5):
+        recording.frame(1, IN, call(number, f"tool-{number}"))
+    async with running(recording) as (app, pilot):
+        app.listing.filter(parse("status:pending", 0.0))
+        await app.workers.wait_for_complete()
+        await pilot.press("g", "j")
+        assert app.listing.selected == 1
+        recording.frame(1, OUT, text(1, "x"))
+        app.listing.look(1)
+        assert app.listing.selected == 2
+
+
+async def test_marks_toggle_and_are_found_again() -> None:
+    async with running(many(50)) as (app, pilot):
+        await pilot.press("g", "m", "j", "m")
+        assert app.listing.marks == {0, 2}
+        assert [line[0] == "●" for line in app.shown()[1:4]] == [True, False, True]
+        await pilot.press("G", "quotation_mark")
+        assert app.listing.selected == 2
+        await pilot.press("quotation_mark", "quotation_mark")
+        assert app.listing.selected == 0
+        await pilot.press("apostrophe", "m")
+        assert app.listing.marks == {0}
+
+
+async def test_raw_frames_and_back_keep_the_place() -> None:
+    async with running(many(50)) as (app, pilot):
+        await pilot.press("g", "j", "j", "w")
+        await app.workers.wait_for_complete()
+        assert app.listing.view.raw and app.listing.selected == 2
+        assert '{"jsonrpc"' in app.shown()[1]
+        await pilot.press("j")
+        assert app.listing.selected == 2
+        await pilot.press("j", "w")
+        await app.workers.wait_for_complete()
+        assert not app.listing.view.raw and app.listing.selected == 3
+
+
+async def test_enter_and_a_second_click_open() -> None:
+    async with running(many(20)) as (app, pilot):
+        await pilot.press("enter")
+        await pilot.click(TrafficList, offset=(5, 3))
+        await pilot.click(TrafficList, offset=(5, 3), times=2)
+        opened = [event.exchange for event in app.heard if isinstance(event, TrafficList.Opened)]
+        assert opened[0] == 19 and app.listing.selected == opened[-1] == 11
+        assert not app.listing.following
+
+
+async def test_a_click_on_the_titles_or_below_the_lines_selects_nothing() -> None:
+    async with running(many(3)) as (app, pilot):
+        await pilot.click(TrafficList, offset=(5, 0))
+        await pilot.click(TrafficList, offset=(5, 9))
+        assert app.picked() == [] and app.listing.following
+
+
+async def test_the_wheel_scrolls_without_selecting() -> None:
+    async with running(many(50)) as (app, pilot):
+        await pilot._post_mouse_events([scroll_up()], TrafficList, offset=(5, 5))
+        assert not app.listing.following and app.listing.selected == 49
+        assert "tool-46" in app.shown()[-1]
+        await pilot._post_mouse_events([scroll_down()], TrafficList, offset=(5, 5))
+        assert "tool-49" in app.shown()[-1]
+
+
+async def test_the_scroll_bar_is_there_when_it_is_needed() -> None:
+    async with running(many(3)) as (app, _):
+        bar = app.listing.query_one("ScrollBar")
+        assert not bar.visible
+        more(app.recording, 50, "new")
+        app.listing.look(1)
+        assert bar.visible
+
+
+async def test_a_pending_line_has_a_running_clock() -> None:
+    recording = busy_recording()
+    async with running(recording, size=(80, 20)) as (app, _):
+        assert "… pending" in app.shown()[13]
+        recording.frame(1, OUT, text("six", "done"))
+        app.listing.look(1)
+        assert "✓ ok" in app.shown()[13]
+
+
+async def test_nothing_is_drawn_anew_while_nothing_changes() -> None:
+    async with running(many(20)) as (app, _):
+        app.listing.look(1)
+        assert not app.listing.look(1)
+        more(app.recording, 1)
+        assert app.listing.look(1)
+
+
+async def test_an_empty_list_teaches() -> None:
+    async with running(Recording(None)) as (app, pilot):
+        app.listing.lesson = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
+        assert app.shown()[1:3] == ["connect a client:", "claude mcp add"]
+        await pilot.press("j", "G", "g", "enter", "m", "w", "p", "f", "pagedown")
+        assert app.heard == []
+
+
+async def test_a_compact_list_has_no_titles() -> None:
+    async with running(many(20), size=(100, 4), compact=True) as (app, _):
+        assert ["tool-16" in app.shown()[0], "tool-19" in app.shown()[3]] == [True, True]
+
+
+async def test_a_hundred_thousand_frames_draw_only_what_is_seen() -> None:
+    async with running(many(50_000)) as (app, pilot):
+        drawn: list[int] = []
+        exchange = app.recording.index.exchange
+        app.recording.index.exchange = lambda number: (drawn.append(number), exchange(number))[1]  # type: ignore[method-assign]
+        await pilot.press("g")
+        app.shown()
+        assert max(drawn) < 100
+
+
+def scroll_up() -> type[Message]:
+    from textual.events import MouseScrollUp
+
+    return MouseScrollUp
+
+
+def scroll_down() -> type[Message]:
+    from textual.events import MouseScrollDown
+
+    return MouseScrollDown
