@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -25,14 +25,16 @@ _log = logging.getLogger(__name__)
 logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
-OnChange = Callable[[frozenset[Path]], Awaitable[None] | None]
+OnChange = Callable[[frozenset[Path]], object]
+"""Takes the changed paths; must not block for long."""
 
 
 async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> None:
     """Call `on_change(paths)` after every burst of changes, until cancelled.
 
+    The first report is the folder itself, as soon as it is watched: what was saved before was seen by nobody.
     `polling` looks at the files instead of being told: for network and container mounts. A folder that goes
-    away is waited for, and its return is a change of the folder itself.
+    away is waited for, and its return is reported like the beginning.
     """
     folder = await asyncio.to_thread(folder.resolve)
     while True:
@@ -41,30 +43,30 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
         _log.warning("%s is gone; waiting for it to come back", folder)
         while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (nothing tells when a path appears)
             await asyncio.sleep(RETRY_S)
-        await _tell(on_change, frozenset({folder}))
 
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
     await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
     from watchfiles import Change, awatch
 
-    async for changes in awatch(
+    stream = awatch(
         folder,
         watch_filter=lambda _, path: is_watched(Path(path), folder),
         debounce=DEBOUNCE_MS,
         rust_timeout=1_000,
         force_polling=polling,
         poll_delay_ms=POLL_MS,
-    ):
-        if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
-            return
-        await _tell(on_change, frozenset(Path(path) for _, path in changes) - {folder})
-
-
-async def _tell(on_change: OnChange, paths: frozenset[Path]) -> None:
-    outcome = on_change(paths) if paths else None
-    if outcome is not None:
-        await outcome
+    )
+    # The watch is set up before the stream waits for the first time, and this runs once it waits.
+    begun = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
+    try:
+        async for changes in stream:
+            if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
+                return
+            if paths := frozenset(Path(path) for _, path in changes) - {folder}:
+                on_change(paths)
+    finally:
+        begun.cancel()
 
 
 def is_watched(path: Path, folder: Path) -> bool:

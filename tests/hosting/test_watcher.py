@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,26 +16,15 @@ from mcpdesk.hosting.watcher import is_watched, watch
 
 @asynccontextmanager
 async def watching(folder: Path, polling: bool = False) -> AsyncIterator[asyncio.Queue[frozenset[Path]]]:
-    """A queue of reported changes; ready when the first one has been seen."""
+    """A queue of reported changes, begun."""
     seen: asyncio.Queue[frozenset[Path]] = asyncio.Queue()
     task = asyncio.create_task(watch(folder, seen.put_nowait, polling))
-    probe = folder / "probe.txt"
-    async with asyncio.timeout(5):
-        while seen.empty():
-            probe.write_text(str(asyncio.get_running_loop().time()), "utf-8")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(_filled(seen))), 0.5)
-    while not seen.empty():
-        seen.get_nowait()
     try:
+        await until(seen, folder)
         yield seen
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def _filled(queue: asyncio.Queue[frozenset[Path]]) -> None:
-    queue.put_nowait(await queue.get())
 
 
 async def until(seen: asyncio.Queue[frozenset[Path]], path: Path) -> None:
@@ -53,6 +42,21 @@ async def test_saved_file_is_reported(tmp_path: Path, polling: bool) -> None:
         path = tools / "a.py"
         path.write_text("x", "utf-8")
         await until(seen, path)
+
+
+async def test_nothing_is_missed_from_the_first_report_on(tmp_path: Path) -> None:
+    for number in range(3):
+        async with watching(tmp_path) as seen:
+            path = tmp_path / f"{number}.py"
+            path.write_text("x", "utf-8")
+            await until(seen, path)
+
+
+async def test_cancelled_watch_ends_at_once(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with watching(tmp_path):
+        began = loop.time()
+    assert loop.time() - began < 0.5
 
 
 async def test_atomic_save_is_reported(tmp_path: Path) -> None:
