@@ -20,6 +20,7 @@ RATE = 500.0
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """Typed one by one: letters nothing else on the screen is written with."""
 SETTLE_S = 0.5
+ESCAPE = "\x1b"
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
@@ -36,7 +37,12 @@ def figures(effort: Effort) -> Iterator[Figure]:
         screen.press("2", "following")
         seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
         alone = Job(stack.enter_context(serving(apart)), "/mcp/echo", "stateless", effort.seconds)
-        samples = effort.interleaved({"desk": seen.run, "serve": alone.run})
+
+        def unseen() -> float:
+            with screen.asleep():
+                return alone.run()
+
+        samples = effort.interleaved({"desk": seen.run, "serve": unseen})
         yield Figure(
             "http stateless c32, on screen", "/s", samples["desk"], "serve", samples["serve"], TO_SERVE
         )
@@ -65,16 +71,16 @@ def _load(port: int) -> Iterator[None]:
 
 def _keys(screen: Screen) -> tuple[float, float]:
     """Milliseconds of a letter in a filter, and of switching the list of messages between two states."""
-    screen.press("1", "Arguments")
     screen.press("/", "")
     typed = [_after_a_while(screen, letter, letter) for letter in LETTERS]
-    screen.press("\x1b", "echo")
+    screen.press(ESCAPE, "Arguments")
     screen.press("2", "following")
     time.sleep(SETTLE_S)
     paused = []
     for _ in range(len(LETTERS) // 2):
         paused.append(_after_a_while(screen, "p", "paused"))
         paused.append(_after_a_while(screen, "p", "following"))
+    screen.press("1", "Arguments")
     return median(typed), median(paused)
 
 

@@ -9,7 +9,8 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
 from threading import Condition, Thread
@@ -62,6 +63,15 @@ class Screen:
                 if not self._is_open or not self._came.wait(max(0.0, end - time.perf_counter())):
                     raise RuntimeError(f"{pattern!r} was not drawn: {self._text()[-3000:]!r}")
             return self._last
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Stop the program for the length of the block, so that it takes nothing from another's measurement."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """End the program."""

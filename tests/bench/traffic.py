@@ -22,7 +22,7 @@ SETTLE_S = 1.5
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Milliseconds from the key to the drawing; MiB of resident memory. Every round fills a desk of its own."""
+    """Milliseconds from the key to the drawing; MiB of memory. Every round fills its own desk."""
     rounds = [_measured() for _ in range(effort.rounds)]
     for name in ("open", "jump to start", "jump to end", "filter"):
         yield Figure(f"traffic {FRAMES:,}, {name}", "ms", [one[name] for one in rounds], goal=QUICK)
@@ -47,18 +47,20 @@ def _measured() -> dict[str, float]:
 def _fill(port: int) -> None:
     """Call until all frames are captured."""
     for tool, calls in (("early", FEW), ("echo", FRAMES // 2 - 2 * FEW), ("final", FEW)):
-        Job(port, "/mcp/echo", "stateless", 600, min(FEW, 32) if calls == FEW else 32, 0, calls, tool).run()
+        connections = 1 if calls == FEW else 32
+        Job(port, "/mcp/echo", "stateless", 600, connections, calls=calls, tool=tool).run()
 
 
 def _looks(screen: Screen) -> dict[str, float]:
     """Open the screen for the first time, go to both ends, filter."""
-    return {
-        "open": screen.press("2", r"5\d,\d\d\d exchanges"),
+    all_of_them = r"5\d,\d\d\d exchanges  "
+    looks = {
+        "open": screen.press("2", all_of_them),
         "jump to start": screen.press("g", "early"),
         "jump to end": screen.press("G", "final"),
-        "filter": screen.press("/", "filter: words")
-        and screen.press("tool:early", rf"{FEW} of 5\d,\d\d\d exchanges  "),
     }
+    screen.press("/", "filter: words")
+    return {**looks, "filter": screen.press("tool:early", rf"{FEW} of {all_of_them}")}
 
 
 def _resident(pid: int) -> float:
