@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.values import CoreView, Notice
@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main import MainScreen
 
 PERIOD_S = 1 / 20
+AWAKE_BEATS = 40
+"""Beats after the last movement before the screen looks less often."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class Looking(Protocol):
-    """What every pane does."""
-
-    def look(self, view: CoreView) -> None:
-        """Show the core as it is now; cheap when nothing changed."""
 
 
 class Feed:
@@ -37,6 +31,8 @@ class Feed:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._link = main.link
+        self._frames = -1
+        self._quiet_beats = 0
         self._notice = -1
         self._failed: dict[str, str] = {}
         self._questions_version = -1
@@ -48,6 +44,15 @@ class Feed:
         """Questions nobody has answered, oldest first."""
         return self._waiting
 
+    def pulse(self) -> None:
+        """One beat of the timer: look, but only at every fourth beat while nothing moves and nobody types."""
+        frames = self._link.traffic.frame_count
+        if frames != self._frames or not self._main.is_calm:
+            self._frames, self._quiet_beats = frames, 0
+        self._quiet_beats += 1
+        if self._quiet_beats <= AWAKE_BEATS or self._quiet_beats % 4 == 0:
+            self.tick()
+
     def tick(self) -> None:
         """One look at everything that is visible."""
         view = self._try("core", self._link.view)
@@ -58,8 +63,9 @@ class Feed:
         self._try("notices", self._announce)
         self._try("question", self._offer)
         pane = self._main.pane
-        if isinstance(pane, Looking) and self._main.is_attached:
-            self._try(f"{pane.id} pane", lambda: pane.look(view))
+        look: Callable[[CoreView], None] | None = getattr(pane, "look", None)
+        if look is not None:
+            self._try(f"{self._main.shown} pane", lambda: look(view))
 
     def put(self, question: Question) -> None:
         """Remember that a question was opened: it does not open by itself again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
+from mcpdesk.tui.feed import AWAKE_BEATS
 from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 
@@ -203,3 +205,22 @@ async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
         link.core = replace(link.core, servers=())
         app.main.feed.tick()
         assert app.server == ""
+
+
+async def test_screen_rests_while_nothing_moves_and_wakes_with_the_first_frame() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, _):
+        looks: list[int] = []
+        app.main.feed.tick = lambda: looks.append(1)  # type: ignore[method-assign]
+        for _ in range(AWAKE_BEATS):
+            app.main.feed.pulse()
+        looks.clear()
+        for _ in range(40):
+            app.main.feed.pulse()
+        assert len(looks) == 10
+        link.request("profiles", "ping", {})
+        app.main.feed.pulse()
+        assert len(looks) == 11
+        app.last_key = time.monotonic()
+        app.main.feed.pulse()
+        assert len(looks) == 12

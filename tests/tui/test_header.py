@@ -5,22 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck
 from mcpdesk.tui.widgets.header import PROTECTIONS, DeskHeader
 from tests.support.fake_link import sample_view
-from tests.support.frame import quiet_link, running_frame
+from tests.support.frame import running_frame
 
 VIEW = sample_view(0.0)
 RATES = [0, 1, 2, 4, 8, 0.4, 3, 14]
 
 
+class HeaderApp(App[None]):
+    """A header alone."""
+
+    def compose(self) -> ComposeResult:
+        yield DeskHeader()
+
+
 async def line(view: CoreView, waiting: int = 0, width: int = 120, server: str = "profiles") -> str:
     """What the header shows."""
-    link = quiet_link()
-    link.core = view
-    async with running_frame(link, size=(width, 30)) as (app, pilot):
-        header = app.main.query_one(DeskHeader)
+    app = HeaderApp()
+    async with app.run_test(size=(width, 5)) as pilot:
+        header = app.query_one(DeskHeader)
         header.look(view, server, RATES, waiting)
         await pilot.pause()
         return header.render().plain

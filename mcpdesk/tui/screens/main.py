@@ -49,22 +49,20 @@ class MainScreen(Screen[None]):
         self.link = link
         self.server = ""
         self.feed = Feed(self)
+        self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(), ContentSwitcher()
+        self._banner = QuestionBanner()
         self._panes = panes
         self._last_focus: dict[str, Widget] = {}
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
-        yield DeskHeader()
-        yield DeskTabs()
-        yield ContentSwitcher()
-        yield QuestionBanner()
-        yield DeskFooter()
+        yield from (self.header, self.tabs, self.switcher, self._banner, DeskFooter())
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
     def on_mount(self) -> None:
         """Paint the frame; then bring the first pane and start to look."""
-        self.query_one(DeskTabs).mark(FIRST)
+        self.tabs.mark(FIRST)
         self.feed.tick()
         self.call_after_refresh(self._begin)
 
@@ -72,16 +70,11 @@ class MainScreen(Screen[None]):
         if not self.shown:
             await self.show_screen(FIRST)
         self.feed.tick()
-        self.set_interval(PERIOD_S, self.feed.tick)
+        self.set_interval(PERIOD_S, self.feed.pulse)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
         self.set_class(event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1], "-too-small")
-
-    @property
-    def switcher(self) -> ContentSwitcher:
-        """What holds the panes."""
-        return self.query_one(ContentSwitcher)
 
     @property
     def shown(self) -> str:
@@ -94,22 +87,26 @@ class MainScreen(Screen[None]):
         return self.switcher.visible_content if self.shown else None
 
     @property
+    def is_calm(self) -> bool:
+        """Whether no key was pressed just now."""
+        return time.monotonic() - self.app.last_key > CALM_S
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is being typed, no key was pressed just now and no dialog is open."""
-        calm = time.monotonic() - self.app.last_key > CALM_S
-        return calm and self.app.screen is self and not (self.focused and _takes_letters(self.focused))
+        return (
+            self.is_calm and self.app.screen is self and not (self.focused and _takes_letters(self.focused))
+        )
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and settle on a server that exists."""
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
-        self.query_one(DeskHeader).look(
-            view, self.server, self.link.traffic.rates(SPARK_SECONDS), len(waiting)
-        )
-        self.query_one(DeskTabs).mark(
-            self.shown or FIRST, {"activity": f"?{len(waiting)}"} if waiting else None
-        )
+        rates = self.link.traffic.rates(SPARK_SECONDS)
+        self.header.look(view, self.server, rates, len(waiting))
+        badges = {"activity": f"?{len(waiting)}"} if waiting else {}
+        self.tabs.mark(self.shown or FIRST, badges)
 
     async def show_screen(self, name: str) -> None:
         """Bring a pane up, and the focus back to where it was in it."""
@@ -121,7 +118,7 @@ class MainScreen(Screen[None]):
             self._last_focus[self.shown] = self.focused
         await self._ensure(name)
         self.switcher.current = name
-        self.query_one(DeskTabs).mark(name)
+        self.tabs.mark(name)
         self._focus_pane(name)
 
     async def _ensure(self, name: str) -> None:
@@ -142,8 +139,7 @@ class MainScreen(Screen[None]):
 
     def banner(self, question: Question | None) -> None:
         """Announce a question without taking any keys."""
-        banner = self.query_one(QuestionBanner)
-        if banner.announce(question):
+        if self._banner.announce(question):
             self.app.bell()
 
     def ask(self, question: Question) -> None:

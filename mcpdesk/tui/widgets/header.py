@@ -29,8 +29,16 @@ class DeskHeader(PartLine):
     DeskHeader { background: $panel; color: $text; }
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: tuple[object, ...] = ()
+
     def look(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
         """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
+        seen = (view, server, tuple(rates), waiting)
+        if seen == self._seen:
+            return
+        self._seen = seen
         shown = next((one for one in view.servers if one.name == server), None)
         parts = [_brand(), _server(shown, several=len(view.servers) > 1)]
         if view.stuck is not None:

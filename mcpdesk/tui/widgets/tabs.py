@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from textual.content import Content
 
@@ -27,14 +28,21 @@ class DeskTabs(PartLine):
     DeskTabs { background: $surface; color: $text-muted; }
     """
 
-    def mark(self, current: str, badges: Mapping[str, str] | None = None) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: tuple[object, ...] = ()
+
+    def mark(self, current: str, badges: Mapping[str, str] = MappingProxyType({})) -> None:
         """Show which screen is up; `badges` are short texts beside a title, `?1`."""
-        self.show(
-            [
-                _tab(name, action, name == current, (badges or {}).get(name, ""))
-                for name, action in SCREENS.items()
-            ]
-        )
+        seen = (current, *badges.items())
+        if seen != self._seen:
+            self._seen = seen
+            self.show(
+                [
+                    _tab(name, action, name == current, badges.get(name, ""))
+                    for name, action in SCREENS.items()
+                ]
+            )
 
 
 def _tab(name: str, action: Action, current: bool, badge: str) -> Part:
