@@ -66,7 +66,7 @@ class Screen:
 
     @contextmanager
     def asleep(self) -> Iterator[None]:
-        """Stop the program for the length of the block, so that it takes nothing from another's measurement."""
+        """Stop the program for the length of the block, so that it takes nothing from another's figure."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
             yield
