@@ -177,7 +177,12 @@ class Host:
         self.recording.close()
 
     def open_pipe(
-        self, server: str | None, transport: str, send: Callable[[bytes], None], peer: str = "", mode: str = ""
+        self,
+        server: str | None,
+        transport: str,
+        send: Callable[[bytes], None],
+        peer: str = "",
+        mode: str = "",
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
 

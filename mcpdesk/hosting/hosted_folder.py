@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.hosting.watcher import watch
 from mcpdesk.server.registry import Unavailable
@@ -28,7 +28,8 @@ class HostedFolder:
         self._loaded = load_folder(folder)
         self.folder = self._loaded.manifest.folder
         self._built_in: dict[str, Tool] = {}
-        self.server = Server(self._loaded.manifest.name, limits=_limits(settings), tools_enabled=settings.tools)
+        name = self._loaded.manifest.name
+        self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
