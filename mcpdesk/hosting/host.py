@@ -254,6 +254,7 @@ class Host:
             max_body_bytes=settings.max_body_bytes,
             session_ttl_s=settings.session_ttl_s,
             enable_mcp=settings.enable_mcp,
+            streaming=settings.streaming,
         )
 
     def _is_key_due(self, *, no_auth: bool) -> bool:

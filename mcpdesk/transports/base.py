@@ -86,6 +86,8 @@ class Rules:
     max_body_bytes: int = 16 << 20
     session_ttl_s: float = 3600.0
     enable_mcp: bool = True
+    streaming: bool = True
+    """False: progress and logs are left out rather than turning an answer into a stream."""
 
 
 class Site(Protocol):

@@ -135,7 +135,8 @@ class McpRoutes:
         def recorded(sent: bytes) -> None:
             record(connection, Direction.OUT, sent)
 
-        outlet = PostOutlet(request, wanted.stream, recorded)
+        may_stream = wanted.stream and (self._site.rules.streaming or not wanted.json)
+        outlet = PostOutlet(request, may_stream, recorded)
         answer = dialogue.accept_message(message, outlet, request.headers)
         status, body = answer if isinstance(answer, tuple) else await answer
         if session is not None:

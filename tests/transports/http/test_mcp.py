@@ -74,6 +74,13 @@ async def test_a_client_that_takes_json_only_gets_json_only() -> None:
         assert (await answer.json())["id"] == 7
 
 
+async def test_streaming_can_be_switched_off() -> None:
+    async with serving(Rules(streaming=False)) as served:
+        answer = await served.post(STEPS)
+        assert answer.content_type == "application/json"
+        assert (await answer.json())["result"]["isError"] is False
+
+
 @pytest.mark.parametrize("query", ["?stream=1", ""])
 async def test_a_stream_can_be_asked_for(query: str) -> None:
     async with serving() as served:
