@@ -28,7 +28,10 @@ async def {name}(text: str) -> str:
 
 
 def environment(state: Path) -> dict[str, str]:
-    """For a child: our package can be imported, what it keeps goes to `state`, the terminal has colours."""
+    """For a child: our package can be imported, what it keeps goes to `state`, the terminal has colours.
+
+    It may keep compiled modules: an installed program has them.
+    """
     own = {
         "PYTHONPATH": str(ROOT),
         "MCPDESK_STATE_DIR": str(state),
@@ -36,7 +39,8 @@ def environment(state: Path) -> dict[str, str]:
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
     }
-    return {**os.environ, **own}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **own}
 
 
 @contextmanager

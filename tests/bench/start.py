@@ -13,7 +13,7 @@ from statistics import median
 
 from tests.bench.figure import Effort, Figure, Goal
 from tests.bench.pipe import Pipe
-from tests.bench.process import MCPDESK, SDK, echo_folder, serving
+from tests.bench.process import MCPDESK, SDK, echo_folder, environment, serving
 
 AS_PUMP = Goal(3.0, at_most=True)
 AS_CORE = Goal(0.3, at_most=True)
@@ -27,7 +27,10 @@ def figures(effort: Effort) -> Iterator[Figure]:
         stdio = [*MCPDESK, "stdio", str(folder)]
         with serving(folder):
             samples = effort.interleaved(
-                {"pump": partial(_until_listed, stdio, folder.parent), "python -c pass": _bare_python}
+                {
+                    "pump": partial(_until_listed, stdio, folder.parent),
+                    "python -c pass": partial(_bare_python, folder.parent),
+                }
             )
         bare = samples["python -c pass"]
         yield Figure("start stdio, pump", "ms", samples["pump"], "python -c pass", bare, AS_PUMP)
@@ -54,12 +57,12 @@ def _one_start(command: Sequence[str], state: Path) -> float:
         return 1000 * (time.perf_counter() - began)
 
 
-def _bare_python() -> float:
-    return median(_one_run([sys.executable, "-c", "pass"]) for _ in range(STARTS))
+def _bare_python(state: Path) -> float:
+    return median(_one_run([sys.executable, "-c", "pass"], state) for _ in range(STARTS))
 
 
-def _one_run(command: Sequence[str]) -> float:
+def _one_run(command: Sequence[str], state: Path) -> float:
     """Milliseconds from the start to the end."""
     began = time.perf_counter()
-    subprocess.run(command, check=True)
+    subprocess.run(command, env=environment(state), check=True)
     return 1000 * (time.perf_counter() - began)
