@@ -12,6 +12,7 @@ from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import BindingType
+from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
@@ -19,7 +20,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.theme_shelf import ThemeShelf
-from mcpdesk.tui.themes import without_auto
+from mcpdesk.tui.themes import without_auto, without_colour
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
@@ -69,14 +70,21 @@ class DeskApp(App[None]):
         return self.main
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's colours, all of them resolved."""
-        return without_auto(super().get_css_variables())
+        """The theme's colours, all of them resolved; without colour the cursor is told by its style."""
+        variables = without_auto(super().get_css_variables())
+        return without_colour(variables) if self.no_color else variables
 
     async def on_event(self, event: events.Event) -> None:
         """Note when a key was pressed, so that no question opens under somebody's fingers."""
         if isinstance(event, events.Key):
             self.last_key = time.monotonic()
         await super().on_event(event)
+
+    def watch_theme(self) -> None:
+        """NO_COLOR needs another filter for the terminal's own colours; the toolkit chooses once only."""
+        if self.no_color:
+            kept = [one for one in self._filters if not isinstance(one, (Monochrome, NoColor))]
+            self._filters = [*kept, NoColor() if self.native_ansi_color else Monochrome()]
 
     def on_ready(self) -> None:
         """After the first paint there is time for the rest."""

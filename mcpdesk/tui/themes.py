@@ -60,6 +60,15 @@ def without_auto(variables: dict[str, str]) -> dict[str, str]:
     return {**variables, **mixed}
 
 
+def without_colour(variables: dict[str, str]) -> dict[str, str]:
+    """`variables` with a cursor that is told by its style alone."""
+    plain = {"foreground": variables["foreground"], "background": variables["background"]}
+    cursor = {f"block-cursor-{part}": colour for part, colour in plain.items()}
+    blurred = {f"block-cursor-blurred-{part}": colour for part, colour in plain.items()}
+    styles = {"block-cursor-text-style": "bold reverse", "block-cursor-blurred-text-style": "reverse"}
+    return {**variables, **cursor, **blurred, **styles}
+
+
 def load_theme(path: Path) -> Theme | ThemeProblem:
     """One theme; a file without a name takes the file's."""
     import tomllib

@@ -133,3 +133,21 @@ async def test_the_wanted_theme_is_worn_from_the_first_paint() -> None:
     async with running_frame(theme="paper") as (app, _):
         assert app.theme == "paper" and not app.current_theme.dark
         assert app.theme_variables["background"].lower().startswith("#fafaf7")
+
+
+@pytest.mark.parametrize("theme", ["night", "terminal"])
+async def test_without_colour_tab_and_cursor_are_told_by_their_style(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running_frame(theme="paper") as (app, pilot):
+        app.theme = theme
+        await pilot.press("4")
+        await pilot.pause()
+        app.main.feed.tick()
+        await pilot.pause()
+        lines = app.main._compositor.render_strips()
+        reversed_text = ["".join(s.text for s in line if s.style and s.style.reverse) for line in lines]
+        assert "4 Clients" in reversed_text[1] and any("claude-code" in text for text in reversed_text)
+        colours = [s.style.color for line in lines for s in line if s.style and s.style.color]
+        assert all(c.is_default or len(set(c.get_truecolor())) == 1 for c in colours)

@@ -21,6 +21,11 @@ SCREENS: dict[str, Action] = {
 """Screen name to the action that shows it, in the order of the tabs."""
 
 
+COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
+NO_COLOUR = "bold reverse"
+"""How the current tab is told from the others."""
+
+
 class DeskTabs(PartLine):
     """One tab a screen; click or digit goes there."""
 
@@ -37,25 +42,20 @@ class DeskTabs(PartLine):
         seen = (current, *badges.items())
         if seen != self._seen:
             self._seen = seen
+            style = NO_COLOUR if self.app.no_color else COLOUR
             self.show(
                 [
-                    _tab(name, action, name == current, badges.get(name, ""))
+                    _tab(action, badges.get(name, ""), style if name == current else "")
                     for name, action in SCREENS.items()
                 ]
             )
 
 
-def _tab(name: str, action: Action, current: bool, badge: str) -> Part:
+def _tab(action: Action, badge: str, style: str) -> Part:
     mark = Content.styled(f" {badge}", "bold $text-warning") if badge else Content("")
-    key = Content.styled(action.keys, "" if current else "$footer-key-foreground")
-    text = Content.assemble(" ", key, f" {action.title}", mark, " ")
-    short = Content.assemble(" ", key, f" {action.title if current else action.title[:4]}", mark, " ")
-    style = "bold $block-cursor-foreground on $block-cursor-background" if current else ""
-    shown = text.stylize(style) if style else text
-    return Part(
-        Content.assemble(" ", shown) if name else shown,
-        f"screen.{action.name}",
-        action.help,
-        Content.assemble(short.stylize(style) if style else short),
-        rank=99 if current else 50,
-    )
+    key = Content.styled(action.keys, "" if style else "$footer-key-foreground")
+    text = Content.assemble(" ", key, f" {action.title}", mark, " ").stylize(style)
+    name = action.title if style else action.title[:4]
+    short = Content.assemble(" ", key, f" {name}", mark, " ").stylize(style)
+    rank = 99 if style else 50
+    return Part(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
