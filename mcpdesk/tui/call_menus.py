@@ -42,11 +42,7 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
     arguments = draft.shareable if draft.shareable is not None else draft.node.value()
     yield "a", "arguments as JSON", pretty(arguments)
     if draft.item.kind is ItemKind.TOOL:
-        yield (
-            "m",
-            "mcpdesk command",
-            f"mcpdesk call {shlex.quote(draft.item.name)} {shlex.quote(compact(arguments))}",
-        )
+        yield "m", "mcpdesk command", _command(draft.item.name, arguments, folder)
     yield "c", "curl command", curl
     yield "n", "name", draft.item.name
 

@@ -34,7 +34,7 @@ _SLIM_BELOW = 110
 _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
 _QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
-_SETTLE_S = 0.06
+_SETTLE_S = 0.1
 """How long the cursor rests on an item before its form is built."""
 
 

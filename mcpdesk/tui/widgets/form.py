@@ -82,9 +82,10 @@ class Form(VerticalScroll, can_focus=False):
 
     async def load(self, node: Node) -> None:
         """Edit another node."""
+        await self.remove_children()
         self.node, self._show_all = node, False
-        await self.recompose()
         self._fit()
+        await self.mount_all(self.compose())
 
     def focus_first(self) -> bool:
         """Go to the first field; False when there is none."""

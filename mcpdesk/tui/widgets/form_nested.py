@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
@@ -27,10 +28,10 @@ class ObjectPart(FormPart):
     """
     node: ObjectNode
 
-    def on_mount(self) -> None:
+    def compose(self) -> ComposeResult:
         """The outermost object, and the shape a union chose, have no frame of their own."""
-        super().on_mount()
         self.set_class(not self.label, "-bare")
+        yield from super().compose()
 
     def controls(self) -> Iterator[Widget]:
         """Add or drop."""

@@ -51,6 +51,7 @@ class FormPart(Vertical):
         self.label_width = width
         self.is_touched = False
         self._failure = ""
+        self.set_class(bool(self.hint), "-hinted")
 
     @property
     def hint(self) -> str:
@@ -66,9 +67,8 @@ class FormPart(Vertical):
             yield from self.controls()
             if self.node.field.nullable and not self.draws_null:
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
-        note = Label(self._failure_text or Content(self.hint), classes="note")
-        note.styles.margin = (0, 0, 0, self.label_width + 1 if self.label_width else 0)
-        yield note
+        if self.hint or self._failure:
+            yield self._note()
         body = list(self.compose_body())
         if body:
             with Vertical(classes="body"):
@@ -87,10 +87,6 @@ class FormPart(Vertical):
         """Nested parts."""
         return iter(())
 
-    def on_mount(self) -> None:
-        """Hints are shown where there is room."""
-        self.set_class(bool(self.hint), "-hinted")
-
     def fail(self, message: str) -> None:
         """Show what is wrong with the value; nothing when empty."""
         if message != self._failure:
@@ -99,6 +95,8 @@ class FormPart(Vertical):
             note = self.query_one_optional(".note", Label)
             if note is not None:
                 note.update(self._failure_text or Content(self.hint))
+            elif message:
+                self.mount(self._note(), after=0)
 
     def edited(self) -> None:
         """Tell the form."""
@@ -130,6 +128,11 @@ class FormPart(Vertical):
     @property
     def _failure_text(self) -> Content | None:
         return Content(f"✗ {one_line(self._failure)}") if self._failure else None
+
+    def _note(self) -> Label:
+        note = Label(self._failure_text or Content(self.hint), classes="note")
+        note.styles.margin = (0, 0, 0, self.label_width + 1 if self.label_width else 0)
+        return note
 
     def _head(self) -> Label:
         required = self.node.field.required and self.node.field.depth > 0 and bool(self.node.field.key)

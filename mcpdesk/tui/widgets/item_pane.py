@@ -80,10 +80,11 @@ class ItemPane(Vertical):
     async def load(self, draft: Draft) -> None:
         """Show another draft."""
         self.draft = draft
-        self.set_class(False, "-empty")
-        self.describe(draft.item)
-        await self.arguments.load(draft)
-        await self.draw_result()
+        with self.app.batch_update():
+            self.set_class(False, "-empty")
+            self.describe(draft.item)
+            await self.arguments.load(draft)
+            await self.draw_result()
 
     def teach(self, server: ServerView) -> None:
         """Show how to add the first tool instead of an item."""

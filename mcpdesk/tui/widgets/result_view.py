@@ -81,6 +81,10 @@ class ResultView(Vertical):
             super().__init__()
             self.uri = uri
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: tuple[Content, ...] | None = None
+
     def compose(self) -> ComposeResult:
         """Tabs above what they show."""
         yield TabStrip(TABS)
@@ -96,8 +100,10 @@ class ResultView(Vertical):
 
     async def say(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
-        await self._put([Static(line) for line in lines])
-        self._load(None, {}, None)
+        if lines != self._said:
+            await self._put([Static(line) for line in lines])
+            self._load(None, {}, None)
+            self._said = lines
 
     async def attend(self, call: Call) -> None:
         """Show a running call, until something else is shown."""
@@ -133,6 +139,7 @@ class ResultView(Vertical):
             self.post_message(self.Followed(event.chip.uri))
 
     async def _put(self, widgets: list[Widget]) -> None:
+        self._said = None
         content = self.content
         await content.remove_children()
         await content.mount_all(widgets)

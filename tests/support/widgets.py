@@ -1,0 +1,68 @@
+"""A bare app around one widget, and what a test wants to know of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from mcpdesk.tui.render.form_model import form_node
+from mcpdesk.tui.widgets.form import Form
+
+
+class Stage(App[None]):
+    """Holds one widget and keeps the messages that reach it."""
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self.widget = widget
+        self.heard: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
+
+    async def _on_message(self, message: Message) -> None:
+        self.heard.append(message)
+        await super()._on_message(message)
+
+    def shown(self) -> str:
+        """The screen as text."""
+        return "\n".join(strip.text for strip in self.screen._compositor.render_strips())
+
+
+@asynccontextmanager
+async def staged(
+    widget: Widget, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
+    """Show one widget until the block ends."""
+    stage = Stage(widget)
+    async with stage.run_test(size=size) as pilot:
+        yield stage, pilot
+
+
+@asynccontextmanager
+async def form_of(
+    schema: dict[str, Any], value: Any = None, size: tuple[int, int] = (80, 40)
+) -> AsyncIterator[tuple[Form, Pilot[None], Stage]]:
+    """A form for a schema, the focus in its first field."""
+    node = form_node(schema)
+    if value is not None:
+        node.put(value)
+    form = Form(node)
+    async with staged(form, size) as (stage, pilot):
+        form.focus_first()
+        await pilot.pause()
+        yield form, pilot, stage
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Wait until something holds, five seconds at most."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from mcpdesk.link.values import Failure
+from mcpdesk.tui.drafts import Draft, Drafts
+from mcpdesk.tui.history import History
+from mcpdesk.tui.widgets.arguments import Arguments
+from tests.support.fake_link import FakeLink, sample_catalogue
+from tests.support.widgets import staged, until
+
+
+def draft(name: str = "user-profile") -> Draft:
+    item = next(one for one in sample_catalogue() if one.name == name)
+    return Drafts(FakeLink(), History()).of("profiles", item)
+
+
+def check(_: Draft, arguments: object) -> list[Failure]:
+    return [Failure(("userId",), "too short")] if arguments == {"userId": "x", "verbose": False} else []
+
+
+async def test_what_is_typed_is_checked_at_once() -> None:
+    arguments = Arguments(check)
+    async with staged(arguments) as (stage, pilot):
+        await arguments.load(draft())
+        arguments.focus_first()
+        await pilot.press("x")
+        await until(pilot, lambda: "✗ too short" in stage.shown())
+        await pilot.press("y")
+        await until(pilot, lambda: "✗" not in stage.shown())
+
+
+async def test_json_text_survives_going_to_another_item() -> None:
+    arguments = Arguments(check)
+    first, second = draft(), draft("slow-report")
+    async with staged(arguments) as (_, pilot):
+        await arguments.load(first)
+        await arguments.toggle()
+        arguments.editor.area.text = '{"userId": '
+        await until(pilot, lambda: first.text == '{"userId": ')
+        await arguments.load(second)
+        assert not arguments.is_json
+        await arguments.load(first)
+        assert arguments.editor.area.text == '{"userId": '
+
+
+async def test_values_put_in_are_shown_as_json_where_the_form_cannot() -> None:
+    arguments = Arguments(check)
+    async with staged(arguments):
+        await arguments.load(draft())
+        await arguments.put({"userId": "9"})
+        assert not arguments.is_json
+        await arguments.put({"userId": "9", "tags": 5})
+        assert arguments.is_json
+        assert arguments.value() == {"userId": "9", "tags": 5}
+
+
+async def test_failures_in_json_are_told_with_their_path() -> None:
+    arguments = Arguments(check)
+    async with staged(arguments) as (stage, pilot):
+        await arguments.load(draft())
+        await arguments.toggle()
+        await pilot.pause()
+        arguments.complain([Failure(("tags", 0), "no text"), Failure((), "x")])
+        await until(pilot, lambda: "✗ tags[0]: no text (and 1 more)" in stage.shown())

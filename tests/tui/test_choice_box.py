@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.widgets import staged, until
+
+
+async def test_labels_stand_side_by_side_and_arrows_go_round() -> None:
+    box = ChoiceBox(["on", "off"], None, optional=True)
+    async with staged(box) as (stage, pilot):
+        box.focus()
+        await pilot.press("left")
+        assert box.index == 1
+        await pilot.press("right")
+        assert box.index is None
+        assert "● unset" in stage.shown()
+
+
+async def test_a_click_picks_the_label_below_it() -> None:
+    box = ChoiceBox(["small", "large"], 0)
+    async with staged(box) as (_, pilot):
+        await pilot.click(ChoiceBox, offset=(11, 0))
+        assert box.index == 1
+
+
+async def test_many_labels_are_behind_a_menu() -> None:
+    box = ChoiceBox([f"choice-{number}" for number in range(30)], 3)
+    async with staged(box) as (stage, pilot):
+        assert "choice-3 ▾" in stage.shown()
+        box.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.screen, Menu))
+        await pilot.press(*"choice-17", "enter")
+        await until(pilot, lambda: box.index == 17)
+
+
+async def test_a_chip_is_pressed_by_key_and_mouse() -> None:
+    chip = Chip("+ add")
+    async with staged(chip) as (stage, pilot):
+        chip.focus()
+        await pilot.press("enter")
+        await pilot.click(Chip)
+        await until(pilot, lambda: sum(isinstance(one, Chip.Pressed) for one in stage.heard) == 2)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import base64
+
+from mcpdesk.tui.render.content import (
+    MAX_TEXT,
+    BlockKind,
+    blocks,
+    hex_dump,
+    plain_text,
+    size_text,
+    text_block,
+)
+
+
+def kinds(*content: dict[str, object]) -> list[BlockKind]:
+    return [block.kind for block in blocks({"content": list(content)})]
+
+
+def test_text_is_drawn_as_what_it_looks_like() -> None:
+    assert text_block('{"a": 1}').kind is BlockKind.JSON
+    assert text_block("{not json").kind is BlockKind.TEXT
+    assert text_block("# Title\n\n* one\n* two").kind is BlockKind.MARKDOWN
+    assert text_block("# Title\n\n* one", "text/plain").kind is BlockKind.TEXT
+    assert text_block("plain", "text/markdown").kind is BlockKind.MARKDOWN
+    assert text_block("[]", "application/problem+json").value == []
+
+
+def test_blocks_come_in_order_and_unknown_ones_as_they_are() -> None:
+    data = base64.b64encode(b"x").decode()
+    assert kinds(
+        {"type": "text", "text": "a"},
+        {"type": "image", "data": data, "mimeType": "image/png"},
+        {"type": "audio", "data": data, "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "x://y", "name": "y"},
+        {"type": "resource", "resource": {"uri": "x://y", "text": "t"}},
+        {"type": "hologram"},
+    ) == [BlockKind.TEXT, BlockKind.IMAGE, BlockKind.BYTES, BlockKind.LINK, BlockKind.TEXT, BlockKind.JSON]
+
+
+def test_prompt_messages_carry_their_roles() -> None:
+    message = {"role": "user", "content": {"type": "text", "text": "hi"}}
+    found = blocks(
+        {"messages": [message, {"role": "assistant", "content": [{"type": "text", "text": "ho"}]}]}
+    )
+    assert [block.text for block in found] == ["user", "hi", "assistant", "ho"]
+
+
+def test_long_text_is_cut_with_a_note() -> None:
+    block = text_block("x" * (MAX_TEXT + 5))
+    assert len(block.text) == MAX_TEXT
+    assert block.note == "first 64,000 of 64,005 characters"
+
+
+def test_blobs_are_dumped_and_broken_ones_told() -> None:
+    blob = {"uri": "x://y", "mimeType": "application/zip", "blob": base64.b64encode(b"PK\x03\x04").decode()}
+    (block,) = blocks({"contents": [blob]})
+    assert block.text == "000000  50 4b 03 04" + " " * 39 + "PK··"
+    assert block.note == "x://y · application/zip, 4 B"
+    (broken,) = blocks({"contents": [{"uri": "x://y", "blob": "***"}]})
+    assert broken.note == "x://y, not valid base64"
+
+
+def test_malformed_results_are_no_accident() -> None:
+    assert blocks({"content": "oops", "contents": [5], "messages": [{"content": 3}]}) == [
+        blocks({"messages": [{"content": 3}]})[0]
+    ]
+
+
+def test_sizes_and_dumps_read_well() -> None:
+    assert [size_text(size) for size in (212, 3_400, 5_000_000)] == ["212 B", "3.4 kB", "5.0 MB"]
+    assert len(hex_dump(bytes(10_000)).splitlines()) == 256
+
+
+def test_copying_as_text_gives_the_texts() -> None:
+    assert plain_text({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}) == "a\nb"
+    assert plain_text({"x": 1}) == '{\n  "x": 1\n}'

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+from textual.widgets import Input, TextArea
+
+from mcpdesk.link.values import Failure
+from mcpdesk.tui.widgets.form import Form
+from mcpdesk.tui.widgets.form_part import FormPart
+from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
+from tests.support.widgets import form_of, until
+
+
+def value(form: Form) -> Any:
+    assert form.node is not None
+    return form.node.value()
+
+
+async def test_every_kind_of_field_is_drawn() -> None:
+    async with form_of(ORDER_SCHEMA, size=(90, 60)) as (form, _, stage):
+        shown = stage.shown()
+        for words in (
+            "customer *",
+            "at most 60 characters",
+            "1 … 99",
+            "● medium",
+            "[ ] basil",
+            "+ add",
+            "+ set",
+        ):
+            assert words in shown
+        assert value(form)["size"] == "medium"
+
+
+async def test_enter_goes_on_and_submits_at_the_end() -> None:
+    schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    async with form_of(schema) as (form, pilot, stage):
+        await pilot.press("x", "enter", "y", "enter")
+        await until(pilot, lambda: any(isinstance(one, Form.Submitted) for one in stage.heard))
+        assert value(form) == {"a": "x", "b": "y"}
+
+
+async def test_up_and_down_go_through_the_fields() -> None:
+    schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    async with form_of(schema) as (form, pilot, _):
+        await pilot.press("1", "down", "2", "up", "3")
+        assert value(form) == {"a": "13", "b": "2"}
+
+
+async def test_failures_stand_at_their_field() -> None:
+    async with form_of(ORDER_SCHEMA, {"address": {"street": "x"}, "lines": [{}]}, (90, 60)) as (
+        form,
+        pilot,
+        stage,
+    ):
+        found = [
+            Failure(("address",), '"zip" is a required property'),
+            Failure(("lines", 0), '"article" is a required property'),
+            Failure(("quantity",), "100 is greater than the maximum of 99"),
+            Failure(("extra", "deep", 3), "is wrong"),
+        ]
+        assert form.show_failures(found, show_all=True) == 4
+        await pilot.pause()
+        failed = {part.label for part in form.query(FormPart) if part.has_class("-failed")}
+        assert failed == {"zip", "article", "quantity", "extra"}
+        assert "✗ deep[3]: is wrong" in stage.shown()
+        form.focus_failure()
+        await pilot.pause()
+        form.show_failures([])
+        assert not any(part.has_class("-failed") for part in form.query(FormPart))
+
+
+async def test_only_touched_fields_complain_before_a_call() -> None:
+    async with form_of(PROFILE_SCHEMA) as (form, pilot, stage):
+        form.show_failures([Failure((), '"userId" is a required property')])
+        await pilot.pause()
+        assert "✗" not in stage.shown()
+        await pilot.press("x", "backspace")
+        form.show_failures([Failure(("userId",), '"" is shorter than 1 character')])
+        await pilot.pause()
+        assert "✗" in stage.shown()
+
+
+async def test_hints_are_drawn_where_all_of_them_fit_and_told_otherwise() -> None:
+    async with form_of(PROFILE_SCHEMA, size=(80, 24)) as (_, _, stage):
+        assert "Id as in the directory. · not empty" in stage.shown()
+    async with form_of(PROFILE_SCHEMA, size=(80, 6)) as (_, pilot, stage):
+        assert "Id as in the directory" not in stage.shown()
+        await until(pilot, lambda: any(isinstance(one, Form.Hinted) for one in stage.heard))
+
+
+async def test_descriptions_cannot_smuggle_markup_or_control_characters() -> None:
+    schema = {
+        "properties": {"a[/x]": {"type": "string", "description": "[red]\x1b[31m[/nope]", "default": "[b]"}}
+    }
+    async with form_of(schema) as (_, _, stage):
+        assert "a[/x]" in stage.shown()
+        assert "[red]␛[31m[/nope]" in stage.shown()
+
+
+async def test_long_texts_and_json_take_several_lines() -> None:
+    schema = {"properties": {"body": {"type": "string"}, "any": {}}}
+    async with form_of(schema) as (form, pilot, _):
+        assert len(form.query(TextArea)) == 2
+        await pilot.press("a", "enter", "b", "tab", "[", "1")
+        assert form.problems()[0].path == ("any",)
+        await pilot.press("]")
+        assert form.problems() == []
+        assert value(form) == {"body": "a\nb", "any": [1]}
+
+
+async def test_secrets_are_not_shown() -> None:
+    async with form_of({"properties": {"key": {"type": "string", "format": "password"}}}) as (
+        form,
+        pilot,
+        stage,
+    ):
+        await pilot.press("s", "3")
+        assert value(form) == {"key": "s3"}
+        assert "s3" not in stage.shown()
+        assert form.query_one(Input).password

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from mcpdesk.tui.widgets.item_header import ItemHeader
+from tests.support.fake_link import sample_catalogue
+from tests.support.widgets import staged
+
+ITEMS = {item.name: item for item in sample_catalogue()}
+
+
+async def test_title_badges_source_and_description_are_told() -> None:
+    header = ItemHeader()
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(ITEMS["place-order"])
+        await pilot.pause()
+        first, second = stage.shown().splitlines()[:2]
+        assert "place-order · Place an order" in first
+        assert first.rstrip().endswith("destructive · open world  tools/orders.py:31")
+        assert "Write an order into the book." in second
+
+
+async def test_a_narrow_header_keeps_the_name_and_moves_the_source() -> None:
+    header = ItemHeader()
+    async with staged(header, (54, 10)) as (stage, pilot):
+        header.show(ITEMS["place-order"])
+        await pilot.pause()
+        assert stage.shown().splitlines()[0].strip().startswith("place-order")
+        assert "tools/orders.py:31" in stage.shown()
+
+
+async def test_a_problem_says_whether_an_older_version_serves() -> None:
+    header = ItemHeader()
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(ITEMS["send-mail"])
+        await pilot.pause()
+        assert "✕ unavailable: needs MAIL_TOKEN" in stage.shown()
+        header.show(ITEMS["resource://clock"])
+        await pilot.pause()
+        assert "✕ stale, the previous version serves: resources/clock.py:7" in stage.shown()

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import orjson
+
+from mcpdesk.link.values import Outcome
+from mcpdesk.tui.widgets.result_view import LinkChip, ResultView, duration, verdict
+from tests.support.widgets import staged, until
+
+
+def outcome(
+    result: dict[str, object] | None = None, error: dict[str, object] | None = None, **more: bool
+) -> Outcome:
+    body = {"error": error} if error else {"result": result}
+    return Outcome(result, error, orjson.dumps({"jsonrpc": "2.0", "id": 1, **body}), 0.0031, **more)
+
+
+def test_verdicts_say_it_in_glyph_and_word() -> None:
+    assert verdict(outcome({}))[0] == "✓ ok 3.1 ms 36 B"
+    assert verdict(outcome({"isError": True}))[0].startswith("✗ tool error 3.1 ms")
+    assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith("✗ error -32602 3.1 ms")
+    assert verdict(Outcome(None, {"code": 1}, b"", 2.0, cancelled=True))[0] == "⊘ cancelled 2.0 s"
+
+
+def test_durations_have_three_digits_at_most() -> None:
+    assert [duration(seconds) for seconds in (0.0003, 0.0123, 0.25, 3.42, 125)] == [
+        "0.3 ms",
+        "12.3 ms",
+        "250 ms",
+        "3.4 s",
+        "2 min 5 s",
+    ]
+
+
+async def test_blocks_are_drawn_in_order() -> None:
+    view = ResultView()
+    content = [
+        {"type": "text", "text": "plain [b]text[/b] \x1b[31m"},
+        {"type": "text", "text": "# Title\n\n* point"},
+        {"type": "text", "text": '{"a": 1}'},
+        {"type": "resource_link", "uri": "x://y", "name": "why"},
+    ]
+    async with staged(view) as (stage, pilot):
+        await view.show(outcome({"content": content}), {})
+        await until(pilot, lambda: "x://y" in stage.shown() and "Title" in stage.shown())
+        places = [stage.shown().index(words) for words in ("plain [b]text[/b] ␛[31m", "Title", "a: 1", "why")]
+        assert places == sorted(places)
+        view.query_one(LinkChip).focus()
+        await pilot.press("enter")
+        followed = [one.uri for one in stage.heard if isinstance(one, ResultView.Followed)]
+        assert followed == ["x://y"]
+
+
+async def test_tabs_show_structured_content_and_the_raw_message() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        await view.show(outcome({"content": [], "structuredContent": {"n": 5}}), {("n",): "5 is too much"})
+        view.content.focus()
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "n: 5  ✗ 5 is too much" in stage.shown())
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: 'jsonrpc: "2.0"' in stage.shown())
+
+
+async def test_errors_show_message_and_data() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        await view.show(outcome(None, {"code": -32602, "message": "bad [args]", "data": {"why": "so"}}), {})
+        await until(pilot, lambda: "bad [args]" in stage.shown() and 'why: "so"' in stage.shown())
+
+
+async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        await view.show(Outcome(None, {"code": 1, "message": "x"}, b"<html>", 0.1), {})
+        view.action_show_tab(-1)
+        await until(pilot, lambda: "<html>" in stage.shown())

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.tui.render.shelves import CatalogueRow, Entry, Reason, Shelf, badges, rows
+from tests.support.fake_link import sample_catalogue
+
+
+def names(found: list[CatalogueRow]) -> list[str]:
+    return [row.item.name for row in found if isinstance(row, Entry)]
+
+
+def test_groups_come_with_their_counts_and_problems_with_their_reason() -> None:
+    found = rows(sample_catalogue(), "", frozenset())
+    shelves = [row for row in found if isinstance(row, Shelf)]
+    assert [(shelf.kind, shelf.total) for shelf in shelves] == [
+        (ItemKind.TOOL, 4),
+        (ItemKind.RESOURCE, 4),
+        (ItemKind.TEMPLATE, 2),
+        (ItemKind.PROMPT, 2),
+    ]
+    broken = next(
+        at for at, row in enumerate(found) if isinstance(row, Entry) and row.item.name == "send-mail"
+    )
+    assert isinstance(found[broken + 1], Reason)
+
+
+def test_folded_groups_keep_their_heading_only() -> None:
+    found = rows(sample_catalogue(), "", frozenset({ItemKind.TOOL}))
+    assert isinstance(found[1], Shelf)
+
+
+def test_the_filter_is_fuzzy_over_names_and_reads_descriptions() -> None:
+    assert names(rows(sample_catalogue(), "usprf", frozenset()))[0] == "user-profile"
+    assert names(rows(sample_catalogue(), "progress", frozenset())) == ["slow-report"]
+    assert names(rows(sample_catalogue(), "zzz", frozenset())) == []
+
+
+def test_the_filter_ranks_and_says_what_it_matched() -> None:
+    items = (CatalogueItem(ItemKind.TOOL, "deep-order", "x"), CatalogueItem(ItemKind.TOOL, "order", "x"))
+    found = rows(items, "order", frozenset())
+    assert names(found) == ["order", "deep-order"]
+    assert isinstance(found[1], Entry)
+    assert found[1].hits == (0, 1, 2, 3, 4)
+
+
+def test_filtering_unfolds() -> None:
+    assert names(rows(sample_catalogue(), "order", frozenset(ItemKind)))[0] == "place-order"
+
+
+def test_annotations_become_words() -> None:
+    item = next(one for one in sample_catalogue() if one.name == "place-order")
+    assert [badge.word for badge in badges(item)] == ["destructive", "open world"]
