@@ -62,6 +62,7 @@ class Host:
         self.inbox = Inbox()
         settings = plan.settings
         self.recording = Recording(plan.capture, settings.capture_memory_bytes, settings.capture_max_bytes)
+        self.recording.index.secret_headers = frozenset({settings.api_key_header})
         self.services = Services(self.inbox, self.journal.log, environment=lambda: dict(os.environ))
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}

@@ -13,12 +13,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from time import time
 
-import msgspec
-
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.head import read_heads
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import frame_line, note_line
+from mcpdesk.recorder.lines import encoded, frame_line, note_line
 from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK
 from mcpdesk.recorder.store import Store
@@ -59,12 +57,12 @@ class Recording:
     def connect(self, info: ConnectionInfo) -> None:
         """Announce a connection, or what more is known of it."""
         connections = self._store.connections
-        connections[info.number] = info
-        self._new_connections.append(info)
-        if len(connections) > _CONNECTIONS:
-            with self._lock:
+        with self._lock:
+            connections[info.number] = info
+            self._new_connections.append(info)
+            if len(connections) > _CONNECTIONS:
                 closed = (number for number, known in connections.items() if known.closed is not None)
-                connections.pop(next(closed, next(iter(connections))), None)
+                del connections[next(closed, next(iter(connections)))]
 
     def frame(self, connection: int, direction: Direction, data: bytes) -> int:
         """Record one frame and return its number."""
@@ -202,12 +200,12 @@ class Recording:
 
     def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
         """Write one note and keep it encoded, a third of the memory."""
-        encoded = msgspec.json.encode(note)
+        data = encoded(note)
         if segment := self._store.ring.segment(note.frame):
-            segment.notes[note.frame] = encoded
-            self._store.ring.account(note.frame, len(encoded) + FRAME_COST)
+            segment.notes[note.frame] = data
+            self._store.ring.account(note.frame, len(data) + FRAME_COST)
         if file:
-            file.add_note(note.frame, note_line(encoded))
+            file.add_note(note.frame, note_line(data))
 
     def _fail(self, error: OSError) -> None:
         """Go on in memory only, and say why."""

@@ -54,6 +54,8 @@ class Index:
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
+        self.secret_headers: frozenset[str] = frozenset()
+        """Names of headers to mask besides those known to be secret."""
         self.version = 0
         """Grows with every change."""
         self.paired = 0

@@ -44,7 +44,9 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
 def http(index: Index, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     """Request or status line and headers around a frame, secrets masked; None when it was not HTTP."""
     note = index.note(frame)
-    return None if note is None else (mask_text(note.line), mask_headers(note.headers))
+    if note is None:
+        return None
+    return (mask_text(note.line), mask_headers(note.headers, index.secret_headers))
 
 
 def _text(data: bytes) -> str:

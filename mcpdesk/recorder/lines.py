@@ -14,6 +14,7 @@ Bytes come back exactly as they were. Knows no file.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from typing import Any
 
 import msgspec
 import orjson
@@ -72,7 +73,23 @@ def frame_line(frame: Frame, whole: bytes) -> bytes:
 
 def connection_line(info: ConnectionInfo) -> bytes:
     """The line of a connection, or of what more became known of it."""
-    return b'{"connection":%b}\n' % msgspec.json.encode(info)
+    return b'{"connection":%b}\n' % encoded(info)
+
+
+def encoded(value: ConnectionInfo | HttpNote) -> bytes:
+    """A value as JSON. Header bytes that were no UTF-8, which arrive as lone surrogates, become `�`."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value)))
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: _without_surrogates(item) for key, item in value.items()}
+    return [_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def note_line(note: bytes) -> bytes:

@@ -215,6 +215,20 @@ def test_connections_are_bounded_and_the_closed_go_first(monkeypatch: pytest.Mon
     assert sorted(recording.index.connections) == [0, 3, 4]
 
 
+def test_header_bytes_that_are_no_utf8_do_not_stop_the_capture(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    recording.connect(connection(1, "bad\udcff agent"))
+    number = recording.frame(1, IN, b"{}")
+    recording.note(HttpNote(number, "POST / HTTP/1.1", (("X", "\udcfe"),)))
+    recording.close()
+    archive = Archive(tmp_path / "a.jsonl")
+    note = archive.note(number)
+    assert note is not None and note.headers == (("X", "\N{REPLACEMENT CHARACTER}"),)
+    assert archive.connections[1].peer == "bad\N{REPLACEMENT CHARACTER} agent"
+    archive.close()
+
+
 def test_closing_twice_and_reading_afterwards_is_fine(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

@@ -64,3 +64,6 @@ def test_http_is_masked() -> None:
     assert line == f"POST /mcp/profiles?api_key={MASK} HTTP/1.1"
     assert dict(headers)["Authorization"] == f"Bearer {MASK}"
     assert legible.http(index, 3) is None
+    index.secret_headers = frozenset({"host"})
+    said = legible.http(index, 0)
+    assert said is not None and dict(said[1])["Host"] == MASK

@@ -25,7 +25,7 @@ from mcpdesk.recorder.query import EVERYTHING, Node
 from mcpdesk.recorder.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.traffic_line import Cell
-from mcpdesk.tui.widgets.traffic_strips import TrafficStrips
+from mcpdesk.tui.widgets.traffic_strips import STYLES, TrafficStrips
 
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
@@ -38,36 +38,16 @@ _WHEEL = 3
 class TrafficList(Widget, can_focus=True):
     """Follows the newest line until the person moves; then the selection stays where it is.
 
-    | component class | styles |
-    | --- | --- |
-    | `traffic--cursor` | the selected line |
-    | `traffic--head` | column titles |
-    | `traffic--in`, `traffic--out` | direction glyphs |
-    | `traffic--method`, `traffic--name`, `traffic--peer` | what the line is about |
-    | `traffic--good`, `traffic--bad`, `traffic--warn`, `traffic--clock`, `traffic--muted` | the rest |
+    Its component classes are `traffic_strips.STYLES`.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "traffic--cursor",
-        "traffic--head",
-        "traffic--in",
-        "traffic--out",
-        "traffic--method",
-        "traffic--name",
-        "traffic--peer",
-        "traffic--mark",
-        "traffic--good",
-        "traffic--bad",
-        "traffic--warn",
-        "traffic--clock",
-        "traffic--muted",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_for("traffic_list"),
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("home,g", "first", "First", show=False),
         Binding("end,G", "last", "Last", show=False),
         Binding("enter", "open", "Open", show=False),

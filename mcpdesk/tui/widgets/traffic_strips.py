@@ -14,6 +14,9 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.index import Index
 from mcpdesk.tui.render.traffic_line import Cell, Column, columns_for, exchange_cells, frame_cells, heading
 
+_PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
+STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
+"""The component classes lines are drawn in."""
 _KEPT = 300
 """Strips kept: a few screens full."""
 
