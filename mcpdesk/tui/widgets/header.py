@@ -26,7 +26,7 @@ class DeskHeader(PartLine):
     """Shows a `CoreView`; everything on it can be clicked."""
 
     DEFAULT_CSS = """
-    DeskHeader { background: $panel; color: $text; }
+    DeskHeader { dock: top; background: $panel; color: $text; }
     """
 
     def __init__(self) -> None:
