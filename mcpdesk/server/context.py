@@ -18,6 +18,8 @@ from mcpdesk.server.services import Services
 
 WAITING_BEAT_S = 5.0
 """How often a peer hears that a person is still being waited for."""
+WAITING_STEP = 1e-6
+WAITING = "waiting for an answer on the desk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,14 @@ class Context:
             inbox.withdraw(number, self._call.stop or "the call ended")
 
     async def _wait_for(self, future: asyncio.Future[Question]) -> Question:
-        began = time.monotonic()
-        while True:
-            done, _ = await asyncio.wait({future}, timeout=WAITING_BEAT_S)
-            if done:
-                return future.result()
-            waited = round(time.monotonic() - began, 1)
-            self._call.outlet.keep_alive()
-            await self.progress(waited, message="waiting for an answer on the desk")
+        call, began = self._call, time.monotonic()
+        while not future.done():
+            call.outlet.keep_alive()
+            waited = f"{time.monotonic() - began:.0f} s"
+            # Steps too small to get in the way of what the handler itself reports before and after.
+            await self.progress(max(call.progress_sent, 0.0) + WAITING_STEP, message=f"{WAITING}, {waited}")
+            await asyncio.wait({future}, timeout=WAITING_BEAT_S)
+        return future.result()
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         outlet = self._call.outlet

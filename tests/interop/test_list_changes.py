@@ -68,9 +68,8 @@ async def hears(place: str | StdioServerParameters, folder: Path, revision: str)
         await heard.until(lambda: heard.has(types.ResourceListChangedNotification))
         (folder / "resources" / "notes.md").write_text("# Other notes\n")
         await heard.until(lambda: heard.has(types.ResourceUpdatedNotification))
-        notes = await client.read_resource("resource://notes")
-        assert isinstance(notes.contents[0], types.TextResourceContents)
-        assert "# Other notes" in notes.contents[0].text
+        read = (await client.read_resource("resource://notes")).contents[0]
+        assert isinstance(read, types.TextResourceContents) and "# Other notes" in read.text
 
 
 @pytest.mark.parametrize("way", ["http", "stdio"])
@@ -99,9 +98,12 @@ async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(tmp_path:
 
 async def test_a_core_that_stops_ends_its_listeners_gracefully(tmp_path: Path) -> None:
     folder = workshop(tmp_path / "workshop")
-    async with running_desk(folder, http=True, watch=True) as desk:
-        async with session(desk.view().servers[0].url, "2026-07-28") as client, asyncio.timeout(WITHIN_S):
-            async with listen(client, tools_list_changed=True) as changes:
-                desk.host.call_soon(desk.host.services.subscriptions.close)
-                with pytest.raises(StopAsyncIteration):
-                    await anext(changes)
+    async with (
+        running_desk(folder, http=True) as desk,
+        session(desk.view().servers[0].url, "2026-07-28") as client,
+        asyncio.timeout(WITHIN_S),
+        listen(client, tools_list_changed=True) as changes,
+    ):
+        desk.host.call_soon(desk.host.services.subscriptions.close)
+        with pytest.raises(StopAsyncIteration):
+            await anext(changes)

@@ -1,4 +1,4 @@
-"""The official client against the real programs: `serve`, `stdio` with a core of its own, `stdio` as a pump."""
+"""The official client against the real programs: `serve`, `stdio` with a core of its own or as a pump."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_ping_and_levels_of_the_handshake_era(place: Place, revision: str)
         await client.call_tool("steps", {"count": 1})
         await heard.until(lambda: bool(heard.logs))
         assert [log.level for log in heard.logs] == ["warning"]
-        with pytest.raises(MCPError, match="loud.*known: debug, info") as refused:
+        with pytest.raises(MCPError, match=r"loud.*known: debug, info") as refused:
             await client.send_request(
                 types.SetLevelRequest(params=types.SetLevelRequestParams.model_construct(level="loud")),
                 types.EmptyResult,
@@ -185,3 +185,12 @@ async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder:
         await second.until(lambda: len(second.progress) == 25)
         assert {total for _, total, _ in first.progress} == {40}
         assert {total for _, total, _ in second.progress} == {25}
+
+
+@pytest.mark.parametrize("place", WAYS, indirect=True)
+async def test_without_a_desk_a_question_is_refused_at_once(place: Place) -> None:
+    async with session(place, LATEST_HANDSHAKE.name) as client:
+        questions = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
+        result = await client.call_tool("AskUserQuestion", {"questions_json": questions})
+    assert result.is_error and isinstance(result.content[0], types.TextContent)
+    assert result.content[0].text.startswith("Nobody can answer: no desk is open. Run `mcpdesk ")

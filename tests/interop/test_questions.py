@@ -1,0 +1,180 @@
+"""Official clients call AskUserQuestion; what happens on the desk is what they read, each outcome its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters
+
+from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.server import context
+from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.frame import running_frame
+from tests.support.official import ALL, Heard, session, stdio
+from tests.support.workshop import workshop
+
+WITHIN_S = 5.0
+QUESTIONS = json.dumps(
+    [
+        {"question": "Which database?", "header": "Storage", "options": ["PostgreSQL", {"label": "SQLite"}]},
+        {"question": "Which checks?", "options": ["lint", "types", "tests"], "multiSelect": True},
+    ]
+)
+ANSWERED = {
+    "status": "answered",
+    "reason": "",
+    "answers": [
+        {"question": "Which database?", "header": "Storage", "selected": ["SQLite"], "other": ""},
+        {"question": "Which checks?", "header": "", "selected": ["lint", "tests"], "other": "spelling"},
+    ],
+}
+BOTH_ERAS = ("2025-11-25", "2026-07-28")
+both_ways = pytest.mark.parametrize("way", ["http", "pump"])
+both_eras = pytest.mark.parametrize("revision", BOTH_ERAS)
+
+
+class Person:
+    """Somebody at a desk, told of every question when it arrives and when it ends."""
+
+    def __init__(self, desk: RunningDesk) -> None:
+        self.desk = desk
+        loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
+        desk.host.inbox.subscribe(lambda each: loop.call_soon_threadsafe(self._told.put_nowait, each))
+
+    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
+        async with asyncio.timeout(WITHIN_S):
+            while (question := await self._told.get()).state is not state:
+                pass
+        return question
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return workshop(tmp_path / "workshop")
+
+
+@pytest.fixture
+async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
+    """A core with somebody at the desk, impatient with tools, that shows signs of life often."""
+    monkeypatch.setattr(context, "WAITING_BEAT_S", 0.02)
+    async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
+        yield link
+
+
+def place(desk: RunningDesk, folder: Path, way: str) -> str | StdioServerParameters:
+    return desk.view().servers[0].url if way == "http" else stdio(folder)
+
+
+def ask(client: ClientSession, heard: Heard | None = None) -> asyncio.Task[Any]:
+    callback = heard.on_progress if heard is not None else None
+    arguments = {"questions_json": QUESTIONS}
+    return asyncio.create_task(client.call_tool("AskUserQuestion", arguments, progress_callback=callback))
+
+
+def said(result: types.CallToolResult) -> str:
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+@both_ways
+@pytest.mark.parametrize("revision", ALL)
+async def test_the_answer_arrives_however_long_the_person_took(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person, heard = Person(desk), Heard()
+    async with session(place(desk, folder, way), revision) as client:
+        asking = ask(client, heard)
+        question = await person.sees()
+        assert (question.tool, question.peer) == ("AskUserQuestion", "official 2")
+        await heard.until(lambda: len(heard.progress) >= 10)
+        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "spelling")])
+        result = await asking
+    assert not result.is_error
+    assert "Which database?\n-> SQLite" in said(result)
+    if revision not in ("2024-11-05", "2025-03-26"):
+        assert result.structured_content == ANSWERED
+    amounts = [amount for amount, _, _ in heard.progress]
+    assert amounts == sorted(set(amounts)) and amounts[-1] < 0.01
+    if revision != "2024-11-05":
+        assert heard.progress[0][2] == "waiting for an answer on the desk, 0 s"
+
+
+@both_ways
+@both_eras
+async def test_declined_is_an_outcome_and_not_an_error(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        asking = ask(client)
+        desk.decline((await person.sees()).id, "ask me tomorrow")
+        result = await asking
+    assert not result.is_error and result.structured_content is not None
+    assert result.structured_content["status"] == "declined"
+    assert said(result) == "The person declined to answer: ask me tomorrow."
+
+
+@both_eras
+async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) -> None:
+    async with (
+        running_desk(folder, http=True, question_timeout_ms=50) as desk,
+        session(place(desk, folder, "http"), revision) as client,
+    ):
+        result = await ask(client)
+        assert desk.questions()[0].state is QuestionState.TIMED_OUT
+    assert result.is_error and "Nobody answered" in said(result)
+
+
+@both_ways
+@both_eras
+async def test_a_cancelled_question_is_withdrawn(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        asking = ask(client)
+        await person.sees()
+        asking.cancel()
+        ended = await person.sees(QuestionState.WITHDRAWN)
+        assert ended.reason
+        assert said(await client.call_tool("say", {"text": "and on"})) == "and on"
+
+
+@both_ways
+@both_eras
+async def test_the_question_of_a_client_that_vanished_is_withdrawn(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        asking = ask(client)
+        await person.sees()
+    await person.sees(QuestionState.WITHDRAWN)
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder: Path) -> None:
+    async with (
+        running_frame(desk, panes=PANES) as (app, pilot),  # type: ignore[arg-type]
+        session(place(desk, folder, "http"), "2025-11-25") as client,
+    ):
+        asking = ask(client)
+        async with asyncio.timeout(WITHIN_S):
+            while not isinstance(app.screen, QuestionScreen):
+                await pilot.pause(0.01)
+        await pilot.pause()
+        await pilot.press("2", "enter", "1", "3", "4", *"spelling", "enter", "enter")
+        result = await asking
+        assert result.structured_content == ANSWERED
+        async with asyncio.timeout(WITHIN_S):
+            while app.screen is not app.main:
+                await pilot.pause(0.01)
