@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 from pathlib import Path
@@ -17,7 +18,7 @@ from mcpdesk.hosting.host import Host
 
 async def test_why_a_core_could_not_start_reaches_whoever_started_it(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        host = Host(plan_for([tmp_path], {"port": taken.getsockname()[1]}, {}))
+        host = Host(plan_for([tmp_path], {"port": taken.getsockname()[1]}, os.environ))
         host.load()
         core = CoreThread(host)
         core.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,7 +36,7 @@ async def running_desk(
     *folders: Path, http: bool = False, watch: bool = False, meet: bool = False, **flags: object
 ) -> AsyncIterator[RunningDesk]:
     """Host folders until the block ends. `flags` are settings by name; HTTP listens on any free port."""
-    plan = plan_for(folders, {"port": 0, **flags}, {}, http=http)
+    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http)
     host = Host(dataclasses.replace(plan, watch=watch, meet=meet))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)
