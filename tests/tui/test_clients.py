@@ -106,6 +106,19 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
         assert not lesson.display
 
 
+async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = quiet_link()
+    link.core = replace(link.core, clients=(), api_key="secret-key")
+    monkeypatch.setattr(link, "client_config", lambda server, client: f"{client} -H 'X-API-Key: secret-key'")
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        text = str(pane.query_one(".teach").content)
+        assert "secret-key" not in text and "X-API-Key: ••••" in text
+        await pilot.press("U", "1")
+        await pilot.pause()
+        assert "secret-key" in app.clipboard
+
+
 @pytest.mark.parametrize(
     ("revision", "word"),
     [("", ""), ("2024-11-05", "handshake"), ("2025-11-25", "handshake"), ("2026-07-28", "stateless")],

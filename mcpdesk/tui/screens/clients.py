@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import ClientView, CoreView
+from mcpdesk.link.values import ClientView, CoreView, ServerView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import clean, one_line
@@ -126,7 +126,7 @@ class ClientsPane(Vertical):
         super().__init__()
         self.link = link
         self._order = 0
-        self._taught = ""
+        self._taught: ServerView | None = None
 
     def compose(self) -> ComposeResult:
         """Heads, rows, and the lesson."""
@@ -143,8 +143,10 @@ class ClientsPane(Vertical):
             self.query_one(".heads", Static).update(Content(" " + heads))
         alone = all(client.transport == "memory" for client in view.clients)
         self.set_class(alone, "-alone")
-        if alone and self._taught != self.app.server:
-            self._teach(self.app.server)
+        shown = next((one for one in view.servers if one.name == self.app.server), None)
+        if alone and shown is not None and shown != self._taught:
+            self._taught = shown
+            self._teach(shown, view.api_key)
 
     @property
     def listing(self) -> ClientList:
@@ -194,19 +196,21 @@ class ClientsPane(Vertical):
             name + ("↓" if name in NUMBERS else "↑") * (at == self._order) for at, name in enumerate(COLUMNS)
         ]
 
-    def _teach(self, server: str) -> None:
-        self._taught = server
-        folder = next((one.folder for one in self.link.view().servers if one.name == server), "FOLDER")
-        lines = [
-            Content.styled("Claude Code", "bold"),
-            Content(clean(self.link.client_config(server, "claude-code"))),
-            Content.styled("Any client that starts its servers itself", "bold"),
-            Content(f"mcpdesk stdio {one_line(folder)}"),
-            Content.styled("By hand", "bold"),
-            Content(clean(self.link.client_config(server, "curl"))),
-            Content(""),
-            Content.assemble(("U", "bold $footer-key-foreground"), " copies what a client needs to connect."),
-        ]
+    def _teach(self, server: ServerView, key: str) -> None:
+        lessons = (
+            ("Claude Code", self.link.client_config(server.name, "claude-code")),
+            ("Any client that starts its servers itself", f"mcpdesk stdio {server.folder}"),
+            ("By hand", self.link.client_config(server.name, "curl")),
+        )
+        lines = []
+        for title, command in lessons:
+            hidden = command.replace(key, "••••") if key else command
+            lines += [Content.styled(title, "bold"), Content(clean(hidden)), Content("")]
+        lines.append(
+            Content.assemble(
+                ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."
+            )
+        )
         self.query_one(".teach", Static).update(Content("\n").join(lines))
 
 
