@@ -43,7 +43,7 @@ async def test_enter_goes_on_and_submits_at_the_end() -> None:
 async def test_up_and_down_go_through_the_fields() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
     async with form_of(schema) as (form, pilot, _):
-        await pilot.press("1", "down", "2", "up", "3")
+        await pilot.press("1", "down", "2", "up", "end", "3")
         assert value(form) == {"a": "13", "b": "2"}
 
 

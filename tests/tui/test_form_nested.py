@@ -82,3 +82,11 @@ async def test_members_of_any_name_are_rows_of_name_and_value() -> None:
         await until(pilot, lambda: len(form.query(Input)) == 2)
         await pilot.press("n", "tab", "7")
         assert value(form) == {"env": {"n": 7}}
+
+
+async def test_arguments_of_any_name_are_offered_at_the_top() -> None:
+    async with form_of({"type": "object", "additionalProperties": {"type": "string"}}) as (form, pilot, _):
+        await pilot.press("enter")
+        await until(pilot, lambda: len(form.query(Input)) == 2)
+        await pilot.press("k", "tab", "v")
+        assert value(form) == {"k": "v"}

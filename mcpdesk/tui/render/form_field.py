@@ -14,7 +14,22 @@ MAX_DEPTH = 12
 """Nesting below which a field is edited as JSON text; recursive schemas end there."""
 LONG_TEXT = 200
 """A `maxLength` above which a text gets several lines."""
-_LONG_NAMES = frozenset({"text", "body", "content", "code", "markdown", "script", "prompt", "html", "plan"})
+_LONG_NAMES = frozenset(
+    {
+        "text",
+        "body",
+        "content",
+        "code",
+        "diff",
+        "html",
+        "markdown",
+        "message",
+        "notes",
+        "plan",
+        "prompt",
+        "script",
+    }
+)
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
 _MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
 

@@ -33,6 +33,9 @@ class Arguments(Vertical):
     class Submitted(Message):
         """Enter was pressed in the last field."""
 
+    class Swapped(Message):
+        """Form and JSON changed places."""
+
     def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._check = check
@@ -50,6 +53,11 @@ class Arguments(Vertical):
     def is_json(self) -> bool:
         """Whether the arguments are edited as JSON."""
         return self.draft is not None and self.draft.text is not None
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to enter, or something is being entered as JSON."""
+        return self.is_json or self.form.has_fields
 
     @property
     def form(self) -> Form:
@@ -110,7 +118,8 @@ class Arguments(Vertical):
             draft.text = None
             await self.form.load(draft.node)
         self._bring_up()
-        self.focus_first()
+        self.post_message(self.Swapped())
+        self.call_after_refresh(self.focus_first)
 
     def focus_first(self) -> bool:
         """Go to where something can be entered; False when there is nothing."""

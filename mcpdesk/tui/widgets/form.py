@@ -15,7 +15,7 @@ from textual.widgets import Input, Label
 
 from mcpdesk.link.values import Failure
 from mcpdesk.tui.render.form_field import Kind
-from mcpdesk.tui.render.form_model import UnionNode, walk
+from mcpdesk.tui.render.form_model import ObjectNode, UnionNode, walk
 from mcpdesk.tui.render.form_node import Node, TextNode
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.text import one_line
@@ -73,12 +73,19 @@ class Form(VerticalScroll, can_focus=False):
         self.node = node
         self._show_all = False
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether there is anything to enter."""
+        return self.node is not None and (
+            self.node.field.kind is not Kind.OBJECT or any(self.node.children())
+        )
+
     def compose(self) -> Iterable[FormPart | Label]:
         """The fields, or a word that there are none."""
-        if self.node is not None and (self.node.field.kind is not Kind.OBJECT or any(self.node.children())):
+        if self.node is not None and self.has_fields:
             yield part_for(self.node, "")
-        elif self.node is not None:
-            yield Label(Content("No arguments. ctrl+r calls."), classes="empty")
+        else:
+            yield Label(Content("No arguments."), classes="empty")
 
     async def load(self, node: Node) -> None:
         """Edit another node."""

@@ -34,7 +34,6 @@ class TextPart(FormPart):
             password=field.kind is Kind.SECRET,
             restrict=_NUMBER_CHARACTERS.get(field.kind),
             compact=True,
-            select_on_focus=False,
         )
 
     @on(Input.Changed)

@@ -45,6 +45,7 @@ class ItemPane(Vertical):
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
     ItemPane.-stacked .box:focus-within { border-top: solid $primary; }
     ItemPane.-stacked.-fresh Arguments { height: 2fr; }
+    ItemPane.-plain Arguments { display: none; }
     """
 
     def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]]) -> None:
@@ -84,6 +85,7 @@ class ItemPane(Vertical):
             self.set_class(False, "-empty")
             self.describe(draft.item)
             await self.arguments.load(draft)
+            self.on_arguments_swapped()
             await self.draw_result()
 
     def teach(self, server: ServerView) -> None:
@@ -96,6 +98,10 @@ class ItemPane(Vertical):
     def describe(self, item: CatalogueItem | None) -> None:
         """Show what is said about an item."""
         self.query_one(ItemHeader).show(item)
+
+    def on_arguments_swapped(self) -> None:
+        """Arguments take no room where there are none to enter."""
+        self.set_class(not self.arguments.has_any, "-plain")
 
     async def draw_result(self) -> None:
         """Show the draft's running call, its outcome, or what to press."""
