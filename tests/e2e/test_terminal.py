@@ -76,6 +76,7 @@ def test_stuck_tool_does_not_hold_the_person(folder: Path) -> None:
     (folder / "tools" / "greet.py").unlink()
     with Desk([str(folder), "--port", "0"], columns=160, rows=40) as desk:
         desk.see("http://127.0.0.1:")
+        desk.see("Block the loop")
         desk.press(CTRL_R)
         desk.see(r"stuck \d.*tools/stuck.py:6")
         desk.press("5")

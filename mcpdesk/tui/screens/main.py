@@ -9,7 +9,7 @@ from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question
@@ -68,7 +68,10 @@ class MainScreen(Screen[None]):
 
     async def _begin(self) -> None:
         if not self.shown:
-            await self.show_screen(FIRST)
+            try:
+                await self.show_screen(FIRST)
+            except MountError:
+                return  # left before there was a pane
         self.feed.tick()
         self.set_interval(PERIOD_S, self.feed.pulse)
 
