@@ -76,9 +76,10 @@ class Form(VerticalScroll, can_focus=False):
     @property
     def has_fields(self) -> bool:
         """Whether there is anything to enter."""
-        return self.node is not None and (
-            self.node.field.kind is not Kind.OBJECT or any(self.node.children())
-        )
+        node = self.node
+        if isinstance(node, ObjectNode):
+            return node.takes_others or any(node.children())
+        return node is not None
 
     def compose(self) -> Iterable[FormPart | Label]:
         """The fields, or a word that there are none."""
