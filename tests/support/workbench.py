@@ -20,7 +20,7 @@ from tests.support.fake_link import FakeLink
 class Bench:
     """A desk on sample data, and what a test wants to know of it."""
 
-    def __init__(self, app: DeskApp, pilot: Pilot[None], link: FakeLink) -> None:
+    def __init__(self, app: DeskApp, pilot: Pilot[None], link: Any) -> None:
         self.app, self.pilot, self.link = app, pilot, link
 
     @property
@@ -42,7 +42,7 @@ class Bench:
 
     async def open(self, name: str) -> None:
         """Open an item by its name, the focus in its first field."""
-        items = self.link.catalogue("profiles").items
+        items = self.link.catalogue(self.app.server).items
         item = next(one for one in items if one.name == name)
         self.pane.open_item(item.kind, item.name)
         await self.app.workers.wait_for_complete()

@@ -8,10 +8,12 @@ from textual.widgets import Input
 
 from mcpdesk.link.values import Catalogue, Progress
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.result_view import ResultView
+from tests.support.desk import running_desk
 from tests.support.workbench import Bench, bench, link_with, tool
 
 
@@ -250,3 +252,21 @@ async def test_every_size_shows_form_and_result() -> None:
             await it.until(lambda: '"Ada"' in it.shown())
             assert "userId *" in it.shown()
             assert ("Traffic──" in it.shown()) is has_strip
+
+
+async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "add.py").write_text(
+        'async def add(one: int, other: int = 2) -> int:\n    """Add."""\n    return one + other\n'
+    )
+    async with running_desk(tmp_path) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(120, 40)) as pilot:
+            it = Bench(app, pilot, link)
+            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
+            await it.open("add")
+            await pilot.press("x", "4", "0", "ctrl+r")
+            await it.until(lambda: "✓ ok" in it.title)
+            assert "42" in it.shown()
+            await it.until(lambda: "tools/call add" in it.shown())
