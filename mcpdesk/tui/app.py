@@ -48,7 +48,7 @@ class DeskApp(App[None]):
         begin: Callable[[], None] = lambda: None,
     ) -> None:
         """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
-        `begin` is called once the first screen stands."""
+        `begin` is called once the first pane is painted."""
         super().__init__()
         self._begin = begin
         self.link = link
@@ -86,8 +86,8 @@ class DeskApp(App[None]):
             kept = [one for one in self._filters if not isinstance(one, (Monochrome, NoColor))]
             self._filters = [*kept, NoColor() if self.native_ansi_color else Monochrome()]
 
-    def on_ready(self) -> None:
-        """After the first paint there is time for the rest."""
+    def stand(self) -> None:
+        """The first pane is painted: now there is time for the rest."""
         self._begin()
         self.shelf.fill(self)
 

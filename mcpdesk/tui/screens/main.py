@@ -74,6 +74,7 @@ class MainScreen(Screen[None]):
                 return  # left before there was a pane
         self.feed.tick()
         self.set_interval(PERIOD_S, self.feed.pulse)
+        self.call_after_refresh(self.app.stand)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
