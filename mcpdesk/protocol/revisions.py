@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
@@ -143,8 +143,9 @@ SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REV
 """Newest first, as `data.supported` and `supportedVersions` list them."""
 LATEST_HANDSHAKE = R4
 LATEST = R5
-SESSIONLESS_DEFAULT = R2
-"""What an HTTP peer speaks that names neither a version nor a session (a plain `curl`)."""
+SESSIONLESS_DEFAULT = replace(R2, structured="any")
+"""What an HTTP peer speaks that names neither a version nor a session (a plain `curl`). It gets structured
+content all the same: results are open objects in that revision, and scripts look for it."""
 
 
 def negotiate(offered: str) -> Revision:

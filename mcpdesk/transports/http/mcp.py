@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -22,6 +23,8 @@ from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 JSON = "application/json"
+LISTEN = "subscriptions/listen"
+SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 
 
 class McpRoutes:
@@ -70,7 +73,7 @@ class McpRoutes:
                 await _wait(session.closed, KEEP_ALIVE_S)
                 stream.put(KEEP_ALIVE)
         finally:
-            session.stream = None
+            session.detach(stream)
         return await stream.finish()
 
     async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
@@ -106,7 +109,7 @@ class McpRoutes:
             return session.dialogue, session
         identifier = request.headers.get(SESSION_HEADER)
         if identifier is None:
-            return self._sessionless(request, endpoint, version or "2025-03-26"), None
+            return self._sessionless(request, endpoint, version), None
         known_session = self.sessions.get(identifier, endpoint.name)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
@@ -136,6 +139,8 @@ class McpRoutes:
             record(connection, Direction.OUT, sent)
 
         may_stream = wanted.stream and (self._site.rules.streaming or not wanted.json)
+        if not may_stream and isinstance(message, dict) and message.get("method") == LISTEN:
+            return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         outlet = PostOutlet(request, may_stream, recorded)
         answer = dialogue.accept_message(message, outlet, request.headers)
         status, body = answer if isinstance(answer, tuple) else await answer
@@ -202,7 +207,9 @@ def _post_only(endpoint: Endpoint) -> web.Response:
 
 
 def _asks_for_stream(raw_path: str) -> bool:
-    return "?" in raw_path and "stream=" in raw_path.partition("?")[2]
+    if "?" not in raw_path:
+        return False
+    return not SWITCHED_ON.isdisjoint(parse_qs(raw_path.partition("?")[2]).get("stream", ()))
 
 
 def _peer(request: web.BaseRequest) -> str:

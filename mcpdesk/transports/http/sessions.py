@@ -34,6 +34,11 @@ class Session:
         while self._waiting:
             stream.put(event(self._waiting.popleft()))
 
+    def detach(self, stream: EventStream) -> None:
+        """The standing stream ended; another may have taken its place already."""
+        if self.stream is stream:
+            self.stream = None
+
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
         self.closed.set()

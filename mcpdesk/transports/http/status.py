@@ -22,7 +22,8 @@ def status(site: Site) -> web.Response:
     body = {
         "status": "ok",
         "name": servers[0]["name"] if servers else "mcpdesk",
-        "version": __version__,
+        "version": servers[0]["version"] if servers else __version__,
+        "mcpdesk": __version__,
         **totals,
         "servers": servers,
         "uptime_s": round(site.uptime_s, 1),

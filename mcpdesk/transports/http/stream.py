@@ -29,12 +29,17 @@ class EventStream:
 
     def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
         self.response = web.StreamResponse(headers=STREAM_HEADERS | (headers or {}))
-        self.is_broken = False
+        self._is_broken = False
         self._request = request
         self._pieces: list[bytes] = []
         self._queued = 0
         self._writer_aio: asyncio.Task[None] | None = None
         self._is_prepared = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the peer is gone."""
+        return self._is_broken or self._request.transport is None
 
     def put(self, piece: bytes) -> None:
         """Queue one piece."""
@@ -59,7 +64,7 @@ class EventStream:
                 await self._prepare()
                 await self.response.write_eof()
             except (ConnectionError, ClientConnectionResetError):
-                self.is_broken = True
+                self._is_broken = True
         return self.response
 
     async def _write(self) -> None:
@@ -71,7 +76,7 @@ class EventStream:
                 self._queued = 0
                 await self.response.write(data)
         except (ConnectionError, ClientConnectionResetError):
-            self.is_broken = True
+            self._is_broken = True
             self._pieces.clear()
             self._queued = 0
         finally:

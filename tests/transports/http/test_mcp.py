@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import aiohttp
 import pytest
@@ -180,13 +181,18 @@ async def test_the_standing_stream_carries_list_changes() -> None:
                     pass
 
 
+async def _read(post: Awaitable[aiohttp.ClientResponse]) -> bytes:
+    return await (await post).read()
+
+
 async def test_closing_the_connection_cancels_a_stateless_call_only() -> None:
     async with serving() as served:
         session = await served.session()
-        waiting = [
-            asyncio.create_task(served.modern("tools/call", {"name": "ask"})),
-            asyncio.create_task(served.post(CALL | {"params": {"name": "ask"}}, **session)),
-        ]
+        posts = (
+            served.modern("tools/call", {"name": "ask"}),
+            served.post(CALL | {"params": {"name": "ask"}}, **session),
+        )
+        waiting = [asyncio.create_task(_read(post)) for post in posts]
         asked = asyncio.Event()
         served.peer.inbox.subscribe(lambda question: asked.set())
         async with asyncio.timeout(5):
@@ -300,3 +306,43 @@ async def test_the_unix_socket_serves_the_same(tmp_path_factory: pytest.TempPath
             assert answer.status == 200
         await service.close()
         assert not path.exists()
+
+
+async def test_a_standing_stream_that_broke_off_may_be_opened_again_at_once() -> None:
+    async with serving() as served:
+        headers = {name.replace("_", "-"): value for name, value in (await served.session()).items()}
+        url, stream = f"{served.url}/mcp/sample", {"Accept": "text/event-stream"}
+        first = await served.client.get(url, headers=headers | stream)
+        assert (await served.client.get(url, headers=headers | stream)).status == 409
+        first.close()
+        async with asyncio.timeout(5):
+            while (again := await served.client.get(url, headers=headers | stream)).status == 409:
+                pass
+        assert again.status == 200
+        served.peer.server.tools.replace([])
+        async with asyncio.timeout(5):
+            while b"tools/list_changed" not in await again.content.readline():
+                pass
+        again.close()
+
+
+async def test_a_listener_that_takes_no_stream_is_told_so() -> None:
+    async with serving() as served:
+        listening = {"notifications": {"toolsListChanged": True}}
+        answer = await served.modern("subscriptions/listen", listening, Accept="application/json")
+        assert answer.status == 406 and "text/event-stream" in (await answer.json())["error"]
+
+
+async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
+    async with serving() as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"forever"}}'
+        head = f"POST /mcp/sample HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        for cut in (*range(0, len(body), 7), *[len(body)] * 20):
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(head.encode() + body[:cut])
+            writer.transport.abort() if cut % 2 else writer.close()
+        async with asyncio.timeout(5):
+            assert (await served.modern("tools/list")).status == 200
+            while len(served.hosted.dialogues) > 1:
+                assert (await served.client.get(f"{served.url}/health")).status == 200

@@ -52,7 +52,6 @@ async def test_messages_wait_for_the_standing_stream() -> None:
 
     class Stream(EventStream):
         def __init__(self) -> None:
-            self.is_broken = False
             self.pieces: list[bytes] = []
 
         def put(self, piece: bytes) -> None:
