@@ -13,7 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Markdown, Static
+from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
@@ -215,12 +215,18 @@ def _note(block: Block) -> str:
     return f"{block.note}, {width} x {height} pixels"
 
 
+def _markdown(text: str) -> Widget:
+    from textual.widgets import Markdown  # its parser is long in coming; the first paint does without
+
+    return Markdown(text, open_links=False)
+
+
 def _widget(block: Block) -> Widget:
     match block.kind:
         case BlockKind.JSON:
             return JsonTree(block.value, classes="block")
         case BlockKind.MARKDOWN if len(block.text) <= _MARKDOWN_LIMIT:
-            return Markdown(clean(block.text), open_links=False)
+            return _markdown(clean(block.text))
         case BlockKind.IMAGE:
             return Picture(block.data)
         case BlockKind.LINK:
