@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,8 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
 
     Raises: DeskError when the core cannot start.
     """
+    # What is made until the screen stands is there to stay: looking for garbage in it is in vain.
+    gc.disable()
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.local import LocalLink
@@ -33,7 +36,6 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
 
     host = Host(plan)
     with claiming(host, "screen") as claimed:
-        host.load()
         core = CoreThread(host)
         link = LocalLink(host)
         terminal = Terminal(claimed.stderr_fd)
@@ -52,10 +54,11 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
 def _show(
     app: Callable[..., DeskApp], core: CoreThread, redirect_prints: Callable[[], None], terminal: Terminal
 ) -> int:
-    """Run the screen; the core begins once it stands, so that neither waits for the other's imports."""
+    """Run the screen; the core loads its folders and begins to serve once the screen stands."""
     leaving: list[Callable[[], object]] = []
 
     def begin() -> None:
+        gc.enable()
         redirect_prints()
         leaving.append(partial(asyncio.get_running_loop().call_soon_threadsafe, desk.exit))
         core.started.add_done_callback(lambda started: stop("") if started.exception() else None)

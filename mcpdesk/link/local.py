@@ -30,7 +30,7 @@ class LocalLink:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._clients: dict[str, DeskClient] = {}
-        self._shelves = {name: Shelf(endpoint.server) for name, endpoint in host.by_name.items()}
+        self._shelves: dict[str, Shelf] = {}
         self._lock = threading.Lock()
         host.call_soon(self._attend)
 
@@ -43,7 +43,7 @@ class LocalLink:
         """Everything small, at this moment."""
         host = self._host
         return CoreView(
-            servers=tuple(self._server_view(name) for name in host.by_name),
+            servers=tuple(self._server_view(name) for name in list(host.by_name)),
             clients=self._client_views(),
             protection=Protection(host.protection),
             api_key=host.rules.api_key,
@@ -55,7 +55,7 @@ class LocalLink:
 
     def catalogue(self, server: str) -> Catalogue:
         """What a server offers now."""
-        return self._shelves[server].catalogue()
+        return self._shelf(server).catalogue()
 
     def questions(self) -> tuple[Question, ...]:
         """Waiting ones first, then the ended ones."""
@@ -117,6 +117,13 @@ class LocalLink:
                 self._clients[server] = client
             return client
 
+    def _shelf(self, name: str) -> Shelf:
+        """Made at the first look: folders may still be loading when the screen is there already."""
+        shelf = self._shelves.get(name)
+        if shelf is None:
+            shelf = self._shelves[name] = Shelf(self._host.by_name[name].server)
+        return shelf
+
     def _server_view(self, name: str) -> ServerView:
         server = self._host.by_name[name].server
         return ServerView(
@@ -125,13 +132,13 @@ class LocalLink:
             version=server.version,
             folder=str(server.folder or ""),
             url=self._host.url(name),
-            catalogue_version=self._shelves[name].version,
+            catalogue_version=self._shelf(name).version,
             problems=server.problems,
         )
 
     def _client_views(self) -> tuple[ClientView, ...]:
         views = []
-        for endpoint in self._host.by_name.values():
+        for endpoint in list(self._host.by_name.values()):
             for dialogue in list(endpoint.dialogues.values()):
                 conversation = dialogue.conversation
                 views.append(
