@@ -58,7 +58,9 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
     """One content block, turned into text where the revision does not know its type."""
     kind = content.get("type")
     if kind in revision.content_types:
-        return content if revision.has_content_meta else _without_meta(content)
+        shaped = _pick(content, revision.resource_fields | _TYPE) if kind == "resource_link" else content
+        shaped = _dated(shaped, revision)
+        return shaped if revision.has_content_meta else _without_meta(shaped)
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
     described = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
@@ -105,9 +107,9 @@ def _template(wire: JSONObject, revision: Revision) -> JSONObject:
 
 def _dated(shaped: JSONObject, revision: Revision) -> JSONObject:
     annotations = shaped.get("annotations")
-    if annotations and not revision.has_last_modified and "lastModified" in annotations:
-        shaped["annotations"] = {key: value for key, value in annotations.items() if key != "lastModified"}
-    return shaped
+    if not annotations or revision.has_last_modified or "lastModified" not in annotations:
+        return shaped
+    return shaped | {"annotations": {key: annotations[key] for key in annotations if key != "lastModified"}}
 
 
 def _pick(wire: JSONObject, fields: frozenset[str]) -> JSONObject:
@@ -118,6 +120,7 @@ def _without_meta(wire: JSONObject) -> JSONObject:
     return {key: value for key, value in wire.items() if key != "_meta"}
 
 
+_TYPE = frozenset({"type"})
 _SHAPERS: dict[str, Callable[[JSONObject, Revision], JSONObject]] = {
     "tools": _tool,
     "resources": _resource,

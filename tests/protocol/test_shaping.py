@@ -72,3 +72,13 @@ def test_only_the_stateless_era_gets_its_envelope_members() -> None:
     assert {"ttlMs", "cacheScope"} <= shaped.keys()
     assert shaped["_meta"] == {"io.modelcontextprotocol/serverInfo": identity}
     assert "ttlMs" not in shaping.result("tools/call", {"content": []}, R5, identity)
+
+
+def test_links_and_annotations_inside_content_are_those_of_the_revision() -> None:
+    notes = {"priority": 1, "lastModified": "2026-01-12T15:00:58Z"}
+    link = {"type": "resource_link", "uri": "note://1", "name": "first", "icons": [{"src": "i"}]}
+    assert shaping.block(link, R3) == {"type": "resource_link", "uri": "note://1", "name": "first"}
+    assert shaping.block(link, R4) == link
+    dated = {"type": "text", "text": "hi", "annotations": notes}
+    assert shaping.block(dated, R2) == {"type": "text", "text": "hi", "annotations": {"priority": 1}}
+    assert shaping.block(dated, R3) == dated and "lastModified" in notes

@@ -1,0 +1,143 @@
+"""A server folder with every kind of content and every optional field, for all revisions to shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.folders import write
+
+TOOLS = '''
+"""Tools that return everything there is."""
+
+from typing import Any, Literal
+
+from mcpdesk import Context, ToolResult, audio, embedded, fail, image, resource_link, text, tool
+
+ICON = {"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
+NOTES = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-12T15:00:58Z"}
+META = {"example.org/kept": True}
+
+
+@tool(title="Blocks", read_only=True, destructive=False, icons=[ICON], meta=META)
+async def blocks() -> list[dict[str, Any]]:
+    """Every kind of block."""
+    return [
+        text("plain", annotations=NOTES, _meta=META),
+        image(b"not really", annotations=NOTES),
+        audio(b"not really", _meta=META),
+        embedded("note://1", "text", "text/plain", annotations=NOTES),
+        embedded("note://2", b"bytes"),
+        resource_link("note://3", "third", title="Third", mimeType="text/plain", size=3, icons=[ICON]),
+    ]
+
+
+@tool
+async def numbers() -> list[float]:
+    """An array with a schema."""
+    return [1.5, 2]
+
+
+@tool
+async def table(rows: int | None = None, kind: Literal["a", "b"] = "a") -> dict[str, float]:
+    """An object with a schema."""
+    return {"rows": 0.5 if rows is None else rows}
+
+
+@tool
+async def nothing() -> None:
+    """No result at all."""
+
+
+@tool
+async def explicit() -> ToolResult:
+    """A result said in full."""
+    return ToolResult((text("said"),), {"ratio": 0.25, "deep": {"list": [1, None]}}, meta=META)
+
+
+@tool
+async def refused() -> str:
+    """A refusal with data."""
+    fail("no", code=7, share=0.5)
+
+
+@tool
+async def steps(ctx: Context) -> str:
+    """Progress and logs of every level."""
+    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
+        await ctx.log(level, {"level": level, "share": 0.5})
+    await ctx.progress(0.5, 2.5, "half")
+    await ctx.progress(1)
+    return "done"
+'''
+
+RESOURCES = '''
+"""Resources of every shape."""
+
+from typing import Any
+
+from mcpdesk import resource
+
+ICON = {"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["any"]}
+NOTES = {"audience": ["user", "assistant"], "priority": 1, "lastModified": "2026-01-12T15:00:58Z"}
+
+
+@resource("data://facts", title="Facts", annotations=NOTES, icons=[ICON], meta={"example.org/kept": 1})
+async def facts() -> dict[str, Any]:
+    """JSON."""
+    return {"ratio": 0.5}
+
+
+@resource("data://bytes", mime_type="application/octet-stream")
+async def raw() -> bytes:
+    """Bytes."""
+    return b"bytes"
+
+
+@resource("item://{number}", title="Item", annotations=NOTES, icons=[ICON], meta={"example.org/kept": 1})
+async def item(number: str) -> str:
+    """One of many."""
+    return number
+
+
+@resource("broken://it")
+async def broken() -> str:
+    """Never read."""
+    raise ValueError("out of order")
+'''
+
+PROMPTS = '''
+"""Prompts of every shape."""
+
+from typing import Any
+
+from mcpdesk import audio, embedded, image, message, prompt, resource_link
+
+ICON = {"src": "https://example.org/i.png"}
+
+
+@prompt(title="Talk", icons=[ICON], meta={"example.org/kept": 1})
+async def talk(topic: str, tone: str = "kind") -> list[dict[str, Any]]:
+    """A conversation.
+
+    Args:
+        topic: What about.
+    """
+    blocks = [image(b"x"), audio(b"x"), embedded("note://1", "text"), resource_link("note://2", "second")]
+    return [message(f"{topic}, {tone}"), *[message(block, role="assistant") for block in blocks]]
+'''
+
+MANIFEST = """{
+  "name": "gallery", "version": "3.1.4", "title": "Gallery", "description": "Everything.",
+  "instructions": "Look.", "websiteUrl": "https://example.org",
+  "icons": [{"src": "https://example.org/i.png", "mimeType": "image/png", "sizes": ["48x48"]}],
+  "builtins": ["Bash", "AskUserQuestion"], "settings": {"page_size": 3}
+}"""
+
+
+def gallery(place: Path) -> Path:
+    """Write the folder to `place` and return it."""
+    write(place, {"mcp.json": MANIFEST, "tools/all.py": TOOLS, "resources/all.py": RESOURCES})
+    write(place, {"resources/notes.md": "# Notes\n", "resources/dot.png": "\x01", "prompts/all.py": PROMPTS})
+    return write(
+        place, {"prompts/plain.md": "---\ndescription: Plain.\narguments: [{name: a}]\n---\n{{a}}\n"}
+    )
