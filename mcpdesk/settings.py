@@ -97,7 +97,7 @@ SETTINGS: tuple[Setting, ...] = (
             "The TCP port; 0 takes any free one. The desk moves to the next free one, serve does not.",
             most=65535),
     Setting("socket", Kind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
-            "The Unix socket to serve HTTP on when TCP listening is not permitted."),
+            "The Unix socket for HTTP when TCP listening is not permitted; as a flag, instead of TCP."),
     Setting("tool_timeout_ms", Kind.INTEGER, 30_000, ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
             "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1),
     Setting("question_timeout_ms", Kind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),

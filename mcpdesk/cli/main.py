@@ -68,6 +68,8 @@ def with_command(arguments: list[str]) -> list[str]:
     first = arguments[0] if arguments else ""
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
+    if first == "--":
+        raise DeskUserError("Only server folders can be hosted here.", "Name a folder instead of a command.")
     if first and not first.startswith("-") and not _is_place(first):
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."

@@ -15,6 +15,7 @@ Examples:
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
 
+With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 """
 

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from mcpdesk.auth import api_key
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.signals import Ending
 
@@ -81,12 +82,20 @@ def greeting(host: Host) -> list[str]:
     """Where the servers can be reached, and what callers have to send."""
     lines = [f"serving {endpoint.name} at {host.url(endpoint.name)}" for endpoint in host.endpoints()]
     if host.protection == "key":
-        lines.append(
-            f"callers send the key as {host.rules.api_key_header}; see `mcpdesk settings` for its file"
-        )
+        lines.append(f"callers send the key as {host.rules.api_key_header}; {_whereabouts(host)}")
     elif host.protection == "open":
         lines.append("ANYBODY who reaches the port can run programs: --no-auth was given")
     return lines
+
+
+def _whereabouts(host: Host) -> str:
+    """Where a caller finds the key."""
+    if host.settings.api_key:
+        return "it is the configured one"
+    place = host.settings.state_dir / api_key.FILE_NAME
+    if place.exists():
+        return f"it is in {place}"
+    return "but nobody knows it: set MCPDESK_API_KEY, or MCPDESK_STATE_DIR to a folder that can be written"
 
 
 class JournalPrinter:

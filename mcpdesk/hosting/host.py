@@ -142,8 +142,8 @@ class Host:
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.recording.start()
-        if self.recording.error:
-            self.journal.notify(f"Not captured to disk: {self.recording.error}", Severity.WARNING)
+        if trouble := self.recording.error:
+            self.journal.notify(trouble[0].upper() + trouble[1:], Severity.WARNING)
         self.heartbeat.start()
         if not self.by_name:
             self.load()
@@ -205,6 +205,9 @@ class Host:
 
         self.http = HttpService(self)
         settings = self.settings
+        if settings.socket and self.plan.origins.get("socket", "").startswith("flag"):
+            await self.http.listen_unix(settings.socket)
+            return self._settle_rules()
         try:
             port = await self.http.listen_tcp(settings.host, settings.port, self.plan.may_move)
         except ListeningForbidden as error:

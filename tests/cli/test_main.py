@@ -59,6 +59,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve", "/nonexistent"], "There is no folder '/nonexistent'."),
         (["/nonexistent"], "There is no folder '/nonexistent'."),
         (["call"], "Missing argument 'TARGET'"),
+        (["--", "python", "server.py"], "Only server folders"),
         (["nonsense"], "There is no command and no folder called 'nonsense'."),
     ],
 )

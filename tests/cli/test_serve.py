@@ -84,6 +84,18 @@ def test_state_folder_that_cannot_be_written_is_told_and_the_rest_serves(
     assert service.end() == 0
 
 
+def test_socket_takes_the_place_of_tcp(serve: Serve, folder: Path, tmp_path: Path) -> None:
+    service = serve(str(folder), "--socket", str(tmp_path / "http.sock"))
+    assert address(service) == f"unix:{tmp_path / 'http.sock'}"
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "http.sock"))
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200") and b'"ok"' in answer
+    assert service.end() == 0
+    assert not (tmp_path / "http.sock").exists()
+
+
 def test_two_servers_of_one_name_are_refused(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
