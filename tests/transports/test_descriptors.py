@@ -176,6 +176,7 @@ from textual.app import App
 from textual.widgets import Static
 
 class Desk(App):
+    disturbed = threading.Event()
     def compose(self):
         yield Static("the screen is drawn")
     def on_ready(self):
@@ -186,12 +187,16 @@ class Desk(App):
         run("print('stray print')")
         run("print('stray complaint', file=sys.stderr)")
         run("subprocess.run(['sh', '-c', 'echo child out; echo child err >&2; cat'])")
-        self.call_from_thread(self.update_size)
-    def update_size(self):
-        lines_of_screen = self.size.height
+        self.disturbed.set()
+    def on_resize(self, event):
         with open("size", "w") as file:
-            file.write(f"{self.size.width}x{self.size.height}")
-        self.query_one(Static).update("press a key")
+            file.write(f"{event.size.width}x{event.size.height}")
+        if event.size.width == 99:
+            work = threading.Thread(target=self.invite)
+            work.start()
+    def invite(self):
+        self.disturbed.wait()
+        self.call_from_thread(lambda: self.query_one(Static).update("press a key"))
     def on_key(self, event):
         self.exit()
 
