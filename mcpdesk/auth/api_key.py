@@ -28,7 +28,7 @@ def load_or_create(state: Path) -> str:
     try:
         return _keep(path, key)
     except OSError as error:
-        log.warning("the key is not kept, a new one is made at each start: %s", error)
+        log.warning("the key is not kept, a new one is made at each start: %s (%s)", error.strerror, path)
         return key
 
 

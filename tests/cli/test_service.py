@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +11,13 @@ from mcpdesk.cli.service import JournalPrinter, greeting
 from mcpdesk.hosting.journal import Journal
 
 
-def host(protection: str) -> SimpleNamespace:
+def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
     return SimpleNamespace(
         endpoints=lambda: [SimpleNamespace(name="small")],
         url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
         protection=protection,
         rules=SimpleNamespace(api_key_header="X-API-Key"),
+        settings=SimpleNamespace(api_key=configured, state_dir=state),
         journal=Journal(),
     )
 
@@ -28,6 +30,13 @@ def test_greeting_says_where_and_for_whom(protection: str, words: str) -> None:
     assert lines[0] == "serving small at http://127.0.0.1:1/mcp/small"
     assert words in lines[-1]
     assert len(lines) == (2 if words else 1)
+
+
+def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
+    (tmp_path / "api-key").touch()
+    assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[1]  # type: ignore[arg-type]
+    assert "the configured one" in greeting(host("key", "secret", tmp_path))[1]  # type: ignore[arg-type]
+    assert "set MCPDESK_API_KEY" in greeting(host("key"))[1]  # type: ignore[arg-type]
 
 
 def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,7 +149,7 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
                 raise TransportError(f"cannot listen on {host}:{candidate}: {error.strerror}") from None
             continue
         return sock, sock.getsockname()[1]
-    raise PortTaken(f"port {port} on {host} is taken")
+    raise PortTaken(f"port {port} on {host} is taken; choose another with --port, 0 takes any free one")
 
 
 def _bind_unix(path: Path) -> socket.socket:
