@@ -28,13 +28,16 @@ class Call:
     """One request in flight. `stop` says why it was ended from outside; empty while nobody did."""
 
     __slots__ = (
+        "_is_cancelled",
         "deadline",
         "headers",
         "id",
+        "left_s",
         "limit_s",
         "method",
         "outlet",
         "params",
+        "pauses",
         "peer",
         "progress_sent",
         "progress_token",
@@ -67,8 +70,11 @@ class Call:
         self.started = time.monotonic()
         self.deadline: float | None = None
         self.limit_s = 0.0
+        self.pauses = 0
+        self.left_s = 0.0
         self.stop = ""
         self.task: asyncio.Task[Any] | None = None
+        self._is_cancelled = False
         self.progress_sent = float("-inf")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
@@ -80,4 +86,16 @@ class Call:
             return
         self.stop = reason
         if self.task is not None:
+            self._is_cancelled = True
             self.task.cancel(reason)
+
+    def revive(self) -> None:
+        """Go on after `end`, to answer: its reason no longer counts."""
+        self.settle()
+        self.stop = ""
+
+    def settle(self) -> None:
+        """Take the cancellation of `end` back, heeded or not: the task goes on with other calls."""
+        if self._is_cancelled and self.task is not None:
+            self._is_cancelled = False
+            self.task.uncancel()

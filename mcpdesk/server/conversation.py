@@ -155,12 +155,12 @@ class Conversation:
         except ProtocolError as error:
             return self._refused(call.id, error, call.terms.revision.is_stateless)
         except asyncio.CancelledError:
-            if not call.stop or call.task is None:
+            if not call.stop:
                 raise
-            call.task.uncancel()
             return ACCEPTED
         finally:
             self._in_flight.pop(id_key(call.id), None)
+            call.settle()
             call.stop = call.stop or "finished"
             call.task = None
 

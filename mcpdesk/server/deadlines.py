@@ -43,13 +43,16 @@ class Deadlines:
 
     @contextmanager
     def paused(self, call: Call) -> Iterator[None]:
-        """Time spent in here does not count: a person is being waited for."""
-        left = None if call.deadline is None else call.deadline - time.monotonic()
-        call.deadline = None
+        """Time spent in here does not count: a person is being waited for. May be entered several times."""
+        if call.deadline is not None:
+            call.left_s, call.deadline = call.deadline - time.monotonic(), None
+        call.pauses += 1
         try:
             yield
         finally:
-            call.deadline = None if left is None else time.monotonic() + left
+            call.pauses -= 1
+            if not call.pauses:
+                call.deadline = time.monotonic() + call.left_s
 
     def _sweep(self) -> None:
         now = time.monotonic()

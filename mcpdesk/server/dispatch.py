@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, content, shaping
@@ -15,7 +15,9 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
+from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
+from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.reading import read_resource
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -23,6 +25,7 @@ from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber
 from mcpdesk.server.tool_call import ToolCalls
 
 Run = Callable[[Call], Awaitable[JSONObject]]
+T = TypeVar("T")
 
 
 class Dispatcher:
@@ -80,7 +83,7 @@ class Dispatcher:
             raise
         except Exception as error:
             self._log_failure(call.method, error)
-            reason = f"Internal error in {call.method}: {type(error).__name__}"
+            reason = f"Internal error in {call.method}: {outcome.described(error)}"
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from error
         try:
             return self._encoded(call.method, body, call.terms)
@@ -95,7 +98,7 @@ class Dispatcher:
         return codec.encode_part(shaping.result(method, body, terms.revision, identity))
 
     async def _read_resource(self, call: Call) -> JSONObject:
-        return await read_resource(self.server, self.services, call)
+        return await self._limited(read_resource(self.server, self.services, call), call)
 
     async def _get_prompt(self, call: Call) -> JSONObject:
         name = call.params["name"]
@@ -108,13 +111,18 @@ class Dispatcher:
         for argument in prompt.arguments:
             if argument.required and argument.name not in arguments:
                 raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
-        rendered = await prompt.renderer(
-            arguments, await make_context(self.server, self.services, call, name)
-        )
+        rendered = await self._limited(self._rendered(prompt, arguments, call), call)
         body: JSONObject = {"messages": _messages(rendered)}
         if prompt.description:
             body["description"] = prompt.description
         return shaping.prompt_result(body, call.terms.revision)
+
+    async def _rendered(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
+        context = await make_context(self.server, self.services, call, prompt.name)
+        return await prompt.renderer(arguments, context)
+
+    async def _limited(self, work: Awaitable[T], call: Call) -> T:
+        return await run_hosted(work, call, self.services.deadlines, self.server.limits.tool_timeout_s)
 
     async def _listen(self, call: Call) -> JSONObject:
         asked = call.params["notifications"]

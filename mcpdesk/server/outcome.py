@@ -21,7 +21,7 @@ def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
     try:
         return _body(tool, output, check)
-    except (TypeError, ValueError, LocalProtocolError) as error:
+    except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
         return failed(f"{tool.name} returned something that is not JSON: {error}")
 
 
@@ -45,8 +45,13 @@ def raised(tool_name: str, error: Exception) -> JSONObject:
     """A CallToolResult for an exception. No stack: that goes to the log."""
     if isinstance(error, HandlerError):
         return failed(error.message, error.data)
+    return failed(f"{tool_name} failed: {described(error)}")
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line: its type, and what it says if anything."""
     detail = str(error)
-    return failed(f"{tool_name} failed: {type(error).__name__}{': ' + detail if detail else ''}")
+    return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
 
 
 def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
-from mcpdesk.server.deadlines import TIMED_OUT
+from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.schema import Failure, SchemaError
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -59,8 +57,6 @@ class ToolCalls:
             return outcome.refused_arguments(tool, check_input.failures(arguments))
         try:
             output = await self._within_limit(call, tool, arguments)
-        except ProtocolError:
-            raise
         except Exception as error:
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name)
@@ -69,16 +65,8 @@ class ToolCalls:
 
     async def _within_limit(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         limit_s = self._server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
-        deadlines = self._services.deadlines
-        deadlines.watch(call, limit_s)
-        try:
-            context = await make_context(self._server, self._services, call, tool.name)
-            return await tool.handler(arguments, context)
-        except asyncio.CancelledError:
-            if call.stop != TIMED_OUT or call.task is None:
-                raise
-            call.task.uncancel()
-            call.stop = ""
-            raise TimeoutError(f"not finished within its limit of {limit_s:g} s") from None
-        finally:
-            deadlines.forget(call)
+        return await run_hosted(self._handled(call, tool, arguments), call, self._services.deadlines, limit_s)
+
+    async def _handled(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
+        context = await make_context(self._server, self._services, call, tool.name)
+        return await tool.handler(arguments, context)

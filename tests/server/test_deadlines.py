@@ -35,3 +35,13 @@ async def test_a_paused_call_keeps_what_it_had_left() -> None:
     with deadlines.paused(call):
         assert call.deadline is None
     assert call.deadline is not None
+
+
+async def test_two_people_waited_for_at_once_leave_the_limit_as_it_was() -> None:
+    deadlines, call = Deadlines(), make_call()
+    deadlines.watch(call, 60)
+    with deadlines.paused(call):
+        with deadlines.paused(call):
+            assert call.deadline is None
+        assert call.deadline is None
+    assert call.deadline is not None

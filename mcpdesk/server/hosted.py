@@ -1,0 +1,54 @@
+"""Where hosted code runs: it may do anything, and still ends as a value or as an ordinary exception.
+
+Its time is limited here, and so is its reach: `sys.exit()` in a handler ends that handler alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from mcpdesk.server.call import Call
+from mcpdesk.server.deadlines import TIMED_OUT, Deadlines
+from mcpdesk.server.outcome import described
+
+T = TypeVar("T")
+
+
+async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit_s: float) -> T:
+    """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
+
+    Raises: TimeoutError when the time was up, whatever the code made of that; CancelledError when the call or
+    its task was ended from outside; else any Exception of the code.
+    """
+    deadlines.watch(call, limit_s)
+    try:
+        output = await _tamed(work, call)
+    except BaseException:
+        if call.stop != TIMED_OUT:
+            raise
+    else:
+        if call.stop != TIMED_OUT:
+            return output
+    finally:
+        deadlines.forget(call)
+    call.revive()
+    raise TimeoutError(f"not finished within its limit of {limit_s:g} s")
+
+
+async def _tamed(work: Awaitable[T], call: Call) -> T:
+    """Turn what would end more than this call into a RuntimeError with the same traceback."""
+    try:
+        return await work
+    except Exception:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and (call.stop or _is_being_cancelled()):
+            raise
+        raise RuntimeError(f"it raised {described(error)}").with_traceback(error.__traceback__) from None
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,176 @@
+"""Hosted code that misbehaves: every request is answered, and the next one is served as ever."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.resource import Resource
+from mcpdesk.server.server import Limits
+from mcpdesk.server.tool import Tool
+from tests.support.served import Peer
+
+OBJECT = {"type": "object"}
+Work = Callable[[], Awaitable[Any]]
+
+
+async def exit_at_once() -> Any:
+    sys.exit(3)
+
+
+async def interrupt() -> Any:
+    raise KeyboardInterrupt
+
+
+async def cancel_itself() -> Any:
+    raise asyncio.CancelledError
+
+
+async def await_something_cancelled() -> Any:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def raise_the_base() -> Any:
+    raise BaseException("odd")
+
+
+async def swallow_the_limit() -> Any:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return "too late"
+
+
+async def convert_the_limit() -> Any:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        raise ValueError("converted") from None
+
+
+async def hang() -> Any:
+    await asyncio.Event().wait()
+
+
+async def return_a_circle() -> Any:
+    circle: dict[str, Any] = {}
+    circle["itself"] = circle
+    return circle
+
+
+async def say_hello() -> Any:
+    return "hello"
+
+
+async def fail_in_a_group() -> Any:
+    async def fail() -> None:
+        raise ValueError("in a group")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fail())
+
+
+def peer_with(*works: Work, limit_s: float = 30.0) -> Peer:
+    """A peer of a server with a tool for each function, named like it."""
+
+    def tool(work: Work) -> Tool:
+        async def handler(arguments: dict[str, Any], context: Context) -> Any:
+            return await work()
+
+        return Tool(work.__name__, handler, OBJECT)
+
+    peer = Peer()
+    peer.server.limits = Limits(tool_timeout_s=limit_s)
+    peer.server.tools.replace([tool(work) for work in (*works, say_hello)])
+    return peer
+
+
+async def said(peer: Peer, work: Work) -> str:
+    """The text of the tool error a call gets."""
+    peer.modern(work.__name__, "tools/call", {"name": work.__name__})
+    result = (await peer.response(work.__name__))["result"]
+    assert result["isError"] is True
+    text: str = result["content"][0]["text"]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        (exit_at_once, "SystemExit: 3"),
+        (interrupt, "KeyboardInterrupt"),
+        (cancel_itself, "CancelledError"),
+        (await_something_cancelled, "CancelledError"),
+        (raise_the_base, "BaseException: odd"),
+    ],
+)
+async def test_an_exception_that_would_end_more_than_its_call_is_a_tool_error(work: Work, name: str) -> None:
+    peer = peer_with(work)
+    assert name in await said(peer, work)
+    peer.modern(2, "tools/call", {"name": "say_hello"})
+    assert (await peer.response(2))["result"]["content"][0]["text"] == "hello"
+
+
+@pytest.mark.parametrize("work", [swallow_the_limit, convert_the_limit, hang])
+async def test_a_call_over_its_limit_is_answered_whatever_the_handler_makes_of_it(work: Work) -> None:
+    assert "limit of 0.05 s" in await said(peer_with(work, limit_s=0.05), work)
+
+
+async def test_a_swallowed_cancellation_does_not_reach_the_calls_after_it() -> None:
+    peer = peer_with(swallow_the_limit, fail_in_a_group, limit_s=0.05)
+    await said(peer, swallow_the_limit)
+    assert "ExceptionGroup" in await said(peer, fail_in_a_group)
+
+
+async def test_a_cancelled_call_that_goes_on_is_not_answered() -> None:
+    peer = peer_with(swallow_the_limit)
+    peer.modern(1, "tools/call", {"name": "swallow_the_limit"})
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    async with asyncio.timeout(5):
+        await peer.channel.drained()
+    assert peer.received == []
+
+
+async def test_output_that_contains_itself_is_a_tool_error() -> None:
+    assert "not JSON" in await said(peer_with(return_a_circle), return_a_circle)
+
+
+async def test_a_resource_that_hangs_is_an_error_naming_the_limit() -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        await hang()
+
+    peer = peer_with(limit_s=0.05)
+    peer.server.resources.replace([Resource("slow://it", "it", read)])
+    peer.modern(1, "resources/read", {"uri": "slow://it"})
+    error = (await peer.response(1))["error"]
+    assert error["code"] == -32603
+    assert "limit of 0.05 s" in error["message"]
+
+
+async def test_a_prompt_that_hangs_or_exits_is_an_error() -> None:
+    async def render(arguments: dict[str, str], context: Context) -> Any:
+        await (exit_at_once() if "now" in arguments else hang())
+
+    peer = peer_with(limit_s=0.05)
+    peer.server.prompts.replace([Prompt("it", render)])
+    peer.modern(1, "prompts/get", {"name": "it"})
+    peer.modern(2, "prompts/get", {"name": "it", "arguments": {"now": ""}})
+    assert "limit of 0.05 s" in (await peer.response(1))["error"]["message"]
+    assert "SystemExit" in (await peer.response(2))["error"]["message"]
+
+
+async def test_a_context_that_hangs_counts_against_the_limit_of_the_tool() -> None:
+    async def create_context(request: Any) -> Any:
+        await hang()
+
+    peer = peer_with(limit_s=0.05)
+    peer.server.create_context = create_context
+    assert "limit of 0.05 s" in await said(peer, say_hello)
