@@ -25,13 +25,14 @@ def run(folder: Path, mode: str) -> int:
     The folder's meeting point is opened too, for further clients. Raises: DeskError when it cannot be hosted.
     """
     from mcpdesk.cli.claiming import claiming
+    from mcpdesk.hosting import loops
     from mcpdesk.hosting.effective import plan_for
     from mcpdesk.hosting.host import Host
 
     host = Host(plan_for((folder,), {}, os.environ, http=False))
     with claiming(host, "wire") as claimed:
         host.load()
-        asyncio.run(_serve(host, claimed, mode))
+        loops.run(_serve(host, claimed, mode))  # a faster loop takes longer to import
     return 0
 
 

@@ -32,7 +32,7 @@ def run_service(plan: Plan) -> int:
     host = Host(plan)
     with claiming(host, "serve"):
         host.load()
-        loops.run(_serve(host))
+        loops.run(_serve(host), loops.loop_factory())
     return 0
 
 

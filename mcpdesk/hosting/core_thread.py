@@ -37,7 +37,7 @@ class CoreThread:
             self._ended.set()
 
     def _run(self) -> None:
-        loops.run(self._serve())
+        loops.run(self._serve(), loops.loop_factory())
 
     async def _serve(self) -> None:
         self._ended = asyncio.Event()
