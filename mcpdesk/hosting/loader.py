@@ -141,7 +141,9 @@ def _read_file(
         read = read_resource_file if kind == "resource" else read_prompt_file
         return read(path, folder, name).or_previous(before)
     except (Exception, SystemExit) as error:
-        source, reason = _reported(error, folder, place)
+        source, reason = blame(error, folder, place)
+        if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
+            _log_lines(error, folder, place)
         return nothing_new(before, kind, dashed(name), reason, source)
 
 
@@ -176,8 +178,9 @@ def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
         loaded.create_context = _create_context(loaded.namespace.load(path), place)
         return []
     except (Exception, SystemExit) as error:
-        source, reason = _reported(error, folder, place)
-    problem = f"{source}: {reason}"
+        problem = ": ".join(blame(error, folder, place))
+        if previous is None or not any(each.startswith(problem) for each in previous.problems):
+            _log_lines(error, folder, place)
     if previous is not None and previous.create_context is not None:
         loaded.create_context = previous.create_context
         return [f"{problem} (the previous version serves)"]
@@ -203,14 +206,10 @@ def _refusing(problem: str) -> CreateContext:
     return create_context
 
 
-def _reported(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
-    """Log an error with the author's own lines of its traceback; returns what `blame` says."""
-    source, reason = blame(error, folder, place)
-    if isinstance(error, RegistrationError):
-        _log.warning("%s: %s", source, reason)
-    else:
+def _log_lines(error: BaseException, folder: Path, place: str) -> None:
+    """Log the author's own lines of a traceback; a refusal of ours names its place itself."""
+    if not isinstance(error, RegistrationError):
         _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
-    return source, reason
 
 
 def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:

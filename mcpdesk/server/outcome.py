@@ -63,11 +63,11 @@ def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:
 def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
     """The traceback cut to the author's own files, and `file:line` of its innermost one.
 
-    Both fall back to the whole when no line lies in `folder`.
+    Both fall back to the whole when no line lies in `folder`; a syntax error shows its own line by itself.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
-    shown = own or list(frames)
+    shown = own if own or isinstance(error, SyntaxError) else list(frames)
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
     if not own or folder is None:
         return text, ""
