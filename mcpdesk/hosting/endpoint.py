@@ -31,7 +31,7 @@ class HostedDialogue:
         self.accept = self.conversation.accept
         self.accept_message = self.conversation.accept_message
         self._endpoint = endpoint
-        self._is_open = True
+        self._is_connected = True
         self._revision = ""
         self._announce()
 
@@ -44,6 +44,11 @@ class HostedDialogue:
     def shown_revision(self) -> str:
         """The revision last spoken."""
         return self._revision
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a handshake took place."""
+        return self.conversation.session.is_open
 
     @property
     def is_idle(self) -> bool:
@@ -60,9 +65,9 @@ class HostedDialogue:
 
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone. Harmless when called twice."""
-        if not self._is_open:
+        if not self._is_connected:
             return
-        self._is_open = False
+        self._is_connected = False
         self.conversation.close(reason)
         self._endpoint.forget(self)
         self._announce(closed=time.time())

@@ -21,10 +21,18 @@ SERVER_KEY = PREFIX + "serverInfo"
 SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 
 
-def is_stateless(message: Mapping[str, Any]) -> bool:
-    """Whether a request carries per-request metadata, whatever its value."""
-    params = message.get("params")
-    if not isinstance(params, dict):
+def is_stateless(message: object, version: str = "") -> bool:
+    """Whether a message stands alone: by its metadata, or by the `MCP-Protocol-Version` header it came with.
+
+    A handshake is one whatever metadata it carries. Source: WIRE 1.2.
+    """
+    named = BY_NAME.get(version)
+    if named is not None and named.is_stateless:
+        return True
+    params = message.get("params") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(params, dict):
+        return False
+    if message.get("method") == "initialize" and isinstance(params.get("protocolVersion"), str):
         return False
     meta = params.get("_meta")
     return isinstance(meta, dict) and VERSION_KEY in meta
@@ -77,9 +85,7 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
 def unsupported(requested: str) -> RemoteProtocolError:
     """The error for a revision we do not serve."""
     data = {"supported": list(SERVED_NAMES), "requested": requested}
-    return RemoteProtocolError(
-        ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data
-    )
+    return RemoteProtocolError(ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
 
 def missing_metadata() -> RemoteProtocolError:

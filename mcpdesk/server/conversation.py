@@ -15,7 +15,6 @@ from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.handshake import Session
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, MessageKind, classify, id_key, invalid, readable_id
 from mcpdesk.protocol.methods import canonical
-from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
@@ -91,6 +90,8 @@ class Conversation:
             return self._accept_request(message, outlet, headers)
         if kind is MessageKind.NOTIFICATION:
             self._accept_notification(message, headers)
+        elif stateless.is_stateless(message, _version(headers)):
+            return self._refused(None, invalid("a response answers nothing in the stateless era"), True)
         return ACCEPTED
 
     def close(self, reason: str = "connection closed") -> None:
@@ -105,7 +106,7 @@ class Conversation:
         self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None
     ) -> Answer:
         identifier: Id = message["id"]
-        is_stateless = self._is_stateless(message, headers)
+        is_stateless = stateless.is_stateless(message, _version(headers))
         try:
             return self._serve(message, identifier, is_stateless, outlet, headers)
         except ProtocolError as error:
@@ -168,7 +169,8 @@ class Conversation:
         method = canonical(message["method"])
         if method == "notifications/initialized":
             self.session.initialized()
-            self._hear_changes()
+            if self.session.is_open:
+                self._hear_changes()
         elif method == "notifications/cancelled" and (headers is None or self.session.is_open):
             self._cancel(message.get("params") or {})
 
@@ -203,15 +205,6 @@ class Conversation:
         if isinstance(message, dict) and message.get("method") == "initialize":
             return self._refused(readable_id(message), invalid("initialize inside a batch"), False)
         return self.accept_message(message, outlet, headers)
-
-    def _is_stateless(self, message: JSONObject, headers: Mapping[str, str] | None) -> bool:
-        version = None if headers is None else BY_NAME.get(headers.get("mcp-protocol-version", ""))
-        if version is not None and version.is_stateless:
-            return True
-        params = message.get("params")
-        if message["method"] == "initialize" and isinstance(params, dict):
-            return not isinstance(params.get("protocolVersion"), str) and stateless.is_stateless(message)
-        return stateless.is_stateless(message)
 
     def _refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
         self.errors += 1
@@ -253,6 +246,10 @@ class Conversation:
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
         self.session.subscriptions.discard(params["uri"])
         return _result(identifier, {})
+
+
+def _version(headers: Mapping[str, str] | None) -> str:
+    return "" if headers is None else headers.get("mcp-protocol-version", "")
 
 
 def _result(identifier: Id, body: JSONObject) -> Reply:

@@ -53,6 +53,10 @@ class Dialogue(Protocol):
         """The revision of its session."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether a handshake took place."""
+
+    @property
     def is_idle(self) -> bool:
         """Whether no call is in flight."""
 

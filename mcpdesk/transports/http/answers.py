@@ -52,3 +52,11 @@ def plain_error(
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
     """A refusal that JSON-RPC clients understand."""
     return json_answer(status, codec.error_response(identifier, error))
+
+
+class Refused(Exception):
+    """A request that is answered before it belongs to a dialogue."""
+
+    def __init__(self, answer: web.Response) -> None:
+        super().__init__(answer.status)
+        self.answer = answer

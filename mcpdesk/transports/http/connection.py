@@ -64,7 +64,7 @@ class Listener(web.Server):
     """aiohttp's low-level server with our connections and body limit."""
 
     def __init__(self, handler: Any, max_body_bytes: int) -> None:
-        super().__init__(handler, request_factory=self._request, access_log=None)
+        super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
         self._max_body_bytes = max_body_bytes
 
     def __call__(self) -> RequestHandler:

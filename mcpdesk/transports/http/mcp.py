@@ -10,12 +10,14 @@ from aiohttp import web
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
+from mcpdesk.protocol.headers import ROUTING_HEADERS, mismatch
+from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction, HttpNote
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
-from mcpdesk.transports.http.answers import Accepted, accepted, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.connection import Connection
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event
@@ -43,12 +45,10 @@ class McpRoutes:
         if not wanted.json and not wanted.stream:
             return plain_error(406, "Accept must allow application/json or text/event-stream")
         try:
-            body = await self._body(request)
+            body = await read_body(request, self._site.rules.max_body_bytes)
             message = codec.decode(body)
             dialogue, session = self._dialogue(request, endpoint, message)
-        except web.HTTPException as refusal:
-            return refusal
-        except _Refused as refused:
+        except Refused as refused:
             return refused.answer
         except ProtocolError as error:
             return self._undecodable(request, endpoint, body, error)
@@ -87,23 +87,17 @@ class McpRoutes:
         self.sessions.end(session, "the client ended the session")
         return json_answer(204, None)
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
-        try:
-            return await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            raise _too_large(request.content_length, self._site.rules.max_body_bytes) from None
-
     def _dialogue(
         self, request: web.BaseRequest, endpoint: Endpoint, message: Any
     ) -> tuple[Dialogue, Session | None]:
         """The dialogue a message belongs to; a new session when it opens one."""
         version = request.headers.get(VERSION_HEADER, "")
         known = BY_NAME.get(version)
-        stands_alone = isinstance(message, dict) and is_stateless(message)
-        if stands_alone or (known is not None and known.is_stateless):
+        if is_stateless(message, version):
+            _check_single(request, message)
             return self._sessionless(request, endpoint, ""), None
         if version and known is None:
-            raise _Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
+            raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
             session = Session(endpoint, _peer(request))
             return session.dialogue, session
@@ -113,7 +107,7 @@ class McpRoutes:
         known_session = self.sessions.get(identifier, endpoint.name)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
-            raise _Refused(rpc_error(404, missing, readable_id(message)))
+            raise Refused(rpc_error(404, missing, readable_id(message)))
         return known_session.dialogue, None
 
     def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
@@ -121,7 +115,7 @@ class McpRoutes:
         assert isinstance(connection, Connection)
         dialogue = connection.dialogue(endpoint, revision, lambda: _peer(request))
         if dialogue is None:
-            raise _Refused(rpc_error(400, unsupported(revision)))
+            raise Refused(rpc_error(400, unsupported(revision)))
         return dialogue
 
     async def _answer(
@@ -145,7 +139,7 @@ class McpRoutes:
         answer = dialogue.accept_message(message, outlet, request.headers)
         status, body = answer if isinstance(answer, tuple) else await answer
         if session is not None:
-            self._settle(session, status, body, outlet)
+            self._settle(session, outlet)
         if body is None:
             return json_answer(status, None) if outlet.stream is None else await outlet.stream.finish()
         recorded(body)
@@ -156,8 +150,8 @@ class McpRoutes:
         stream.put(event(body))
         return await stream.finish()
 
-    def _settle(self, session: Session, status: int, body: bytes | None, outlet: PostOutlet) -> None:
-        if status == 200 and body is not None and b'"result"' in body[:64]:
+    def _settle(self, session: Session, outlet: PostOutlet) -> None:
+        if session.dialogue.is_open:
             self.sessions.keep(session)
             outlet.headers[SESSION_HEADER] = session.id
         else:
@@ -181,21 +175,6 @@ class McpRoutes:
         return json_answer(400, refusal)
 
 
-class _Refused(Exception):
-    """A request that is answered before it belongs to a dialogue."""
-
-    def __init__(self, answer: web.Response) -> None:
-        super().__init__(answer.status)
-        self.answer = answer
-
-
-def _too_large(size: int | None, limit: int) -> _Refused:
-    said = f"a body of {size} bytes" if size is not None else "the body"
-    answer = rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)"))
-    answer.force_close()
-    return _Refused(answer)
-
-
 def _post_only(endpoint: Endpoint) -> web.Response:
     return plain_error(
         405,
@@ -204,6 +183,13 @@ def _post_only(endpoint: Endpoint) -> web.Response:
         server=endpoint.name,
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
     )
+
+
+def _check_single(request: web.BaseRequest, message: Any) -> None:
+    """Refuse a routing header given more than once: intermediaries may have read the other one."""
+    for name in ROUTING_HEADERS:
+        if len(request.headers.getall(name, ())) > 1:
+            raise Refused(rpc_error(400, mismatch(f"{name} is given more than once"), readable_id(message)))
 
 
 def _asks_for_stream(raw_path: str) -> bool:

@@ -38,6 +38,7 @@ class Session:
         """The standing stream ended; another may have taken its place already."""
         if self.stream is stream:
             self.stream = None
+            self.touched = time.monotonic()
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""

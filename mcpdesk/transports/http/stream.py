@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from aiohttp import web
@@ -17,6 +18,10 @@ KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Queued bytes from which on a handler that sends more is made to wait."""
+UNREAD_LIMIT = 64 << 20
+"""Queued bytes that end the connection when more is to be sent: this peer does not read any more."""
+
+log = logging.getLogger(__name__)
 
 
 def event(message: bytes) -> bytes:
@@ -42,7 +47,11 @@ class EventStream:
         return self._is_broken or self._request.transport is None
 
     def put(self, piece: bytes) -> None:
-        """Queue one piece."""
+        """Queue one piece. A peer that left too much unread is given up."""
+        if self._queued > UNREAD_LIMIT:
+            self._abort()
+        if self._is_broken:
+            return
         self._pieces.append(piece)
         self._queued += len(piece)
         if self._writer_aio is None:
@@ -81,6 +90,14 @@ class EventStream:
             self._queued = 0
         finally:
             self._writer_aio = None
+
+    def _abort(self) -> None:
+        log.warning("ended a stream that left %d bytes unread", self._queued)
+        self._is_broken = True
+        self._pieces.clear()
+        self._queued = 0
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
     async def _prepare(self) -> None:
         if not self._is_prepared:

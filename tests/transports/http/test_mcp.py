@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 import aiohttp
 import pytest
 
+from mcpdesk.protocol.stateless import VERSION_KEY
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
 from tests.support.site import events, serving
@@ -346,3 +347,48 @@ async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
             assert (await served.modern("tools/list")).status == 200
             while len(served.hosted.dialogues) > 1:
                 assert (await served.client.get(f"{served.url}/health")).status == 200
+
+
+async def test_a_handshake_opens_a_session_whatever_its_id() -> None:
+    async with serving() as served:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        for identifier in (0, "f" * 36, "x" * 1000):
+            message = {"jsonrpc": "2.0", "id": identifier, "method": "initialize", "params": params}
+            answer = await served.post(message)
+            assert "Mcp-Session-Id" in answer.headers
+        refused = await served.post(message | {"params": {"protocolVersion": 5}})
+        assert "Mcp-Session-Id" not in refused.headers
+
+
+async def test_a_handshake_with_metadata_is_one_all_the_same() -> None:
+    async with serving() as served:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "_meta": {VERSION_KEY: "2026-07-28"}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        for _ in range(2):
+            answer = await served.post(message)
+            assert (await answer.json())["result"]["protocolVersion"] == "2025-11-25"
+            assert "Mcp-Session-Id" in answer.headers
+
+
+async def test_a_stateless_client_posts_no_responses() -> None:
+    async with serving() as served:
+        answer = await served.post(
+            {"jsonrpc": "2.0", "id": 1, "result": {}}, MCP_Protocol_Version="2026-07-28"
+        )
+        assert answer.status == 400
+        assert (await answer.json())["error"]["code"] == -32600
+        assert (await served.post({"jsonrpc": "2.0", "id": 1, "result": {}})).status == 202
+
+
+async def test_a_routing_header_given_twice_is_a_mismatch() -> None:
+    async with serving() as served:
+        body = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+        headers = [
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "ping"),
+            ("Mcp-Method", "tools/list"),
+        ]
+        answer = await served.client.post(f"{served.url}/mcp", json=body, headers=headers)
+        assert answer.status == 400
+        assert await answer.json() | {"error": None} == {"jsonrpc": "2.0", "id": 7, "error": None}
+        assert (await answer.json())["error"]["code"] == -32020

@@ -1,0 +1,38 @@
+"""The body of a request: refused when too large or compressed, before any of it is read where that can be."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from mcpdesk.protocol.jsonrpc import invalid
+from mcpdesk.transports.http.answers import Refused, plain_error, rpc_error
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def read_body(request: web.BaseRequest, limit: int) -> bytes:
+    """The whole body. Raises: Refused for one over `limit` bytes (413), compressed (415) or cut off."""
+    size = request.content_length
+    if size is not None and size > limit:
+        raise _too_large(size, limit)
+    coding = request.headers.get("Content-Encoding", "identity").lower()
+    if coding != "identity":
+        # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
+        answer = plain_error(415, f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is")
+        answer.force_close()
+        raise Refused(answer)
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+        request.transport.write(CONTINUE)
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large(None, limit) from None
+    except ConnectionError:
+        raise Refused(plain_error(400, "the body broke off")) from None
+
+
+def _too_large(size: int | None, limit: int) -> Refused:
+    said = f"a body of {size} bytes" if size is not None else "the body"
+    answer = rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)"))
+    answer.force_close()
+    return Refused(answer)
