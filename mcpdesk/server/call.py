@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.jsonrpc import Id, is_id
 from mcpdesk.protocol.terms import Terms
 
 
@@ -78,7 +78,7 @@ class Call:
         self.progress_sent = float("-inf")
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
-        self.progress_token: Id | None = token if isinstance(token, (str, int)) else None
+        self.progress_token: Id | None = token if is_id(token) else None
 
     def end(self, reason: str) -> None:
         """Stop the work from outside; the first reason counts. Harmless once it is over."""

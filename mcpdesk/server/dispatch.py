@@ -128,7 +128,9 @@ class Dispatcher:
         asked = call.params["notifications"]
         known = frozenset(key for key, _ in LIST_CHANGED.values())
         wanted = frozenset(key for key in known if asked.get(key) is True)
-        uris = [uri for uri in asked.get("resourceSubscriptions") or () if isinstance(uri, str)]
+        uris = asked.get("resourceSubscriptions") or []
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if uris:
             honoured["resourceSubscriptions"] = uris

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.inbox.question import Option, Page
+from mcpdesk.server import context as context_module
 from mcpdesk.server.context import Context, RequestView
 from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
@@ -64,3 +66,32 @@ async def test_a_handler_cannot_invent_a_log_level() -> None:
     peer.server.tools.replace([Tool("loud", loud, {"type": "object"})])
     peer.modern(1, "tools/call", {"name": "loud"})
     assert (await peer.response(1))["result"]["content"][0]["text"] == "ok"
+
+
+async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def survey(arguments: dict[str, Any], context: Context) -> Any:
+        await context.progress(0.5, 1)
+        question = await context.ask([Page("Which?", options=(Option("a"), Option("b")))])
+        await context.progress(0.75, 1)
+        return question.state.value
+
+    monkeypatch.setattr(context_module, "WAITING_BEAT_S", 0.01)
+    peer = Peer()
+    peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])
+    peer.modern(1, "tools/call", {"name": "survey"}, progressToken="p")
+    await peer.until(lambda message: len(peer.received) >= 5)
+    peer.inbox.decline(1)
+    assert (await peer.response(1))["result"]["content"][0]["text"] == "declined"
+    told = [message["params"] for message in peer.received if "params" in message]
+    amounts = [params["progress"] for params in told]
+    assert amounts == sorted(set(amounts))
+    assert (amounts[0], amounts[-1]) == (0.5, 0.75)
+    assert told[1]["message"] == "waiting for an answer on the desk, 0 s"
+
+
+@pytest.mark.parametrize("token", [True, 1.5, None, [], {}])
+async def test_a_token_that_is_none_asks_for_no_progress(token: Any) -> None:
+    peer = Peer()
+    peer.modern(1, "tools/call", {"name": "steps"}, progressToken=token)
+    await peer.response(1)
+    assert [message for message in peer.received if "method" in message] == []
