@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
-from tests.support.official import ALL, HANDSHAKES, Heard, session, stdio
+from tests.support.desk import running_desk
+from tests.support.official import ALL, HANDSHAKES, ROOT, Heard, session, stdio
 
 WAYS = ("http", "stdio", "pump")
 Place = str | StdioServerParameters
@@ -194,3 +198,22 @@ async def test_without_a_desk_a_question_is_refused_at_once(place: Place) -> Non
         result = await client.call_tool("AskUserQuestion", {"questions_json": questions})
     assert result.is_error and isinstance(result.content[0], types.TextContent)
     assert result.content[0].text.startswith("Nobody can answer: no desk is open. Run `mcpdesk ")
+
+
+async def test_a_key_is_asked_for_where_a_tool_runs_programs() -> None:
+    async with running_desk(ROOT / "sample_servers" / "desk", http=True) as desk:
+        view = desk.view()
+        url, sent = view.servers[0].url, {view.api_key_header: view.api_key}
+        async with httpx2.AsyncClient(headers=sent) as http, Client(transport(url, http)) as client:
+            ran = await client.call_tool("Bash", {"command": "echo out; echo err >&2; exit 3"})
+            assert ran.is_error and ran.structured_content is not None
+            assert ran.structured_content["exit_code"] == 3
+            assert (ran.structured_content["stdout"], ran.structured_content["stderr"]) == ("out\n", "err\n")
+        async with httpx2.AsyncClient(headers={view.api_key_header: "guess"}) as http:
+            with pytest.RaisesGroup(MCPError, flatten_subgroups=True, allow_unwrapped=True):
+                async with Client(transport(url, http)):
+                    raise AssertionError("connected without the key")
+
+
+def transport(url: str, http: httpx2.AsyncClient) -> Any:
+    return streamable_http_client(url, http_client=http)

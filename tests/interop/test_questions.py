@@ -162,6 +162,23 @@ async def test_the_question_of_a_client_that_vanished_is_withdrawn(
     await asyncio.gather(asking, return_exceptions=True)
 
 
+@both_ways
+async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -> None:
+    heard = Heard()
+    async with (
+        running_desk(folder, http=True, meet=True, watch=True) as desk,
+        session(place(desk, folder, way), "2025-11-25", heard) as client,
+    ):
+        person = Person(desk)
+        asking = ask(client)
+        question = await person.sees()
+        (folder / "tools" / "more.py").write_text("async def more() -> str:\n    return 'more'\n")
+        await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+        assert said(await client.call_tool("more", {})) == "more"
+        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "spelling")])
+        assert (await asking).structured_content == ANSWERED
+
+
 async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder: Path) -> None:
     async with (
         running_frame(desk, panes=PANES) as (app, pilot),  # type: ignore[arg-type]
