@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from types import TracebackType
 from typing import TypeVar
 
 from mcpdesk.server.call import Call
@@ -19,22 +20,24 @@ T = TypeVar("T")
 async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit_s: float) -> T:
     """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
 
-    Raises: TimeoutError when the time was up, whatever the code made of that; CancelledError when the call or
-    its task was ended from outside; else any Exception of the code.
+    Raises: TimeoutError with the place it was reached at when the time was up, whatever the code made of that;
+    CancelledError when the call or its task was ended from outside; else any Exception of the code.
     """
+    place: TracebackType | None = None
     deadlines.watch(call, limit_s)
     try:
         output = await _tamed(work, call)
-    except BaseException:
+    except BaseException as error:
         if call.stop != TIMED_OUT:
             raise
+        place = error.__traceback__
     else:
         if call.stop != TIMED_OUT:
             return output
     finally:
         deadlines.forget(call)
     call.revive()
-    raise TimeoutError(f"not finished within its limit of {limit_s:g} s")
+    raise TimeoutError(f"not finished within its limit of {limit_s:g} s").with_traceback(place)
 
 
 async def _tamed(work: Awaitable[T], call: Call) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,13 @@ async def test_an_exception_that_would_end_more_than_its_call_is_a_tool_error(wo
 @pytest.mark.parametrize("work", [swallow_the_limit, convert_the_limit, hang])
 async def test_a_call_over_its_limit_is_answered_whatever_the_handler_makes_of_it(work: Work) -> None:
     assert "limit of 0.05 s" in await said(peer_with(work, limit_s=0.05), work)
+
+
+async def test_the_log_says_where_the_limit_was_reached() -> None:
+    peer = peer_with(hang, limit_s=0.05)
+    peer.server.folder = Path(__file__).parent
+    await said(peer, hang)
+    assert any("in hang" in text and "limit of 0.05 s" in text for _, _, text in peer.logged)
 
 
 async def test_a_swallowed_cancellation_does_not_reach_the_calls_after_it() -> None:
