@@ -20,7 +20,7 @@ T = TypeVar("T")
 async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit_s: float) -> T:
     """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
 
-    Raises: TimeoutError with the place it was reached at when the time was up, whatever the code made of that;
+    Raises: TimeoutError, with the traceback of where it stood, when the time was up;
     CancelledError when the call or its task was ended from outside; else any Exception of the code.
     """
     place: TracebackType | None = None
