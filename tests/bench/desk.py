@@ -36,7 +36,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
         screen, port = stack.enter_context(_desk(folder))
         screen.press("2", "following")
         seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
-        alone = Job(stack.enter_context(serving(apart)), "/mcp/echo", "stateless", effort.seconds)
+        alone = Job(stack.enter_context(serving(apart)).port, "/mcp/echo", "stateless", effort.seconds)
 
         def unseen() -> float:
             with screen.asleep():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
-Samples = dict[str, list[float]]
-"""What every contender measured, one value a round, in the order of the rounds."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,12 @@ class Effort:
     rounds: int = 3
     seconds: float = 2.0
 
-    def interleaved(self, contenders: Mapping[str, Callable[[], float]]) -> Samples:
-        """Measure every contender once a round, in turn, after one round that only warms up."""
-        samples: Samples = {name: [] for name in contenders}
+    def interleaved(self, contenders: Mapping[str, Callable[[], Value]]) -> dict[str, list[Value]]:
+        """Measure every contender once a round, in turn, after one round that only warms up.
+
+        Returns each one's values, one a round.
+        """
+        samples: dict[str, list[Value]] = {name: [] for name in contenders}
         for turn in range(self.rounds + 1):
             for name, measure in contenders.items():
                 value = measure()

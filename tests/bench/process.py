@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import psutil
 
 ROOT = Path(__file__).parents[2]
 PEERS = Path(__file__).parent / "peers"
@@ -25,6 +28,18 @@ async def {name}(text: str) -> str:
     """Say it again."""
     return text
 '''
+
+
+class Serving(NamedTuple):
+    """A process that serves HTTP."""
+
+    port: int
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
 
 
 def environment(state: Path) -> dict[str, str]:
@@ -63,8 +78,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: Sequence[str], state: Path, port: int) -> Iterator[int]:
-    """A process that listens on `port` when it is ready; the block gets its process id.
+def running(command: Sequence[str], state: Path, port: int) -> Iterator[Serving]:
+    """A process that listens on `port`, ready for the block.
 
     Raises: RuntimeError when it does not come up.
     """
@@ -75,15 +90,15 @@ def running(command: Sequence[str], state: Path, port: int) -> Iterator[int]:
         )
         stack.callback(_end, child)
         _await_listener(port, child)
-        yield child.pid
+        yield Serving(port, child.pid)
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[int]:
-    """`mcpdesk serve` on a folder; the block gets its port."""
+def serving(folder: Path) -> Iterator[Serving]:
+    """`mcpdesk serve` on a folder."""
     port = free_port()
-    with running([*MCPDESK, "serve", str(folder), "--port", str(port)], folder.parent, port):
-        yield port
+    with running([*MCPDESK, "serve", str(folder), "--port", str(port)], folder.parent, port) as place:
+        yield place
 
 
 def _await_listener(port: int, child: subprocess.Popen[bytes]) -> None:
