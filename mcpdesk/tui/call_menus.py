@@ -10,11 +10,11 @@ from typing import Any
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.drafts import Draft
 from mcpdesk.tui.history import PastCall
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import plain_text
 from mcpdesk.tui.render.json_text import compact, pretty, preview
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.widgets.result_view import duration
 
 
 def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:

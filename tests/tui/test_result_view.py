@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 
 from mcpdesk.link.values import Outcome
-from mcpdesk.tui.widgets.result_view import LinkChip, ResultView, duration, verdict
+from mcpdesk.tui.widgets.result_view import LinkChip, ResultView, verdict
 from tests.support.widgets import staged, until
 
 
@@ -19,16 +19,6 @@ def test_verdicts_say_it_in_glyph_and_word() -> None:
     assert verdict(outcome({"isError": True}))[0].startswith("✗ tool error 3.1 ms")
     assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith("✗ error -32602 3.1 ms")
     assert verdict(Outcome(None, {"code": 1}, b"", 2.0, cancelled=True))[0] == "⊘ cancelled 2.0 s"
-
-
-def test_durations_have_three_digits_at_most() -> None:
-    assert [duration(seconds) for seconds in (0.0003, 0.0123, 0.25, 3.42, 125)] == [
-        "0.3 ms",
-        "12.3 ms",
-        "250 ms",
-        "3.4 s",
-        "2 min 5 s",
-    ]
 
 
 async def test_blocks_are_drawn_in_order() -> None:

@@ -13,7 +13,10 @@ from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.result_view import ResultView
+from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
+from tests.support.folders import write
+from tests.support.widgets import until
 from tests.support.workbench import Bench, bench, link_with, tool
 
 
@@ -270,3 +273,19 @@ async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> No
             await it.until(lambda: "✓ ok" in it.title)
             assert "42" in it.shown()
             await it.until(lambda: "tools/call add" in it.shown())
+
+
+async def test_a_line_of_the_strip_opens_on_the_traffic_screen(tmp_path: Path) -> None:
+    tool = 'async def greet() -> str:\n    """Greet."""\n    return "hi"\n'
+    folder = write(tmp_path, {"mcp.json": '{"name": "own"}', "tools/a.py": tool})
+    async with running_desk(folder) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: bool(app.screen.query("#workbench TrafficList")))
+            await asyncio.wrap_future(link.request("own", "tools/call", {"name": "greet"}).outcome)
+            strip = app.screen.query_one("#workbench TrafficList", TrafficList)
+            await until(pilot, lambda: len(strip.view.lines) == 1)
+            strip.focus()
+            await pilot.press("enter")
+            await until(pilot, lambda: bool(app.screen.query("TrafficPane.-detail")))
+            assert app.main.shown == "traffic"

@@ -312,8 +312,8 @@ class TrafficPane(Vertical):
 
 def _counts(listing: TrafficList) -> str:
     view = listing.view
-    noun = "frames" if view.raw else "exchanges"
     shown = len(view.lines)
+    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
     parts = [f"{shown:,} {noun}" if listing.node == EVERYTHING else f"{shown:,} of {view.total:,} {noun}"]
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")

@@ -339,4 +339,11 @@ class WorkbenchPane(Vertical):
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Details of traffic are shown where there is room for them."""
         event.stop()
-        self.call_later(self.screen.run_action, "show_screen('traffic')")
+        self.call_later(self._open_in_traffic, event.exchange)
+
+    async def _open_in_traffic(self, exchange: int | None) -> None:
+        from mcpdesk.tui.screens.traffic import TrafficPane
+
+        await self.screen.run_action("show_screen('traffic')")
+        if exchange is not None:
+            self.screen.query_one(TrafficPane).open_exchange(exchange)

@@ -231,7 +231,8 @@ class CataloguePane(Vertical):
     def narrow(self, event: Input.Changed) -> None:
         """Filter while typing."""
         event.stop()
-        self.rows.filter(event.value)
+        # In the rows' own name: a message that the parent causes is not passed on to it.
+        self.rows.call_next(self.rows.filter, event.value)
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:

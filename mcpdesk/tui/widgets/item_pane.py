@@ -14,11 +14,12 @@ from textual.content import Content
 
 from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, ServerView
 from mcpdesk.tui.drafts import Draft
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.output_check import marks
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.item_header import ItemHeader
 from mcpdesk.tui.widgets.lesson import Lesson
-from mcpdesk.tui.widgets.result_view import ResultView, duration, verdict
+from mcpdesk.tui.widgets.result_view import ResultView, verdict
 
 _STACKED_BELOW = 80
 """Cells across below which arguments and result stand above each other."""

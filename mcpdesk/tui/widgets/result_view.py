@@ -18,6 +18,7 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import Block, BlockKind, blocks, size_text
 from mcpdesk.tui.render.half_blocks import PictureError, picture_size
 from mcpdesk.tui.render.json_text import Path
@@ -165,15 +166,6 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
     if outcome.result is not None and outcome.result.get("isError"):
         return f"✗ tool error {tail}", "$text-error"
     return f"✓ ok {tail}", "$text-success"
-
-
-def duration(seconds: float) -> str:
-    """`0.3 ms`, `12 ms`, `3.4 s`, `2 min 5 s`."""
-    if seconds < 0.0995:
-        return f"{seconds * 1000:.1f} ms"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 def _message(outcome: Outcome) -> Any:
