@@ -14,7 +14,7 @@ from mcpdesk.settings import BY_VARIABLE
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Keep tests out of the person's files and settings out of the tests. Yields the folder of both."""
-    for variable in BY_VARIABLE:
+    for variable in (*BY_VARIABLE, "COLUMNS", "LINES"):  # the last two are set by what runs tests in parallel
         monkeypatch.delenv(variable, raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(home / "state"))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
@@ -38,11 +39,17 @@ async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
 
 async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
     """Find a tool, fill its form in and call it."""
-    await press(pilot, "slash", *"trip", "enter")
+    await until(pilot, lambda: shows(pilot, "brew-coffee"))
+    await press(pilot, "slash")
+    await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+    await press(pilot, *"trip", "enter")
+    await until(pilot, lambda: shows(pilot, "Plan a trip."))
     await press(pilot, "slash", "escape")
     await press(pilot, "enter")
+    await until(pilot, lambda: isinstance(pilot.app.focused, Input))
     await press(pilot, *"Lisbon", "ctrl+r")
     await until(pilot, lambda: finished_calls(link) == 3)
+    await until(pilot, lambda: shows(pilot, "3 days in Lisbon"))
     await pilot.pause(0.5)
 
 
@@ -80,6 +87,11 @@ async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
         while not is_so():
             await pilot.pause(0.05)
+
+
+def shows(pilot: Pilot[None], text: str) -> bool:
+    """Whether the screen shows a text."""
+    return text in pilot.app.export_screenshot().replace("&#160;", " ")
 
 
 def finished_calls(link: RunningDesk) -> int:

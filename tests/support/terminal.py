@@ -40,7 +40,7 @@ class Desk:
             [*program[1:], *arguments],
             cwd=str(cwd),
             dimensions=(rows, columns),
-            env={**inherited(), "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})},
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})},
             timeout=WAIT_S,
         )
 
@@ -98,8 +98,3 @@ class Desk:
         """A terminal answers when it is asked where the cursor is."""
         if b"\x1b[6n" in data:
             self.process.send("\x1b[1;1R")
-
-
-def inherited() -> dict[str, str]:
-    """The environment without a size of ours: what runs the tests in parallel sets one."""
-    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
