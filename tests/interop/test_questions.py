@@ -34,7 +34,7 @@ ANSWERED = {
     "reason": "",
     "answers": [
         {"question": "Which database?", "header": "Storage", "selected": ["SQLite"], "other": ""},
-        {"question": "Which checks?", "header": "", "selected": ["lint", "tests"], "other": "spelling"},
+        {"question": "Which checks?", "header": "", "selected": ["lint", "tests"], "other": "ok"},
     ],
 }
 BOTH_ERAS = ("2025-11-25", "2026-07-28")
@@ -96,7 +96,7 @@ async def test_the_answer_arrives_however_long_the_person_took(
         question = await person.sees()
         assert (question.tool, question.peer) == ("AskUserQuestion", "official 2")
         await heard.until(lambda: len(heard.progress) >= 10)
-        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "spelling")])
+        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         result = await asking
     assert not result.is_error
     assert "Which database?\n-> SQLite" in said(result)
@@ -175,7 +175,7 @@ async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -
         (folder / "tools" / "more.py").write_text("async def more() -> str:\n    return 'more'\n")
         await heard.until(lambda: heard.has(types.ToolListChangedNotification))
         assert said(await client.call_tool("more", {})) == "more"
-        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "spelling")])
+        desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         assert (await asking).structured_content == ANSWERED
 
 
@@ -189,7 +189,7 @@ async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder
             while not isinstance(app.screen, QuestionScreen):
                 await pilot.pause(0.01)
         await pilot.pause()
-        await pilot.press("2", "enter", "1", "3", "4", *"spelling", "enter", "enter")
+        await pilot.press("2", "enter", "1", "3", "4", *"ok", "enter", "enter")
         result = await asking
         assert result.structured_content == ANSWERED
         async with asyncio.timeout(WITHIN_S):
