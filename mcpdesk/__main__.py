@@ -6,6 +6,7 @@ import os
 import sys
 
 INTERRUPTED = 130
+LEFTOVERS_S = 1.0
 
 
 def main() -> None:
@@ -16,7 +17,23 @@ def main() -> None:
         from mcpdesk.cli.main import run
 
         code = run()
+    _bound_end(code)
     sys.exit(code)
+
+
+def _bound_end(code: int) -> None:
+    """Python waits at its end for every thread: one that hosted code left behind gets a second, no more."""
+    threading = sys.modules.get("threading")
+    if threading is None or all(thread.daemon for thread in threading.enumerate()[1:]):
+        return
+
+    def leave() -> None:
+        time.sleep(LEFTOVERS_S)
+        os._exit(code)
+
+    import time
+
+    threading.Thread(target=leave, name="end", daemon=True).start()
 
 
 def plain(arguments: list[str]) -> tuple[str, str] | None:

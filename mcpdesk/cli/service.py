@@ -69,7 +69,8 @@ async def _either(event: asyncio.Event, most_s: float) -> None:
 
 
 async def _drain(host: Host) -> None:
-    """Wait until no call is under way."""
+    """Wait until no call is under way; streams that would never end are ended."""
+    host.services.subscriptions.close()
     end = time.monotonic() + DRAIN_S
     while time.monotonic() < end:
         dialogues = [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]

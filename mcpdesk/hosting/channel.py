@@ -118,6 +118,7 @@ class Pipe(Channel):
         rest = self._framer.close()
         if rest:
             self.take(rest)
+        self.dialogue.end_listening()
 
     def _refuse_line(self) -> None:
         self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))

@@ -63,6 +63,12 @@ class HostedDialogue:
         self.conversation.session.adopt(known, client)
         return True
 
+    def end_listening(self) -> None:
+        """The peer wants nothing more: what would never end by itself ends."""
+        for call in self.conversation.running:
+            if call.method == "subscriptions/listen":
+                call.end("nobody listens any more")
+
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone. Harmless when called twice."""
         if not self._is_connected:

@@ -9,6 +9,9 @@ from typing import Any
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
+LEFTOVERS_S = 1.0
+"""How long tasks may take to heed their cancellation once the core has ended."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -16,17 +19,36 @@ def run(main: Coroutine[Any, Any, None], factory: LoopFactory | None = None) -> 
     """Run a core's life on a loop of its own; without a `factory`, the platform's default loop.
 
     `sys.exit()` in a task that hosted code left behind stops any loop: it is logged, and the loop goes on.
+    What hosted code leaves running at the end is given `LEFTOVERS_S` seconds, not the rest of its life.
     """
-    with asyncio.Runner(loop_factory=factory) as runner:
-        loop = runner.get_loop()
-        main_aio = loop.create_task(main)
-        while not main_aio.done():
-            try:
-                loop.run_until_complete(main_aio)
-            except (SystemExit, KeyboardInterrupt) as error:
-                if main_aio.done():
-                    raise
-                _log.error("a task in the background raised %r", error, exc_info=error)
+    loop = factory() if factory is not None else asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        _complete(loop, loop.create_task(main))
+    finally:
+        _complete(loop, loop.create_task(_end_leftovers()))
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _complete(loop: asyncio.AbstractEventLoop, task_aio: asyncio.Task[None]) -> None:
+    while True:
+        try:
+            return loop.run_until_complete(task_aio)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if task_aio.done():
+                raise
+            _log.error("a task in the background raised %r", error, exc_info=error)
+
+
+async def _end_leftovers() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task_aio in left:
+        task_aio.cancel()
+    if left:
+        _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
+        for task_aio in pending:
+            _log.warning("left behind, for it does not end: %s", task_aio)
 
 
 def loop_factory() -> LoopFactory | None:

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,47 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 
     Serve = Callable[..., Service]
+
+
+STUBBORN = '''
+import asyncio
+import time
+
+from mcpdesk import tool
+
+kept = []
+
+
+async def go_on() -> None:
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+
+@tool
+async def leave() -> str:
+    """Leave a task and a thread behind that do not end."""
+    kept.append(asyncio.create_task(go_on()))
+    kept.append(asyncio.create_task(asyncio.to_thread(time.sleep, 60)))
+    return "left"
+'''
+
+
+def listening(url: str) -> urllib.request.Request:
+    """A request of the stateless era whose answer is a stream without end."""
+    method, version, prefix = "subscriptions/listen", "2026-07-28", "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": version, f"{prefix}clientCapabilities": {}}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": version,
+        "Mcp-Method": method,
+    }
+    return urllib.request.Request(url, body, headers)
 
 
 def address(service: Service) -> str:
@@ -50,6 +92,19 @@ def test_running_call_is_finished_before_the_end(serve: Serve, folder: Path, num
     assert service.end(number) == 0
     caller.join(10)
     assert answers[0]["result"]["content"][0]["text"] == "waited"
+
+
+def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Serve, folder: Path) -> None:
+    (folder / "tools" / "stubborn.py").write_text(STUBBORN)
+    service = serve(str(folder), "--port", "0")
+    url = address(service)
+    answer = post(url, "tools/call", {"name": "leave"})
+    assert answer.get("result") == {"content": [{"type": "text", "text": "left"}], "isError": False}, answer
+    with urllib.request.urlopen(listening(url), timeout=10) as stream:
+        began = time.monotonic()
+        assert service.end() == 0
+        assert b'"resultType":"complete"' in stream.read()
+    assert time.monotonic() - began < 8
 
 
 def test_taken_port_is_told(serve: Serve, mcpdesk: Run, folder: Path) -> None:

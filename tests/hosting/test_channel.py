@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import orjson
 import pytest
 
 from mcpdesk.hosting.channel import Pipe
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import Direction
 from tests.support.served import Peer
 from tests.support.site import Frames
@@ -54,3 +58,14 @@ async def test_nothing_is_sent_after_close() -> None:
     pipe.close()
     pipe.feed(REQUEST + b"\n")
     assert sent == []
+
+
+async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() -> None:
+    pipe, _, _ = make_pipe()
+    params = {"notifications": {}, "_meta": request_meta(R5, {})}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    pipe.feed(orjson.dumps(message) + b"\n")
+    pipe.eof()
+    async with asyncio.timeout(5):
+        await pipe.drained()
+    pipe.close()

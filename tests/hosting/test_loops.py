@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -39,3 +42,30 @@ def test_what_the_core_itself_raises_is_raised() -> None:
         loops.run(main())
     with pytest.raises(SystemExit):
         loops.run(leave())
+
+
+@pytest.mark.parametrize("factory", [None, loops.loop_factory()])
+def test_leftovers_that_do_not_heed_their_cancellation_are_left_behind(
+    factory: loops.LoopFactory | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loops, "LEFTOVERS_S", 0.05)
+    going = True
+    release = threading.Event()
+
+    async def go_on() -> None:
+        while going:
+            with suppress(asyncio.CancelledError):
+                await asyncio.to_thread(release.wait)
+
+    async def main() -> None:
+        kept.append(asyncio.create_task(go_on()))
+        await asyncio.sleep(0)
+
+    kept: list[asyncio.Task[None]] = []
+    began = time.monotonic()
+    loops.run(main(), factory)
+    going = False
+    release.set()
+    assert time.monotonic() - began < 4
+    assert "left behind" in caplog.text
+    kept[0]._log_destroy_pending = False  # type: ignore[attr-defined]
