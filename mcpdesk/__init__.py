@@ -56,7 +56,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
