@@ -26,12 +26,11 @@ def _bound_end(code: int) -> None:
     threading = sys.modules.get("threading")
     if threading is None or all(thread.daemon for thread in threading.enumerate()[1:]):
         return
+    import time
 
     def leave() -> None:
         time.sleep(LEFTOVERS_S)
         os._exit(code)
-
-    import time
 
     threading.Thread(target=leave, name="end", daemon=True).start()
 
