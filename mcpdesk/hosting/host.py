@@ -268,10 +268,11 @@ class Host:
         return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
 
     def _roots(self) -> list[Path]:
-        return [hosted.folder for hosted in self.folders.values()]
+        # Asked by other threads, also while folders are still being added.
+        return [hosted.folder for hosted in list(self.folders.values())]
 
     def _tool_at(self, folder: Path, place: str) -> str:
-        for hosted in self.folders.values():
+        for hosted in list(self.folders.values()):
             if hosted.folder == folder:
                 for tool in hosted.server.tools:
                     if tool.source.rpartition(":")[0] == place:

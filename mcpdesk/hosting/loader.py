@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 import traceback
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
 from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
 from mcpdesk.server.context import RequestView
-from mcpdesk.server.outcome import author_lines
+from mcpdesk.server.outcome import author_lines, described, said
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -29,6 +30,9 @@ MAX_FILES = 5_000
 """Files looked at in one of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
 CreateContext = Callable[[RequestView], Awaitable[Any]]
+
+WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
+"""Everything but the interrupt of a person who waits for a folder to load."""
 
 _log = logging.getLogger(__name__)
 
@@ -140,7 +144,7 @@ def _read_file(
             return _read_python(loaded, previous, kind, path, environment)
         read = read_resource_file if kind == "resource" else read_prompt_file
         return read(path, folder, name).or_previous(before)
-    except (Exception, SystemExit) as error:
+    except WHAT_IMPORTS_RAISE as error:
         source, reason = blame(error, folder, place)
         if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
             _log_lines(error, folder, place)
@@ -177,7 +181,7 @@ def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
     try:
         loaded.create_context = _create_context(loaded.namespace.load(path), place)
         return []
-    except (Exception, SystemExit) as error:
+    except WHAT_IMPORTS_RAISE as error:
         problem = ": ".join(blame(error, folder, place))
         if previous is None or not any(each.startswith(problem) for each in previous.problems):
             _log_lines(error, folder, place)
@@ -223,8 +227,8 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
             each for each in traceback.extract_tb(error.__traceback__) if _is_below(each.filename, folder)
         ]
         if not frames:
-            return place, f"{type(error).__name__}: {error}"
-        file, line, text = frames[-1].filename, frames[-1].lineno or 1, str(error)
+            return place, described(error)
+        file, line, text = frames[-1].filename, frames[-1].lineno or 1, said(error)
     return f"{Path(file).relative_to(folder).as_posix()}:{line}", f"{type(error).__name__}: {text}"
 
 

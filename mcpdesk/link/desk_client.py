@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import count
 from typing import Any
 
 from mcpdesk.hosting.channel import Channel
@@ -70,7 +71,7 @@ class DeskClient:
         self._run = run
         self._channel = Channel(endpoint, "memory", "desk", self._received)
         self._calls: dict[int, DeskCall] = {}
-        self._last_id = 0
+        self._ids = count(1)
 
     @property
     def connection(self) -> int:
@@ -83,12 +84,12 @@ class DeskClient:
         return len(self._calls)
 
     def request(self, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send a request; from any thread."""
-        self._last_id += 1
-        call = DeskCall(self, self._last_id, self.connection)
-        self._calls[call.request_id] = call
-        meta = request_meta(LATEST, IDENTITY, "debug") | {"progressToken": call.request_id}
-        frame = codec.request(call.request_id, method, {**params, "_meta": meta})
+        """Send a request; from any thread. Raises: LocalProtocolError for params JSON cannot carry."""
+        number = next(self._ids)
+        meta = request_meta(LATEST, IDENTITY, "debug") | {"progressToken": number}
+        frame = codec.request(number, method, {**params, "_meta": meta})
+        call = DeskCall(self, number, self.connection)
+        self._calls[number] = call
         self._run(lambda: self._channel.take(frame))
         return call
 

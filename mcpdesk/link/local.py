@@ -160,5 +160,7 @@ class LocalLink:
 
     def _leave(self) -> None:
         self._host.inbox.audience -= 1
-        for client in self._clients.values():
+        with self._lock:
+            clients = list(self._clients.values())
+        for client in clients:
             client.close()

@@ -50,8 +50,16 @@ def raised(tool_name: str, error: Exception) -> JSONObject:
 
 def described(error: BaseException) -> str:
     """An exception in one line: its type, and what it says if anything."""
-    detail = str(error)
+    detail = said(error)
     return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
+
+
+def said(error: BaseException) -> str:
+    """The text of an exception of hosted code, which may fail even at saying it."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"(its text cannot be had: {type(another).__name__})"
 
 
 def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:

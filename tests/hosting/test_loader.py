@@ -96,6 +96,12 @@ def test_empty_folder_offers_nothing_and_is_no_mistake(load: Load) -> None:
         ("\nimport nowhere_to_be_found", "ModuleNotFoundError: No module named", "tools/bad.py:2"),
         ("import helper\nhelper.crash()", "ZeroDivisionError: division by zero", "helper.py:2"),
         ("import sys\nsys.exit(3)", "SystemExit: 3", "tools/bad.py:2"),
+        ("import asyncio\nraise asyncio.CancelledError", "CancelledError", "tools/bad.py:2"),
+        (
+            "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute",
+            "Mute: (its text cannot be had",
+            "tools/bad.py:3",
+        ),
         ("raise RuntimeError('no luck')", "RuntimeError: no luck", "tools/bad.py:1"),
     ],
 )

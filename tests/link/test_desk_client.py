@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from mcpdesk.errors import LocalProtocolError
 from mcpdesk.link.desk_client import DeskClient
 from tests.support.served import Peer
 
@@ -23,3 +26,10 @@ async def test_calls_run_side_by_side_and_find_their_answers() -> None:
     assert client.running == 1
     client.close()
     assert stuck.outcome.result().cancelled
+
+
+async def test_params_json_cannot_carry_leave_no_call_behind() -> None:
+    client = DeskClient(Peer().endpoint, lambda function: None)
+    with pytest.raises(LocalProtocolError):
+        client.request("tools/call", {"name": "echo", "arguments": {"text": 2**70}})
+    assert client.running == 0

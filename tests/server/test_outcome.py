@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol import content
+from mcpdesk.server import outcome
 from mcpdesk.server.outcome import author_lines, tool_body
 from mcpdesk.server.tool import Tool, ToolResult
 
@@ -78,3 +79,12 @@ def test_a_traceback_is_cut_to_the_authors_lines() -> None:
     assert where.startswith("test_outcome.py:")
     assert "pathlib" not in text
     assert "FileNotFoundError" in text
+
+
+def test_an_exception_that_cannot_say_itself_is_described_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert outcome.described(Mute()) == "Mute: (its text cannot be had: ValueError)"
+    assert outcome.described(ValueError()) == "ValueError"
