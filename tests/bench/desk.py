@@ -31,21 +31,24 @@ def figures(effort: Effort) -> Iterator[Figure]:
         yield Figure(f"key typed, {RATE:.0f} calls/s", "ms", typed, goal=TO_KEY)
         yield Figure(f"key p and f, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
     with ExitStack() as stack:
-        folder = stack.enter_context(echo_folder())
-        apart = stack.enter_context(echo_folder())
-        screen, port = stack.enter_context(_desk(folder))
-        screen.press("2", "following")
+        apart = stack.enter_context(serving(stack.enter_context(echo_folder())))
+        screen, port = stack.enter_context(_desk(stack.enter_context(echo_folder())))
         seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
-        alone = Job(stack.enter_context(serving(apart)).port, "/mcp/echo", "stateless", effort.seconds)
+        alone = Job(apart.port, "/mcp/echo", "stateless", effort.seconds)
+        yield _throughput(effort, screen, seen, alone, "workbench")
+        screen.press("2", "following")
+        yield _throughput(effort, screen, seen, alone, "traffic")
 
-        def unseen() -> float:
-            with screen.asleep():
-                return alone.run()
 
-        samples = effort.interleaved({"desk": seen.run, "serve": unseen})
-        yield Figure(
-            "http stateless c32, on screen", "/s", samples["desk"], "serve", samples["serve"], TO_SERVE
-        )
+def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Figure:
+    """Calls a second beside the pane that is up, and of a core without a screen."""
+
+    def unseen() -> float:
+        with screen.asleep():
+            return alone.run()
+
+    samples = effort.interleaved({"desk": seen.run, "serve": unseen})
+    return Figure(f"http c32 beside {name}", "/s", samples["desk"], "serve", samples["serve"], TO_SERVE)
 
 
 @contextmanager
