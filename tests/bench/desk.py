@@ -29,7 +29,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
         with _load(port):
             typed, paused = zip(*(_keys(screen) for _ in range(effort.rounds)), strict=True)
         yield Figure(f"key typed, {RATE:.0f} calls/s", "ms", typed, goal=TO_KEY)
-        yield Figure(f"key p and f, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
+        yield Figure(f"key p, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
     with ExitStack() as stack:
         apart = stack.enter_context(serving(stack.enter_context(echo_folder())))
         screen, port = stack.enter_context(_desk(stack.enter_context(echo_folder())))
