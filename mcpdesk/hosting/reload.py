@@ -64,6 +64,7 @@ def apply(
     server.website_url = manifest.website_url
     server.icons = manifest.icons
     server.folder = manifest.folder
+    server.requires_jwt = manifest.auth.requires_jwt
     server.problems = loaded.problems
     server.create_context = loaded.create_context
     tools, clashes = _with_built_in(loaded.tools, built_in)

@@ -21,6 +21,8 @@ class ErrorCode(IntEnum):
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
+    UNAUTHORIZED = -32001
+    """Ours: a token is missing where the HTTP answer cannot say it any more."""
     RESOURCE_NOT_FOUND = -32002
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcpdesk.protocol.jsonrpc import Id, is_id
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.terms import Terms
 
 
@@ -25,10 +26,14 @@ class Outlet(Protocol):
 
 
 class Call:
-    """One request in flight. `stop` says why it was ended from outside; empty while nobody did."""
+    """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
+
+    `claims` are those of a verified token; None: there was none.
+    """
 
     __slots__ = (
         "_is_cancelled",
+        "claims",
         "deadline",
         "headers",
         "id",
@@ -67,6 +72,7 @@ class Call:
         self.transport = transport
         self.peer = peer
         self.headers = headers
+        self.claims: Mapping[str, Any] | None = None
         self.started = time.monotonic()
         self.deadline: float | None = None
         self.limit_s = 0.0
@@ -79,6 +85,11 @@ class Call:
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         self.progress_token: Id | None = token if is_id(token) else None
+
+    def check_token(self, is_required: bool) -> None:
+        """Raises: RemoteProtocolError (-32001) when a token is required and none was verified."""
+        if is_required and self.claims is None:
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, "Unauthorized: missing JWT")
 
     def end(self, reason: str) -> None:
         """Stop the work from outside; the first reason counts. Harmless once it is over."""

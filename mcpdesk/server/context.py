@@ -176,4 +176,4 @@ async def make_context(server: Server, services: Services, call: Call, name: str
 def _view(call: Call, services: Services) -> RequestView:
     headers = {} if call.headers is None else {name.lower(): value for name, value in call.headers.items()}
     environment = services.environment() if call.headers is None else {}
-    return RequestView(call.method, call.transport, call.peer, headers, environment)
+    return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

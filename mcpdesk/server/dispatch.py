@@ -77,6 +77,7 @@ class Dispatcher:
 
         Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
         """
+        call.check_token(self.server.requires_jwt)
         try:
             body = await self._runs[call.method](call)
         except ProtocolError:

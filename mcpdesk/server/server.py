@@ -41,6 +41,8 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""
+    requires_jwt: bool = False
+    """True: nothing of it runs for a caller without a verified token."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """From `context.py`: called once per request, its value is `ctx.context`."""
     problems: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ class ToolCalls:
         tool = self._server.tools.get(name)
         if tool is None:
             raise invalid_params(f"Unknown tool: {name[:120]}")
+        call.check_token(tool.requires_jwt)
         arguments = call.params.get("arguments")
         if arguments is None:
             arguments = {}

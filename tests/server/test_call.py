@@ -1,0 +1,72 @@
+"""Who may call, and how a call is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.call import Call
+from tests.support.served import Peer
+
+
+def make_call() -> Call:
+    return Call(1, "tools/call", {}, Terms(R5), Peer().channel)
+
+
+async def test_a_token_that_is_required_is_missed_until_its_claims_are_known() -> None:
+    call = make_call()
+    call.check_token(False)
+    with pytest.raises(RemoteProtocolError, match="missing JWT"):
+        call.check_token(True)
+    call.claims = {"sub": "ada"}
+    call.check_token(True)
+
+
+async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
+    peer = Peer()
+    peer.server.tools.replace([replace(tool, requires_jwt=True) for tool in peer.server.tools])
+    peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    assert (await peer.response(1))["error"] == {"code": -32001, "message": "Unauthorized: missing JWT"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "echo", "arguments": {"text": "x"}}),
+        ("resources/read", {"uri": "resource://note"}),
+        ("prompts/get", {"name": "summarize", "arguments": {"topic": "bees"}}),
+    ],
+)
+async def test_a_server_that_requires_a_token_runs_nothing_without_one(
+    method: str, params: dict[str, object]
+) -> None:
+    peer = Peer()
+    peer.server.requires_jwt = True
+    peer.modern(1, method, params)
+    assert (await peer.response(1))["error"]["code"] == -32001
+
+
+async def test_the_first_reason_to_end_counts_and_the_task_goes_on() -> None:
+    call = make_call()
+
+    async def work() -> int:
+        task = call.task = asyncio.current_task()
+        assert task is not None
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            call.settle()
+        return task.cancelling()
+
+    task_aio = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    call.end("first")
+    call.end("second")
+    assert (await task_aio, call.stop) == (0, "first")
+    call.revive()
+    assert call.stop == ""
