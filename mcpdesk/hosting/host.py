@@ -167,8 +167,7 @@ class Host:
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         self.services.subscriptions.close()
-        for listener in self._places:
-            await listener.close()
+        await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
         for endpoint in self.by_name.values():

@@ -60,6 +60,7 @@ class Conversation:
         self._push = push
         self._on_terms = on_terms
         self._announced: tuple[str, str] | None = None
+        self._is_closed = False
         self._in_flight: dict[tuple[bool, Id], Call] = {}
         self._subscriber: Subscriber | None = None
 
@@ -97,6 +98,7 @@ class Conversation:
     def close(self, reason: str = "connection closed") -> None:
         """The channel is gone: nothing more can be said to the peer."""
         self._push = None
+        self._is_closed = True
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
         for call in self.running:
@@ -193,6 +195,8 @@ class Conversation:
     async def _run_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Reply:
         bodies: list[bytes] = []
         for message in batch:
+            if self._is_closed:
+                return ACCEPTED
             answer = self._accept_member(message, outlet, headers)
             reply = answer if isinstance(answer, Reply) else await answer
             if reply.body is not None:

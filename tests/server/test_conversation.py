@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -228,3 +229,18 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     peer.channel.close()
     await peer.channel.drained()
     assert not len(peer.services.subscriptions)
+
+
+async def test_a_closed_channel_runs_no_more_of_a_batch() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-03-26")
+    calls = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name}}
+        for number, name in ((1, "forever"), (2, "boom"))
+    ]
+    peer.send(calls)
+    await asyncio.sleep(0)
+    peer.channel.close()
+    async with asyncio.timeout(5):
+        await peer.channel.drained()
+    assert peer.logged == []
