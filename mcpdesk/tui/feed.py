@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 PERIOD_S = 1 / 20
 AWAKE_BEATS = 40
 """Beats after the last movement before the screen looks less often."""
+BUSY_FRAMES = 100
+"""Frames in one beat from which on clients have the first call on the processor."""
+BUSY_BEATS = 3
+"""The screen then looks at every third beat, unless somebody types."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
@@ -33,6 +37,7 @@ class Feed:
         self._link = main.link
         self._frames = -1
         self._quiet_beats = 0
+        self._busy_beats = 0
         self._notice = -1
         self._failed: dict[str, str] = {}
         self._questions_version = -1
@@ -45,12 +50,15 @@ class Feed:
         return self._waiting
 
     def pulse(self) -> None:
-        """One beat of the timer: look, but only at every fourth beat while nothing moves and nobody types."""
+        """One beat of the timer: look, but less often while nobody types and nothing moves, or very much."""
         frames = self._link.traffic.frame_count
-        if frames != self._frames or not self._main.is_calm:
-            self._frames, self._quiet_beats = frames, 0
-        self._quiet_beats += 1
-        if self._quiet_beats <= AWAKE_BEATS or self._quiet_beats % 4 == 0:
+        came, self._frames = frames - self._frames, frames
+        is_calm = self._main.is_calm
+        self._busy_beats = self._busy_beats + 1 if is_calm and came >= BUSY_FRAMES else 0
+        self._quiet_beats = 0 if came or not is_calm else self._quiet_beats + 1
+        if self._busy_beats % BUSY_BEATS == 0 and (
+            self._quiet_beats <= AWAKE_BEATS or self._quiet_beats % 4 == 0
+        ):
             self.tick()
 
     def tick(self) -> None:

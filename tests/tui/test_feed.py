@@ -6,6 +6,8 @@ import logging
 import math
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from textual.app import ComposeResult
@@ -14,7 +16,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
-from mcpdesk.tui.feed import AWAKE_BEATS
+from mcpdesk.tui.feed import AWAKE_BEATS, Feed
 from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 
@@ -224,3 +226,30 @@ async def test_screen_rests_while_nothing_moves_and_wakes_with_the_first_frame()
         app.last_key = time.monotonic()
         app.main.feed.pulse()
         assert len(looks) == 12
+
+
+class CountingFeed(Feed):
+    """Counts its looks instead of looking."""
+
+    looks = 0
+
+    def tick(self) -> None:
+        self.looks += 1
+
+
+def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
+    """How often the screen looks while so much comes."""
+    traffic = SimpleNamespace(frame_count=0)
+    main = SimpleNamespace(link=SimpleNamespace(traffic=traffic), is_calm=is_calm)
+    feed = CountingFeed(cast(Any, main))
+    for _ in range(beats):
+        traffic.frame_count += frames_a_beat
+        feed.pulse()
+    return feed.looks
+
+
+def test_the_screen_looks_less_often_while_very_much_or_nothing_comes() -> None:
+    assert looks_in(60, frames_a_beat=5, is_calm=True) == 60
+    assert looks_in(60, frames_a_beat=1_000, is_calm=True) == 20
+    assert looks_in(60, frames_a_beat=1_000, is_calm=False) == 60
+    assert looks_in(140, frames_a_beat=0, is_calm=True) < 80
