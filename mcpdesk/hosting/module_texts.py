@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.completers import completers, listed
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed, require_async
 from mcpdesk.hosting.typed import Typed, typed
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.server.authoring import Note
+from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -52,9 +54,17 @@ def typed_resource(
         "meta": note.meta,
         "source": place,
     }
+    suggest = completers(_by_variable(note.complete, template), template.variables, place)
     if template.variables:
-        return ResourceTemplate(uri_template=note.uri, **fields)
+        return ResourceTemplate(uri_template=note.uri, completers=suggest, **fields)
     return Resource(uri=note.uri, **fields)
+
+
+def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
+    """Suggestions by name; the only variable of a template needs none."""
+    if complete is None or isinstance(complete, Mapping):
+        return complete or {}
+    return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
 def _check_variables(signature: Typed, template: UriTemplate, place: str) -> bool:
@@ -99,8 +109,19 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
         arguments=arguments,
         icons=note.icons,
         meta=note.meta,
+        completers=_closed_sets(properties) | completers(note.complete or {}, properties, place),
         source=place,
     )
+
+
+def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
+    """Suggestions that hints make by themselves: parameters of which all values are known."""
+    sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
+    return {
+        name: listed(values)
+        for name, values in sets.items()
+        if values and all(isinstance(each, str) for each in values)
+    }
 
 
 def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:

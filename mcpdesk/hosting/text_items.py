@@ -13,9 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.completers import listed
 from mcpdesk.hosting.found import Found
 from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
 from mcpdesk.hosting.module_texts import check_arguments
+from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource
@@ -34,7 +36,7 @@ MIME_TYPES = {
 }  # fmt: skip
 TEXT_TYPES = re.compile(r"text/.*|application/(json|jsonl|yaml|toml|xml|javascript|sql)|.*\+(json|xml)")
 PROMPT_KEYS = ("name", "title", "description", "arguments")
-ARGUMENT_KEYS = ("name", "title", "description", "required")
+ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
 
 
 def read_resource_file(path: Path, folder: Path, name: str) -> Found:
@@ -128,6 +130,7 @@ def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Pr
         title=text_of(fields, "title", place),
         description=text_of(fields, "description", place),
         arguments=arguments,
+        completers=_choices(fields.get("arguments", ()), place),
         source=f"{place}:1",
         fingerprint=digest,
     )
@@ -160,6 +163,19 @@ def _argument(given: Any, place: str) -> PromptArgument:
         text_of(given, "title", place),
         required,
     )
+
+
+def _choices(given: Any, place: str) -> dict[str, Completer]:
+    """A completer for each argument whose values the front matter lists."""
+    chosen: dict[str, Completer] = {}
+    for argument in given:
+        choices = argument.get("choices") if isinstance(argument, dict) else None
+        if choices is None:
+            continue
+        if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
+            raise RegistrationError("choices of an argument has to be a list of texts", f"{place}:1")
+        chosen[text_of(argument, "name", place)] = listed(choices)
+    return chosen
 
 
 def _remark(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcpdesk.protocol.revisions import R2, REVISIONS, Revision
+from mcpdesk.protocol.revisions import REVISIONS, Revision
 
 _ALL = frozenset(revision.name for revision in REVISIONS)
 _HANDSHAKE = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
 _STATELESS = _ALL - _HANDSHAKE
-_SINCE_R2 = frozenset(revision.name for revision in REVISIONS[REVISIONS.index(R2) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ _ROWS = (
     Method("subscriptions/listen", _STATELESS, param_types=(("notifications", dict),)),
     Method("prompts/list", _ALL, "prompts", is_cacheable=True, list_key="prompts"),
     Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
-    Method("completion/complete", _SINCE_R2, "completions"),
+    Method("completion/complete", _ALL, "completions", param_types=(("ref", dict), ("argument", dict))),
     Method("logging/setLevel", _HANDSHAKE, "logging", param_types=(("level", str),)),
 )
 

@@ -40,6 +40,8 @@ class Revision:
     has_content_meta: bool = True
     has_last_modified: bool = True
     has_completions: bool = True
+    """Whether there is a capability for them; the method itself is in all."""
+    has_completion_context: bool = True
 
     @property
     def is_stateless(self) -> bool:
@@ -76,6 +78,7 @@ R1 = Revision(
     has_content_meta=False,
     has_last_modified=False,
     has_completions=False,
+    has_completion_context=False,
 )
 R2 = Revision(
     name="2025-03-26",
@@ -90,6 +93,7 @@ R2 = Revision(
     structured="none",
     resource_not_found=-32002,
     has_batches=True,
+    has_completion_context=False,
     has_content_meta=False,
     has_last_modified=False,
 )

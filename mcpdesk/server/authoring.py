@@ -14,6 +14,8 @@ from mcpdesk.protocol import content
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Icons = Iterable[str | dict[str, Any]]
+Suggestions = Iterable[str] | Callable[..., Any]
+"""A list of texts, or a function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
 NOTE = "__mcpdesk__"
 
 
@@ -33,6 +35,8 @@ class Note:
     uri: str = ""
     """A resource's URI or URI template."""
     mime_type: str = ""
+    complete: Any = None
+    """What suggests values, by argument; for a template with one variable also without its name."""
     timeout_s: float | None = None
     requires_jwt: bool = False
     runs_programs: bool = False
@@ -118,6 +122,7 @@ def resource(
     description: str = "",
     mime_type: str = "",
     annotations: Mapping[str, Any] | None = None,
+    complete: Mapping[str, Suggestions] | Suggestions | None = None,
     requires_env: str | Iterable[str] = (),
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
@@ -125,6 +130,7 @@ def resource(
     """Offer an `async def` as the resource at `uri`, or as a template when `uri` has `{variables}`.
 
     The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well.
+    `complete` suggests values for them: a list or a function per variable.
     """
     note = Note(
         "resource",
@@ -134,6 +140,7 @@ def resource(
         description=description,
         mime_type=mime_type,
         annotations=dict(annotations or {}),
+        complete=complete,
         icons=_icons(icons),
         meta=dict(meta or {}),
         requires_env=_names(requires_env),
@@ -149,6 +156,7 @@ def prompt(
     name: str = "",
     title: str = "",
     description: str = "",
+    complete: Mapping[str, Suggestions] | None = None,
     requires_env: str | Iterable[str] = (),
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
@@ -160,16 +168,22 @@ def prompt(
     name: str = "",
     title: str = "",
     description: str = "",
+    complete: Mapping[str, Suggestions] | None = None,
     requires_env: str | Iterable[str] = (),
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:
-    """Offer an `async def` as a prompt. It returns a text (one user message) or a list of `message(...)`."""
+    """Offer an `async def` as a prompt. It returns a text (one user message) or a list of `message(...)`.
+
+    `complete` suggests values: a list of texts per argument, or a function of `(value)`,
+    `(value, arguments)` or `(value, arguments, ctx)`.
+    """
     note = Note(
         "prompt",
         name=name,
         title=title,
         description=description,
+        complete=complete,
         icons=_icons(icons),
         meta=dict(meta or {}),
         requires_env=_names(requires_env),

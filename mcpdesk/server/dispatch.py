@@ -14,6 +14,7 @@ from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
+from mcpdesk.server.completion import complete
 from mcpdesk.server.context import make_context
 from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
@@ -40,6 +41,7 @@ class Dispatcher:
             "tools/call": self.tool_calls.run,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
             "subscriptions/listen": self._listen,
         }
         for registry in (server.tools, server.resources, server.templates, server.prompts):
@@ -100,6 +102,9 @@ class Dispatcher:
 
     async def _read_resource(self, call: Call) -> JSONObject:
         return await self._limited(read_resource(self.server, self.services, call), call)
+
+    async def _complete(self, call: Call) -> JSONObject:
+        return await self._limited(complete(self.server, self.services, call), call)
 
     async def _get_prompt(self, call: Call) -> JSONObject:
         name = call.params["name"]

@@ -13,6 +13,7 @@ from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
+from mcpdesk.server.completion import completes
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -41,7 +42,9 @@ class Offers:
         return kept
 
     def is_offered(self, capability: str) -> bool:
-        """Whether a server capability is advertised."""
+        """Whether a server capability is advertised, or would be where the revision had a name for it."""
+        if capability == "completions":
+            return completes(self._server)
         return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)
 
     def _identity(self, revision: Revision) -> JSONObject:
@@ -63,6 +66,8 @@ class Offers:
             offered["tools"] = {"listChanged": True}
         offered["resources"] = {"subscribe": True, "listChanged": True}
         offered["prompts"] = {"listChanged": True}
+        if revision.has_completions and self.is_offered("completions"):
+            offered["completions"] = {}
         return offered
 
     def initialize_result(self, revision: Revision) -> JSONObject:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mcpdesk.server.completion import Completer
     from mcpdesk.server.context import Context
 
 Renderer = Callable[[dict[str, str], "Context"], Awaitable[Any]]
@@ -34,5 +35,7 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = ()
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
+    completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
+    """By argument: what suggests values for it."""
     source: str = field(default="", compare=False)
     fingerprint: str = ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mcpdesk.server.completion import Completer
     from mcpdesk.server.context import Context
 
 Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
@@ -48,5 +49,7 @@ class ResourceTemplate:
     annotations: dict[str, Any] = field(default_factory=dict)
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
+    completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
+    """By variable: what suggests values for it."""
     source: str = field(default="", compare=False)
     fingerprint: str = ""

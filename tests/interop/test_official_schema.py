@@ -32,6 +32,7 @@ RESULTS = {
     "resources/unsubscribe": "EmptyResult",
     "prompts/list": "ListPromptsResult",
     "prompts/get": "GetPromptResult",
+    "completion/complete": "CompleteResult",
     "logging/setLevel": "EmptyResult",
     "subscriptions/listen": "SubscriptionsListenResult",
 }
@@ -67,6 +68,11 @@ BLOCKS = {
 """What an object is called in the schemas, by its list or its type."""
 CALLS = ("blocks", "numbers", "table", "nothing", "explicit", "refused")
 READS = ("data://facts", "data://bytes", "item://7", "resource://notes", "resource://dot")
+COMPLETED = (
+    ({"type": "ref/prompt", "name": "plain"}, "a"),
+    ({"type": "ref/prompt", "name": "talk"}, "tone"),
+    ({"type": "ref/resource", "uri": "item://{number}"}, "number"),
+)
 MISTAKES: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("tools/dance", {}, -32601),
     ("tools/call", {"name": "unheard-of"}, -32602),
@@ -75,6 +81,7 @@ MISTAKES: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("tools/list", {"cursor": "made up"}, -32602),
     ("prompts/get", {"name": "talk"}, -32602),
     ("prompts/get", {"name": "unheard-of"}, -32602),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "?"}, "argument": {}}, -32602),
     ("resources/read", {"uri": "broken://it"}, -32603),
 )
 
@@ -247,6 +254,9 @@ async def calls_and_reads(client: Client) -> None:
         assert "result" in await client.ask("resources/read", {"uri": uri})
     assert "result" in await client.ask("prompts/get", {"name": "talk", "arguments": {"topic": "tea"}})
     assert "result" in await client.ask("prompts/get", {"name": "plain", "arguments": {"a": "b"}})
+    for ref, name in COMPLETED:
+        params = {"ref": ref, "argument": {"name": name, "value": ""}}
+        assert "result" in await client.ask("completion/complete", params)
 
 
 async def makes_mistakes(client: Client) -> None:

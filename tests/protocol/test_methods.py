@@ -10,7 +10,7 @@ def test_methods_exist_where_the_specification_has_them() -> None:
     here = {name for name, row in METHODS.items() if row.serves(R5)}
     assert {"server/discover", "subscriptions/listen", "tools/call"} <= here
     assert here.isdisjoint({"initialize", "ping", "logging/setLevel", "resources/subscribe"})
-    assert not METHODS["completion/complete"].serves(R1)
+    assert METHODS["completion/complete"].serves(R1)
     assert METHODS["completion/complete"].serves(R2)
     assert all(METHODS["tools/list"].serves(revision) for revision in REVISIONS)
 

@@ -93,7 +93,14 @@ async def raw() -> bytes:
     return b"bytes"
 
 
-@resource("item://{number}", title="Item", annotations=NOTES, icons=[ICON], meta={"example.org/kept": 1})
+@resource(
+    "item://{number}",
+    title="Item",
+    annotations=NOTES,
+    icons=[ICON],
+    meta={"example.org/kept": 1},
+    complete=lambda value: (str(each) for each in range(1_000)),
+)
 async def item(number: str) -> str:
     """One of many."""
     return number
@@ -126,6 +133,8 @@ async def talk(topic: str, tone: str = "kind") -> list[dict[str, Any]]:
     return [message(f"{topic}, {tone}"), *[message(block, role="assistant") for block in blocks]]
 '''
 
+PLAIN = "---\ndescription: Plain.\narguments: [{name: a, choices: [b, c]}]\n---\n{{a}}\n"
+
 MANIFEST = """{
   "name": "gallery", "version": "3.1.4", "title": "Gallery", "description": "Everything.",
   "instructions": "Look.", "websiteUrl": "https://example.org",
@@ -138,6 +147,4 @@ def gallery(place: Path) -> Path:
     """Write the folder to `place` and return it."""
     write(place, {"mcp.json": MANIFEST, "tools/all.py": TOOLS, "resources/all.py": RESOURCES})
     write(place, {"resources/notes.md": "# Notes\n", "resources/dot.png": "\x01", "prompts/all.py": PROMPTS})
-    return write(
-        place, {"prompts/plain.md": "---\ndescription: Plain.\narguments: [{name: a}]\n---\n{{a}}\n"}
-    )
+    return write(place, {"prompts/plain.md": PLAIN})
