@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,14 +35,14 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
     from mcpdesk.link.local import LocalLink
     from mcpdesk.tui.app import DeskApp
 
-    host = Host(plan)
+    host = Host(replace(plan, draws_first=True))
     with claiming(host, "screen") as claimed:
         core = CoreThread(host)
         link = LocalLink(host)
         terminal = Terminal(claimed.stderr_fd)
         try:
             history = plan.settings.state_dir / "calls.jsonl"
-            app = partial(DeskApp, link, theme, history=history)
+            app = partial(DeskApp, link, theme, history=history, settled=host.screen_drawn)
             code = _show(app, core, claimed.redirect_prints, terminal)
         finally:
             link.close()

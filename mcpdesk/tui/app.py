@@ -46,11 +46,13 @@ class DeskApp(App[None]):
         panes: Panes = PANES,
         history: Path | None = None,
         begin: Callable[[], None] = lambda: None,
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
-        `begin` is called once the first pane is painted."""
+        `begin` is called once the frame is painted, `settled` once it shows a server."""
         super().__init__()
         self._begin = begin
+        self._settled = settled
         self.link = link
         self.history_path = history
         self.main = MainScreen(link, panes)
@@ -87,8 +89,12 @@ class DeskApp(App[None]):
             self._filters = [*kept, NoColor() if self.native_ansi_color else Monochrome()]
 
     def stand(self) -> None:
-        """The first pane is painted: now there is time for the rest."""
+        """The frame is painted: the core may begin."""
         self._begin()
+
+    def settle(self) -> None:
+        """What is hosted is painted: now there is time for the rest."""
+        self._settled()
         self.shelf.fill(self)
 
     def copy(self, text: str, what: str) -> None:

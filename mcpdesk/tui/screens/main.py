@@ -53,6 +53,7 @@ class MainScreen(Screen[None]):
         self._banner = QuestionBanner()
         self._panes = panes
         self._last_focus: dict[str, Widget] = {}
+        self._is_settled = False
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
@@ -67,6 +68,7 @@ class MainScreen(Screen[None]):
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
+        self.app.stand()
         if not self.shown:
             try:
                 await self.show_screen(FIRST)
@@ -74,7 +76,6 @@ class MainScreen(Screen[None]):
                 return  # left before there was a pane
         self.feed.tick()
         self.set_interval(PERIOD_S, self.feed.pulse)
-        self.call_after_refresh(self.app.stand)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
@@ -107,6 +108,9 @@ class MainScreen(Screen[None]):
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
+        if not self._is_settled and self.server and self.shown:
+            self._is_settled = True
+            self.call_after_refresh(self.app.settle)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.look(view, self.server, rates, len(waiting))
         badges = {"activity": f"?{len(waiting)}"} if waiting else {}
