@@ -52,6 +52,7 @@ def typed_resource(
         "annotations": note.annotations,
         "icons": note.icons,
         "meta": note.meta,
+        "is_offered": note.is_offered,
         "source": place,
     }
     suggest = completers(_by_variable(note.complete, template), template.variables, place)
@@ -110,6 +111,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
         icons=note.icons,
         meta=note.meta,
         completers=_closed_sets(properties) | completers(note.complete or {}, properties, place),
+        is_offered=note.is_offered,
         source=place,
     )
 

@@ -48,6 +48,7 @@ def typed_tool(file: ModuleFile, function: Function, note: Note, name: str) -> T
         timeout_s=note.timeout_s,
         runs_programs=note.runs_programs,
         requires_jwt=note.requires_jwt,
+        is_offered=note.is_offered,
         source=place,
     )
 

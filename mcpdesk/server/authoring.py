@@ -40,6 +40,7 @@ class Note:
     timeout_s: float | None = None
     requires_jwt: bool = False
     runs_programs: bool = False
+    is_offered: bool = True
 
 
 def note_of(function: object) -> Note | None:
@@ -64,6 +65,7 @@ def tool(
     timeout: float | None = None,
     requires_jwt: bool = False,
     requires_env: str | Iterable[str] = (),
+    offered: bool = True,
     runs_programs: bool = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
@@ -83,6 +85,7 @@ def tool(
     timeout: float | None = None,
     requires_jwt: bool = False,
     requires_env: str | Iterable[str] = (),
+    offered: bool = True,
     runs_programs: bool = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
@@ -90,7 +93,8 @@ def tool(
     """Offer an `async def` as a tool; `@tool` and `@tool(...)` both work.
 
     `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
-    those names; None leaves one out.
+    those names; None leaves one out. `offered=False` holds it back until a handler calls
+    `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back. Clients are told of both.
     """
     hints = {
         "readOnlyHint": read_only,
@@ -107,6 +111,7 @@ def tool(
         icons=_icons(icons),
         meta=dict(meta or {}),
         requires_env=_names(requires_env),
+        is_offered=offered,
         timeout_s=timeout,
         requires_jwt=requires_jwt,
         runs_programs=runs_programs,
@@ -124,6 +129,7 @@ def resource(
     annotations: Mapping[str, Any] | None = None,
     complete: Mapping[str, Suggestions] | Suggestions | None = None,
     requires_env: str | Iterable[str] = (),
+    offered: bool = True,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]:
@@ -144,6 +150,7 @@ def resource(
         icons=_icons(icons),
         meta=dict(meta or {}),
         requires_env=_names(requires_env),
+        is_offered=offered,
     )
     return _noting(note)
 
@@ -158,6 +165,7 @@ def prompt(
     description: str = "",
     complete: Mapping[str, Suggestions] | None = None,
     requires_env: str | Iterable[str] = (),
+    offered: bool = True,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]: ...
@@ -170,6 +178,7 @@ def prompt(
     description: str = "",
     complete: Mapping[str, Suggestions] | None = None,
     requires_env: str | Iterable[str] = (),
+    offered: bool = True,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:
@@ -187,6 +196,7 @@ def prompt(
         icons=_icons(icons),
         meta=dict(meta or {}),
         requires_env=_names(requires_env),
+        is_offered=offered,
     )
     return _noting(note) if function is None else _noting(note)(function)
 

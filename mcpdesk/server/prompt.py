@@ -37,5 +37,7 @@ class Prompt:
     meta: dict[str, Any] = field(default_factory=dict)
     completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
     """By argument: what suggests values for it."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
     source: str = field(default="", compare=False)
     fingerprint: str = ""

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-T = TypeVar("T")
+
+class Offerable(Protocol):
+    """What every item of a registry says of itself."""
+
+    @property
+    def is_offered(self) -> bool:
+        """False: known, but served only from when a handler offers it."""
+
+
+T = TypeVar("T", bound=Offerable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,9 @@ class Registry(Generic[T]):
         self.changed: frozenset[str] = frozenset()
         self.unavailable: tuple[Unavailable, ...] = ()
         self.key = key
+        self._known: dict[str, T] = {}
         self._items: dict[str, T] = {}
+        self._chosen: dict[str, bool] = {}
         self._listeners: list[Callable[[str], None]] = []
 
     def __iter__(self) -> Iterator[T]:
@@ -59,7 +70,31 @@ class Registry(Generic[T]):
             if name in fresh:
                 raise ValueError(f"two {self.kind}s are called {name!r}")
             fresh[name] = item
-        refused = tuple(unavailable)
+        self._known = fresh
+        return self._serve(tuple(unavailable))
+
+    def offer(self, name: str) -> bool:
+        """Serve a known item from now on, also after a reload; says whether it was not served before.
+
+        Raises: LookupError when nothing is called so.
+        """
+        return self._choose(name, True)
+
+    def withdraw(self, name: str) -> bool:
+        """Serve a known item no longer, until it is offered again; says whether it was served.
+
+        Raises: LookupError when nothing is called so.
+        """
+        return self._choose(name, False)
+
+    def _choose(self, name: str, is_offered: bool) -> bool:
+        if name not in self._known:
+            raise LookupError(f"no {self.kind} is called {name!r}")
+        self._chosen[name] = is_offered
+        return self._serve(self.unavailable)
+
+    def _serve(self, refused: tuple[Unavailable, ...]) -> bool:
+        fresh = {name: item for name, item in self._known.items() if self._chosen.get(name, item.is_offered)}
         altered = frozenset(name for name, item in fresh.items() if self._items.get(name) != item)
         served_changed = (
             bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)

@@ -32,6 +32,8 @@ class Resource:
     """Bytes; None when not known without reading."""
     path: str = ""
     """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
     source: str = field(default="", compare=False)
     fingerprint: str = ""
 
@@ -51,5 +53,7 @@ class ResourceTemplate:
     meta: dict[str, Any] = field(default_factory=dict)
     completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
     """By variable: what suggests values for it."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
     source: str = field(default="", compare=False)
     fingerprint: str = ""

@@ -43,6 +43,8 @@ class Tool:
     runs_programs: bool = False
     """True for Bash and its kind: such a tool makes a key due over TCP."""
     requires_jwt: bool = False
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
     source: str = field(default="", compare=False)
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""

@@ -83,3 +83,22 @@ def test_missing_environment_variable_is_named(tmp_path: Path) -> None:
     ((kind, unavailable),) = found_in(tmp_path, text).broken
     assert (kind, unavailable.name) == ("tool", "a")
     assert unavailable.reason == "needs the environment variable UNSET, which is not set"
+
+
+def test_every_kind_can_be_held_back(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        from mcpdesk import prompt, resource, tool
+
+        @tool(offered=False)
+        async def a() -> None: ...
+        @prompt(offered=False)
+        async def b() -> str: ...
+        @resource("test://c", offered=False)
+        async def c() -> str: ...
+        @resource("test://{d}", offered=False)
+        async def e(d: str) -> str: ...
+        """,
+    )
+    assert [item.is_offered for item in found.items] == [False] * 4

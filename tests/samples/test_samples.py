@@ -19,7 +19,7 @@ from mcpdesk.server.validators import Validators
 from mcpdesk.tools import BUILTINS
 
 
-@pytest.fixture(params=["hello", "profiles", "desk"])
+@pytest.fixture(params=["hello", "profiles", "desk", "conformance"])
 def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
     yield from opened(request.param)
 

@@ -44,3 +44,31 @@ def test_two_of_one_name_replace_nothing() -> None:
         registry.replace([Prompt("b", render), Prompt("b", render)])
     assert registry.get("a") is not None
     assert len(registry) == 1
+
+
+def test_what_is_held_back_is_served_from_when_it_is_offered() -> None:
+    registry, heard = make()
+    registry.replace([Prompt("a", render), Prompt("b", render, is_offered=False)])
+    assert [prompt.name for prompt in registry] == ["a"]
+    assert registry.get("b") is None
+    assert registry.offer("b")
+    assert not registry.offer("b")
+    assert [prompt.name for prompt in registry] == ["a", "b"]
+    assert registry.withdraw("a")
+    assert [prompt.name for prompt in registry] == ["b"]
+    assert heard == ["prompt"] * 3
+
+
+def test_a_choice_outlives_a_replacement() -> None:
+    registry, _ = make()
+    registry.replace([Prompt("a", render), Prompt("b", render, is_offered=False)])
+    registry.offer("b")
+    registry.withdraw("a")
+    registry.replace([Prompt("a", render, title="A"), Prompt("b", render, is_offered=False, title="B")])
+    assert [prompt.title for prompt in registry] == ["B"]
+
+
+def test_nobody_offers_what_is_not_there() -> None:
+    registry, _ = make()
+    with pytest.raises(LookupError, match="no prompt is called 'b'"):
+        registry.offer("b")

@@ -1,0 +1,53 @@
+"""Scenarios that may fail, each with its reason, in the suite's own format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conformance.suite import Outcome
+
+ENTRY = re.compile(r"  - (?P<name>\S+)  # (?P<reason>\S.*)")
+PLAIN = re.compile(r"(server|client):( \[\])?|#.*|\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Outcomes held against a baseline."""
+
+    unexpected: tuple[Outcome, ...]
+    """Failed without being expected to."""
+    expected: tuple[Outcome, ...]
+    stale: tuple[str, ...]
+    """Expected to fail, and did not."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the baseline says exactly what happened."""
+        return not self.unexpected and not self.stale
+
+
+def read(revision: str) -> dict[str, str]:
+    """Scenario to reason. Raises: ValueError for a line without a reason."""
+    path = Path(__file__).with_name(f"expected-failures.{revision}.yml")
+    expected: dict[str, str] = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        entry = ENTRY.fullmatch(line)
+        if entry is not None:
+            expected[entry["name"]] = entry["reason"]
+        elif PLAIN.fullmatch(line) is None:
+            raise ValueError(f"{path.name}:{number}: not `  - scenario  # reason`: {line!r}")
+    return expected
+
+
+def judge(outcomes: Iterable[Outcome], expected: Mapping[str, str]) -> Verdict:
+    """Hold outcomes against a baseline; what did not run is not stale."""
+    ran = list(outcomes)
+    failed = [each for each in ran if each.failures]
+    return Verdict(
+        tuple(each for each in failed if each.scenario not in expected),
+        tuple(each for each in failed if each.scenario in expected),
+        tuple(each.scenario for each in ran if not each.failures and each.scenario in expected),
+    )

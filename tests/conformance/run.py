@@ -1,0 +1,126 @@
+"""The official suite against our server: `python -m tests.conformance.run [--revision R] [--scenario S]`.
+
+Ends with 0 when what fails is exactly what `expected-failures.<revision>.yml` says, and when the suite cannot
+run here at all (no Node, no npm registry), which it then says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conformance import baseline
+from tests.conformance.suite import REVISIONS, NotHere, Outcome, Suite, find
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "sample_servers" / "conformance"
+READY_S = 20.0
+
+
+def main() -> int:
+    """Run the revisions asked for; 0 when each did as its baseline says."""
+    given = _arguments()
+    try:
+        suite = find()
+    except NotHere as reason:
+        print(f"conformance: not run, {reason}")
+        return 0
+    with tempfile.TemporaryDirectory() as papers, serving(Path(papers)) as url:
+        kept = Path(given.output) if given.output else Path(papers)
+        return max(
+            [_run(suite, url, revision, given.scenario, kept / revision) for revision in given.revision]
+        )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.run")
+    parser.add_argument("--revision", action="append", choices=REVISIONS, help="once or more; else all")
+    parser.add_argument("--scenario", default="", help="one scenario only")
+    parser.add_argument("--output", default="", help="a folder that keeps the suite's own papers")
+    given = parser.parse_args()
+    given.revision = given.revision or list(REVISIONS)
+    return given
+
+
+def _run(suite: Suite, url: str, revision: str, scenario: str, folder: Path) -> int:
+    began = time.monotonic()
+    expected = baseline.read(revision)
+    outcomes = suite.server(url, revision, scenario, folder)
+    verdict = baseline.judge(outcomes, expected)
+    for outcome in verdict.unexpected:
+        _tell("FAIL", outcome, "; ".join(outcome.failures))
+    for outcome in verdict.expected:
+        _tell("expected", outcome, expected[outcome.scenario])
+    for name in verdict.stale:
+        print(f"  STALE    {name} passes: take it out of expected-failures.{revision}.yml")
+    print(f"server {revision}: {_totals(outcomes)}, {time.monotonic() - began:.0f} s")
+    return 0 if verdict.is_good and outcomes else 1
+
+
+def _tell(word: str, outcome: Outcome, reason: str) -> None:
+    print(f"  {word:<8} {outcome.scenario}{'' if outcome.is_scored else ' (not scored)'}: {reason}")
+
+
+def _totals(outcomes: Iterable[Outcome]) -> str:
+    judged = [each for each in outcomes if each.is_judged]
+    scored = [each.passes for each in judged if each.is_scored]
+    extra = [each.passes for each in judged if not each.is_scored]
+    return f"{sum(scored)}/{len(scored)} (not scored: {sum(extra)}/{len(extra)})"
+
+
+@contextmanager
+def serving(state: Path) -> Iterator[str]:
+    """The sample server in a process of its own; gives the URL of its endpoint."""
+    port = _free_port()
+    command = [sys.executable, "-m", "mcpdesk", "serve", str(FOLDER), "--no-auth"]
+    log = state / "server.log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [*command, "--http", f"127.0.0.1:{port}"],
+            cwd=ROOT,
+            env=os.environ | {"MCPDESK_STATE_DIR": str(state / "state")},
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+        )
+    try:
+        _await_health(process, f"http://127.0.0.1:{port}/health", log)
+        yield f"http://127.0.0.1:{port}/mcp/conformance"
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.05)
+    raise SystemExit(f"the server did not come up:\n{log.read_text(errors='replace')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

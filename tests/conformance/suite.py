@@ -1,0 +1,145 @@
+"""The official conformance suite: finding it, running its server leg, and reading what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+NODE = 22
+"""The major version of Node the suite needs at least."""
+REVISIONS = ("2025-11-25", "2026-07-28")
+"""Those the suite has a requirement set for."""
+FETCH_S = 80.0
+RUN_S = 240.0
+GENERIC = "wire-schema-valid"
+"""A check every scenario has; alone it proves nothing of what the scenario is about."""
+
+
+class NotHere(Exception):
+    """The suite cannot run on this machine, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one scenario found."""
+
+    scenario: str
+    is_scored: bool
+    failures: tuple[str, ...]
+    """Check and message, one line each; FAILURE, and WARNING too, which the strictest gate counts."""
+    is_judged: bool
+    """False when every check was skipped."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether nothing failed and something was proven."""
+        return self.is_judged and not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The suite, ready to run."""
+
+    command: tuple[str, ...]
+
+    def required(self, revision: str) -> frozenset[str]:
+        """The scored server scenarios of a revision."""
+        text = self._run("list", "--requirements", revision).partition("Server scenarios")[2]
+        return frozenset(re.findall(r"^  - (\S+)$", text.partition("Client scenarios")[0], re.MULTILINE))
+
+    def server(self, url: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
+        """Run all server scenarios of a revision, or one, against a URL; `folder` takes its papers."""
+        scored = self.required(revision)
+        chosen = ("--scenario", scenario, "--spec-version", revision, "--force") if scenario else ()
+        self._run("server", "--url", url, *(chosen or ("--requirements", revision)), "-o", str(folder))
+        return [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
+
+    def _run(self, *arguments: str) -> str:
+        ran = subprocess.run(
+            [*self.command, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        if "SyntaxError" in ran.stderr or ran.returncode not in (0, 1):
+            raise RuntimeError(f"the suite broke down: {ran.stderr.strip() or ran.stdout.strip()}")
+        return ran.stdout
+
+
+def find() -> Suite:
+    """The suite by `CONFORMANCE_SUITE` (its index.js), else from npm, with a newer Node if need be.
+
+    Raises: NotHere.
+    """
+    given = os.environ.get("CONFORMANCE_SUITE")
+    if given:
+        return Suite((shutil.which("node") or "node", given))
+    npx = shutil.which("npx")
+    if npx is None:
+        raise NotHere("there is no npx (Node) here")
+    packages = ["-p", PACKAGE]
+    if _node_version() < NODE:
+        packages += ["-p", _node_package()]
+    asking = [npx, "--yes", *packages, "-c", "command -v node && command -v conformance"]
+    try:
+        told = subprocess.run(
+            asking, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NotHere(f"npm did not deliver {PACKAGE} within {FETCH_S:.0f} s") from None
+    lines = told.stdout.split()
+    if told.returncode != 0 or len(lines) != 2:
+        raise NotHere(f"npm did not deliver {PACKAGE}: {_last(told.stderr)}")
+    return Suite((lines[0], lines[1]))
+
+
+def _node_version() -> int:
+    node = shutil.which("node")
+    if node is None:
+        return 0
+    told = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    found = re.match(r"v(\d+)", told.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def _node_package() -> str:
+    """The npm package that holds nothing but Node's program for this machine."""
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
+        platform.machine().lower(), platform.machine().lower()
+    )
+    return f"node-{sys.platform}-{machine}@{NODE}"
+
+
+def outcome_at(path: Path, scored: frozenset[str]) -> Outcome:
+    """What the papers of one scenario say; `scored` names the scenarios that count."""
+    name = re.sub(r"-\d{4}-\d\d-\d\dT.*$", "", path.parent.name.removeprefix("server-"))
+    checks = json.loads(path.read_text())
+    failures = tuple(
+        f"{check.get('id')}: {_first_line(check.get('errorMessage') or check.get('description'))}"
+        for check in checks
+        if check["status"] in ("FAILURE", "WARNING")
+    )
+    is_judged = any(
+        check["status"] in ("SUCCESS", "FAILURE", "WARNING") and check.get("id") != GENERIC
+        for check in checks
+    )
+    return Outcome(name, name in scored, failures, is_judged)
+
+
+def _first_line(text: object) -> str:
+    return (str(text).splitlines() or [""])[0][:200]
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"
