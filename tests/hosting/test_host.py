@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -121,3 +122,28 @@ async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
                     pass
         assert desk.catalogue("one").items[0].description == "Stop the loop."
         assert desk.catalogue("one").items[0].changed
+
+
+async def test_where_tcp_is_forbidden_a_unix_socket_serves_the_same_http(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(socket.socket):
+        def __init__(self, family: int = -1, *rest: Any, **more: Any) -> None:
+            if family in (socket.AF_INET, socket.AF_INET6):
+                raise PermissionError(1, "Operation not permitted")
+            super().__init__(family, *rest, **more)
+
+    monkeypatch.setattr("mcpdesk.transports.http.service.socket.socket", Refusing)
+    place = Path(rendezvous.private_folder()) / "http-one.sock"
+    async with running_desk(folder, http=True) as desk:
+        monkeypatch.undo()
+        assert desk.view().servers[0].url == f"unix:{place}"
+        assert desk.view().protection == "offline"
+        assert "is not permitted: serving HTTP on the Unix socket" in desk.notices()[-1].text
+        connector = aiohttp.UnixConnector(path=str(place))
+        async with (
+            aiohttp.ClientSession(connector=connector) as client,
+            client.post("http://localhost/mcp/one", json=CALL) as answer,
+        ):
+            assert answer.status == 200
+    assert not place.exists()

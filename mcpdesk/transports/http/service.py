@@ -134,8 +134,8 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
     for candidate in range(port, min(port + tries, 65536)):
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
-        except PermissionError as error:
-            raise ListeningForbidden(str(error)) from None
+        except PermissionError:
+            raise ListeningForbidden(f"listening on {host}:{candidate} is not permitted") from None
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((host, candidate))
