@@ -9,6 +9,7 @@ from typing import Any
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.module_file import Function, ModuleFile, require_async
 from mcpdesk.hosting.typed import Typed, typed
+from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.authoring import Note
 from mcpdesk.server.context import Context
 from mcpdesk.server.schema import SchemaError, compile_schema
@@ -49,6 +50,7 @@ def typed_tool(file: ModuleFile, function: Function, note: Note, name: str) -> T
         runs_programs=note.runs_programs,
         requires_jwt=note.requires_jwt,
         is_offered=note.is_offered,
+        mirrored=_mirrored(signature.input_schema, place),
         source=place,
     )
 
@@ -98,8 +100,16 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
         title=str(values.get("TITLE", "")),
         output_schema=None if output is None else _schema(file, "OUTPUT_SCHEMA", output),
         annotations=dict(values.get("ANNOTATIONS", {})),
+        mirrored=_mirrored(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
         source=file.place(function),
     )
+
+
+def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
+    try:
+        return mirrored(schema)
+    except ValueError as error:
+        raise RegistrationError(str(error), place) from error
 
 
 def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:

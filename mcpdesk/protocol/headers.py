@@ -27,7 +27,13 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(value: str) -> str:
-    """Undo `encode_value`. Raises: ValueError for sentinels around anything but canonical Base64 of UTF-8."""
+    """Undo `encode_value`.
+
+    Raises: ValueError for characters no header may carry, and for sentinels around anything but canonical
+    Base64 of UTF-8.
+    """
+    if not all(" " <= char <= "~" or char == "\t" for char in value):
+        raise ValueError("it has characters other than visible ASCII and blanks")
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX + _SUFFIX)):
         return value
     body = value[len(_PREFIX) : -len(_SUFFIX)]

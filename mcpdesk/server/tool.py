@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.protocol.param_headers import Mirrored
+
 if TYPE_CHECKING:
     from mcpdesk.server.context import Context
 
@@ -45,6 +47,8 @@ class Tool:
     requires_jwt: bool = False
     is_offered: bool = True
     """False: served only from when a handler offers it."""
+    mirrored: tuple[Mirrored, ...] = ()
+    """Arguments that HTTP headers repeat in the stateless era."""
     source: str = field(default="", compare=False)
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""

@@ -6,6 +6,7 @@ from typing import Any
 
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.param_headers import check_parameters
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
@@ -37,6 +38,8 @@ class ToolCalls:
             arguments = {}
         if not isinstance(arguments, dict):
             raise invalid_params("arguments must be an object")
+        if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
+            check_parameters(tool.mirrored, arguments, call.headers)
         return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
 
     def check(self, name: str, arguments: Any) -> list[Failure]:

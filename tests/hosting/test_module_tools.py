@@ -112,3 +112,54 @@ def test_unusable_tool_is_refused_with_its_line(tmp_path: Path, text: str, reaso
     assert kind == "tool"
     assert reason in unavailable.reason
     assert unavailable.source == f"tools/my_file.py:{line}"
+
+
+def test_arguments_a_header_repeats_are_annotated_in_hints_and_schemas(tmp_path: Path) -> None:
+    typed = tool_in(
+        tmp_path / "a",
+        """
+        from typing import Annotated
+        from mcpdesk import Meta
+
+        async def f(region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})] = "eu"): ...
+        """,
+    )
+    handled = tool_in(
+        tmp_path / "b",
+        """
+        INPUT_SCHEMA = {"type": "object", "properties": {"id": {"type": "integer", "x-mcp-header": "Id"}}}
+        async def handler(args): ...
+        """,
+    )
+    assert [each.header for each in (*typed.mirrored, *handled.mirrored)] == [
+        "mcp-param-region",
+        "mcp-param-id",
+    ]
+    assert typed.input_schema["properties"]["region"]["x-mcp-header"] == "Region"
+
+
+@pytest.mark.parametrize("hint", ["str | None", "float", "list[str]"])
+def test_an_argument_no_header_can_repeat_leaves_the_tool_out(tmp_path: Path, hint: str) -> None:
+    found = found_in(
+        tmp_path,
+        f"""
+        from typing import Annotated
+        from mcpdesk import Meta
+
+        async def f(a: Annotated[{hint}, Meta(extra_json_schema={{"x-mcp-header": "A"}})] = None): ...
+        """,
+    )
+    assert found.items == []
+    assert "x-mcp-header" in found.broken[0][1].reason
+
+
+def test_a_schema_with_a_wrong_annotation_leaves_the_tool_out(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        INPUT_SCHEMA = {"type": "object", "properties": {"id": {"type": "integer", "x-mcp-header": "I d"}}}
+        async def handler(args): ...
+        """,
+    )
+    assert found.items == [] and "no header name" in found.broken[0][1].reason
+    assert found.broken[0][1].source.endswith(":1")
