@@ -49,6 +49,8 @@ class LogLine:
     where: str = ""
     """`tools/slow.py:14` where known."""
     server: str = ""
+    trace: str = ""
+    """Id of the trace the caller says its request belongs to."""
 
 
 class _Numbered(Protocol):
@@ -91,11 +93,13 @@ class Journal:
         self._line_numbers = count()
         self._notice_numbers = count()
 
-    def log(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
-        """Keep one line. `where` is `file:line` when known."""
+    def log(
+        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+    ) -> None:
+        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
         number = next(self._line_numbers)
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
-        self._lines.append(LogLine(number, time.time(), level, source, cut, where, server))
+        self._lines.append(LogLine(number, time.time(), level, source, cut, where, server, trace))
 
     def notify(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
         """Keep one notice, and its text as a log line."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.terms import Terms
+from mcpdesk.protocol.trace import Trace, read_trace
 
 
 class Outlet(Protocol):
@@ -85,6 +86,11 @@ class Call:
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         self.progress_token: Id | None = token if is_id(token) else None
+
+    @property
+    def trace(self) -> Trace:
+        """The trace context its metadata carries."""
+        return read_trace(self.params.get("_meta"))
 
     def check_token(self, is_required: bool) -> None:
         """Raises: RemoteProtocolError (-32001) when a token is required and none was verified."""

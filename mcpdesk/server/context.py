@@ -12,6 +12,7 @@ from typing import Any
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.handshake import log_level
+from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.call import Call
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -68,6 +69,11 @@ class Context:
         return self.request.claims
 
     @property
+    def trace(self) -> Trace:
+        """The caller's trace context; empty members where it sent none, or nothing well-formed."""
+        return self._call.trace
+
+    @property
     def folder(self) -> Path | None:
         """The server folder."""
         return self.server.folder
@@ -107,7 +113,7 @@ class Context:
         """
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
-        self._services.log(level, logger or self.tool or "server", text, "", self.server.name)
+        self._services.log(level, logger or self.tool or "server", text, "", self.server.name, self.trace.id)
         wanted = self._call.terms.log_level
         if wanted is None or severity < wanted or self._call.stop:
             return

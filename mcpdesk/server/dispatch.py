@@ -85,7 +85,7 @@ class Dispatcher:
         except ProtocolError:
             raise
         except Exception as error:
-            self._log_failure(call.method, error)
+            self._log_failure(call, error)
             reason = f"Internal error in {call.method}: {outcome.described(error)}"
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from error
         try:
@@ -155,9 +155,9 @@ class Dispatcher:
     def _changed(self, kind: str) -> None:
         self.services.subscriptions.list_changed(self.server.name, kind)
 
-    def _log_failure(self, name: str, error: BaseException) -> None:
+    def _log_failure(self, call: Call, error: BaseException) -> None:
         text, where = outcome.author_lines(error, self.server.folder)
-        self.services.log("error", name, text, where, self.server.name)
+        self.services.log("error", call.method, text, where, self.server.name, call.trace.id)
 
 
 def _messages(rendered: Any) -> list[JSONObject]:

@@ -14,8 +14,10 @@ from mcpdesk.server.subscriptions import Subscriptions
 class Log(Protocol):
     """Where log lines of hosted code go besides the wire."""
 
-    def __call__(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
-        """Keep one line. `where` is `file:line` when known."""
+    def __call__(
+        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+    ) -> None:
+        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
 
 
 @dataclass(frozen=True, slots=True)

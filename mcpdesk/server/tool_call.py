@@ -63,7 +63,7 @@ class ToolCalls:
             output = await self._within_limit(call, tool, arguments)
         except Exception as error:
             text, where = outcome.author_lines(error, self._server.folder)
-            self._services.log("error", tool.name, text, where, self._server.name)
+            self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)
             return outcome.raised(tool.name, error)
         return outcome.tool_body(tool, output, check_output)
 

@@ -16,6 +16,7 @@ from mcpdesk.tools import Home
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.process import Ended
+    from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.context import Context
 
 DEFAULT_MS = 30_000
@@ -70,7 +71,7 @@ def make(home: Home) -> Tool:
         output = Output(home.state / "outputs")
         reporter = asyncio.create_task(_report(output, context)) if context.wants_progress else None
         try:
-            ended = await _run(arguments["command"], timeout_ms, home, output)
+            ended = await _run(arguments["command"], timeout_ms, home, output, context.trace)
         finally:
             if reporter is not None:
                 reporter.cancel()
@@ -97,7 +98,7 @@ def make(home: Home) -> Tool:
     )
 
 
-async def _run(command: str, timeout_ms: int, home: Home, output: Output) -> Ended:
+async def _run(command: str, timeout_ms: int, home: Home, output: Output, trace: Trace) -> Ended:
     from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
 
     program = shutil.which("bash")
@@ -109,7 +110,7 @@ async def _run(command: str, timeout_ms: int, home: Home, output: Output) -> End
         return await run(
             [program, "-c", command],
             folder=home.folder,
-            environment=dict(os.environ),
+            environment=dict(os.environ) | trace.environment(),
             output=output,
             timeout_s=timeout_ms / 1000,
         )

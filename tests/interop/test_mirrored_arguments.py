@@ -97,3 +97,15 @@ async def test_sessions_and_pipes_know_no_such_headers() -> None:
     peer = Peer(server)
     peer.modern(1, "tools/call", params)
     assert "result" in await peer.response(1)
+
+
+@pytest.mark.parametrize("name", ["Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+async def test_a_routing_header_given_twice_is_refused_before_anything_is_read_of_the_body(name: str) -> None:
+    async with serving() as served:
+        routing: Any = CIMultiDict([("Accept", "application/json, text/event-stream")])
+        routing.extend({"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo"})
+        routing.add(name, routing[name])
+        message = {"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"_meta": {}}}
+        answer = await served.client.post(f"{served.url}/mcp/sample", json=message, headers=routing)
+        body = await answer.json()
+    assert (answer.status, body["id"], body["error"]["code"]) == (400, "a", -32020)

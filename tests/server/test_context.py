@@ -95,3 +95,12 @@ async def test_a_token_that_is_none_asks_for_no_progress(token: Any) -> None:
     peer.modern(1, "tools/call", {"name": "steps"}, progressToken=token)
     await peer.response(1)
     assert [message for message in peer.received if "method" in message] == []
+
+
+async def test_log_lines_and_failures_carry_the_callers_trace() -> None:
+    peer = Peer()
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    for identifier, (name, meta) in enumerate([("steps", parent), ("boom", parent), ("steps", "made up")]):
+        peer.modern(identifier, "tools/call", {"name": name}, traceparent=meta)
+        await peer.response(identifier)
+    assert peer.traces == [parent[3:35], parent[3:35], ""]

@@ -104,6 +104,7 @@ class Peer:
         self.server = server or make_server()
         self.inbox = Inbox()
         self.logged: list[tuple[str, str, str]] = []
+        self.traces: list[str] = []
         self.services = Services(self.inbox, self._log)
         self.recording = Recording(None)
         self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
@@ -161,5 +162,8 @@ class Peer:
         self.received.extend(message if isinstance(message, list) else [message])
         self._came.set()
 
-    def _log(self, level: str, source: str, text: str, where: str = "", server: str = "") -> None:
+    def _log(
+        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+    ) -> None:
         self.logged.append((level, source, text))
+        self.traces.append(trace)

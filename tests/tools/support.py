@@ -9,6 +9,7 @@ from typing import Any
 
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
+from mcpdesk.protocol.trace import NONE, Trace
 
 
 class ToolContext:
@@ -18,6 +19,7 @@ class ToolContext:
         self.inbox = inbox or Inbox()
         self.wants_progress = wants_progress
         self.folder: Path | None = Path("/srv/shop")
+        self.trace: Trace = NONE
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools import Home
 from mcpdesk.tools.shell import OUTPUT_SCHEMA, make
@@ -120,3 +121,10 @@ def test_its_own_timeout_is_never_cut_by_the_servers(home: Home) -> None:
     assert tool.timeout_s == 610
     assert tool.input_schema["properties"]["timeout"]["maximum"] == 600_000
     assert tool.runs_programs
+
+
+async def test_the_callers_trace_reaches_the_environment(home: Home) -> None:
+    context = ToolContext()
+    context.trace = Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b", "k=v")
+    result = await call(home, context, command='echo "$TRACEPARENT $TRACESTATE $BAGGAGE"')
+    assert result.structured["stdout"] == f"{context.trace.traceparent} a=b k=v\n"

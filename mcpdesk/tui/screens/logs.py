@@ -180,7 +180,9 @@ def _empty(hidden: bool) -> Content:
 def _detail(line: LogLine | None) -> Content:
     if line is None:
         return Content("")
-    place = "  ".join(part for part in (line.server, line.source, line.where) if part)
+    place = "  ".join(
+        part for part in (line.server, line.source, line.where, line.trace and f"trace {line.trace}") if part
+    )
     head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(place)}", "$text-muted")
     return Content("\n").join([head, Content(clean(line.text))])
 

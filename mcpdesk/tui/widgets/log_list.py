@@ -34,7 +34,9 @@ class LogFilter:
         """Whether a line is shown."""
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
-        text = f"{line.text} {line.source} {line.where} {line.server}".lower() if self.words else ""
+        text = (
+            f"{line.text} {line.source} {line.where} {line.server} {line.trace}".lower() if self.words else ""
+        )
         return all(word in text for word in self.words)
 
 

@@ -1,0 +1,72 @@
+"""Trace context a request carries: W3C Trace Context and Baggage, in `params._meta`. Source: WIRE 2.4, 10."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+KEYS = ("traceparent", "tracestate", "baggage")
+MAX_STATE, MAX_BAGGAGE = 512, 8192
+"""Characters."""
+_PARENT = re.compile(
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
+)
+_STATE_KEY = r"[a-z0-9][a-z0-9_*/-]{0,255}(?:@[a-z][a-z0-9_*/-]{0,13})?"
+_STATE_MEMBER = re.compile(rf"{_STATE_KEY}=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
+_PAIR = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*"
+_BAGGAGE_MEMBER = re.compile(
+    rf"{_PAIR}(?:[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*=[!#-+\--:<-\[\]-~]*)?)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a caller said of the trace a request belongs to; well-formed or empty, never trusted."""
+
+    traceparent: str = ""
+    tracestate: str = ""
+    baggage: str = ""
+
+    @property
+    def id(self) -> str:
+        """The trace id, 32 hexadecimal digits; empty when there is none."""
+        return self.traceparent[3:35]
+
+    def environment(self) -> dict[str, str]:
+        """The variables under which child processes look for it."""
+        return {key.upper(): value for key in KEYS if (value := getattr(self, key))}
+
+
+NONE = Trace()
+
+
+def read_trace(meta: object) -> Trace:
+    """The trace context in a request's `_meta`. Members that are malformed count as absent."""
+    if not isinstance(meta, Mapping) or not any(key in meta for key in KEYS):
+        return NONE
+    parent, state, baggage = (_text(meta.get(key)) for key in KEYS)
+    if not _is_parent(parent):
+        parent = state = ""
+    if not _is_list(state, _STATE_MEMBER, MAX_STATE, 32):
+        state = ""
+    if not _is_list(baggage, _BAGGAGE_MEMBER, MAX_BAGGAGE, 180):
+        baggage = ""
+    return Trace(parent, state, baggage)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_parent(text: str) -> bool:
+    found = _PARENT.fullmatch(text)
+    # The first version ends with the flags; later ones may go on.
+    return found is not None and (found[1] != "00" or found[3] is None)
+
+
+def _is_list(text: str, member: re.Pattern[str], longest: int, most: int) -> bool:
+    if len(text) > longest:
+        return False
+    members = [part for each in text.split(",") if (part := each.strip(" \t"))]
+    return len(members) <= most and all(member.fullmatch(each) for each in members)
