@@ -9,27 +9,34 @@ if TYPE_CHECKING:
 
     from msgspec import Meta
 
+    from mcpdesk.errors import ClientError
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
-    from mcpdesk.server.authoring import fail, message, prompt, resource, tool
+    from mcpdesk.server.asked import Elicited, Root, Sampled
+    from mcpdesk.server.authoring import fail, header, message, prompt, resource, tool
     from mcpdesk.server.context import Context, RequestView
     from mcpdesk.server.tool import ToolResult
     from mcpdesk.version import __version__
 
 __all__ = [
     "Answer",
+    "ClientError",
     "Context",
+    "Elicited",
     "Meta",
     "Option",
     "Page",
     "Question",
     "QuestionState",
     "RequestView",
+    "Root",
+    "Sampled",
     "ToolResult",
     "__version__",
     "audio",
     "embedded",
     "fail",
+    "header",
     "image",
     "message",
     "prompt",
@@ -41,9 +48,11 @@ __all__ = [
 
 _HOMES = {
     "msgspec": ("Meta",),
+    "mcpdesk.errors": ("ClientError",),
     "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
     "mcpdesk.protocol.content": ("audio", "embedded", "image", "resource_link", "text"),
-    "mcpdesk.server.authoring": ("fail", "message", "prompt", "resource", "tool"),
+    "mcpdesk.server.asked": ("Elicited", "Root", "Sampled"),
+    "mcpdesk.server.authoring": ("fail", "header", "message", "prompt", "resource", "tool"),
     "mcpdesk.server.context": ("Context", "RequestView"),
     "mcpdesk.server.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),

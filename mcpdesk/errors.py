@@ -8,6 +8,8 @@ DeskError
 ├── ManifestError            a server folder cannot be read (path, line, column)
 ├── RegistrationError        one item cannot be offered (the rest serves)
 ├── HandlerError             hosted code failed on purpose: `fail()`
+│   └── ClientError          the client could not be asked, or did not answer
+│       └── MissingCapability
 └── DeskUserError            a person made a mistake: one sentence and a hint
 """
 
@@ -87,6 +89,22 @@ class HandlerError(DeskError):
         super().__init__(message)
         self.message = message
         self.data = data
+
+
+class ClientError(HandlerError):
+    """A question to the client came to nothing. `code` is that of its error response, 0 without one."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class MissingCapability(ClientError):
+    """The client did not declare what a question needs. `required` names it as capabilities do."""
+
+    def __init__(self, message: str, required: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.required = required
 
 
 class DeskUserError(DeskError):

@@ -15,12 +15,12 @@ KEY_BYTES = 24
 log = logging.getLogger(__name__)
 
 
-def load_or_create(state: Path) -> str:
-    """The key kept in the folder `state`, or a new one.
+def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
+    """The key kept in the folder `state` under that name, or a new one.
 
     A folder that cannot be written costs only the keeping: the key then lives as long as the process.
     """
-    path = state / FILE_NAME
+    path = state / file_name
     kept = _read(path)
     if kept:
         return kept
@@ -55,7 +55,7 @@ def _read(path: Path) -> str:
 def _keep(path: Path, key: str) -> str:
     """Write the key and return the one that is kept: another process may have been first."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}")
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "w", encoding="ascii") as file:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.lanes import Lanes
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import invalid
 from mcpdesk.recorder.record import Direction
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
 
 BURST = 32
 """Messages a handler may send before it is made to wait a turn, so that they leave in one write."""
@@ -22,6 +24,8 @@ class Channel:
 
     `write` takes one frame and must not block.
     """
+
+    may_send = True
 
     def __init__(
         self, endpoint: HostedEndpoint, transport: str, peer: str, write: Callable[[bytes], None]
@@ -37,15 +41,16 @@ class Channel:
         self._may_write.set()
         self._is_open = True
 
-    def take(self, frame: bytes) -> None:
-        """One frame arrived."""
-        self._record(self.connection, Direction.IN, frame)
+    def take(self, frame: bytes) -> int:
+        """One frame arrived; returns its number in the record."""
+        number = self._record(self.connection, Direction.IN, frame)
         answer = self._accept(frame, self)
         if isinstance(answer, tuple):
             if answer[1] is not None:
                 self.send(answer[1])
-            return
+            return number
         self._lanes.run(self._deliver(answer))
+        return number
 
     def send(self, message: bytes) -> None:
         """Record and write one message."""

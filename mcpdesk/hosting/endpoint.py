@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
+from mcpdesk.hosting.channel import Channel
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
@@ -116,6 +117,14 @@ class HostedEndpoint:
         dialogue = HostedDialogue(self, transport, peer, push)
         self.dialogues[dialogue.connection] = dialogue
         return dialogue
+
+    def channel(
+        self, transport: str, peer: str, write: Callable[[bytes], None], opening: Mapping[str, str]
+    ) -> Channel:
+        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        channel = Channel(self, transport, peer, write)
+        channel.dialogue.conversation.opening = opening
+        return channel
 
     def forget(self, dialogue: HostedDialogue) -> None:
         """A dialogue ended."""

@@ -22,6 +22,7 @@ from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.service import HttpService
 
 DRAWING_S = 1.5
+ROUND_KEY = "request-state-key"
+"""File in the state folder with the key that signs `requestState`: another core of its may go on."""
 SWITCH_INTERVAL_S = 0.0002
 """How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
 
@@ -66,7 +69,9 @@ class Host:
         settings = plan.settings
         self.recording = Recording(plan.capture, settings.capture_memory_bytes, settings.capture_max_bytes)
         self.recording.index.secret_headers = frozenset({settings.api_key_header})
-        self.services = Services(self.inbox, self.journal.log, environment=lambda: dict(os.environ))
+        self.services = Services(
+            self.inbox, self.journal.log, rounds=Rounds(self._round_key), environment=lambda: dict(os.environ)
+        )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
         self.heartbeat = Heartbeat(self._roots, self._tool_at)
@@ -177,6 +182,7 @@ class Host:
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         self.services.subscriptions.close()
+        self.services.rounds.close()
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
@@ -275,6 +281,9 @@ class Host:
         runs_programs = any(each.server.runs_programs for each in self.by_name.values())
         configured = bool(self.settings.api_key)
         return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
+
+    def _round_key(self) -> bytes:
+        return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()
 
     def _roots(self) -> list[Path]:
         # Asked by other threads, also while folders are still being added.

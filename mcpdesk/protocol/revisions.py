@@ -40,6 +40,11 @@ class Revision:
     has_content_meta: bool = True
     has_last_modified: bool = True
     has_completions: bool = True
+    has_elicitation: bool = True
+    has_elicitation_modes: bool = True
+    """Forms with choices of several, titles and defaults; links to open."""
+    has_sampling_tools: bool = True
+    """Sampling with tools, and messages of several blocks."""
     """Whether there is a capability for them; the method itself is in all."""
     has_completion_context: bool = True
 
@@ -96,6 +101,9 @@ R2 = Revision(
     has_completion_context=False,
     has_content_meta=False,
     has_last_modified=False,
+    has_elicitation=False,
+    has_elicitation_modes=False,
+    has_sampling_tools=False,
 )
 R3 = Revision(
     name="2025-06-18",
@@ -110,6 +118,8 @@ R3 = Revision(
     structured="object",
     resource_not_found=-32002,
     has_version_header=True,
+    has_elicitation_modes=False,
+    has_sampling_tools=False,
 )
 R4 = Revision(
     name="2025-11-25",

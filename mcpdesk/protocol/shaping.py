@@ -24,7 +24,7 @@ def result(method: str, body: JSONObject, revision: Revision, server: JSONObject
     meta = {SERVER_KEY: server} | (body.get("_meta") or {})
     shaped: JSONObject = {"resultType": "complete"} | body | {"_meta": meta}
     row = METHODS.get(method)
-    if row is not None and row.is_cacheable:
+    if row is not None and row.is_cacheable and shaped["resultType"] == "complete":
         shaped |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
     return shaped
 

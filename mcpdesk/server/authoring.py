@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar, overload
 
+from msgspec import Meta
+
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
 
@@ -209,6 +211,11 @@ def fail(message: str, **data: Any) -> NoReturn:
 def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
     """One message of a prompt; `role` is `user` or `assistant`."""
     return {"role": role, "content": content.text(value) if isinstance(value, str) else value}
+
+
+def header(name: str) -> Meta:
+    """For `Annotated[str, header("Region")]`: clients repeat the argument in the header `Mcp-Param-Region`."""
+    return Meta(extra_json_schema={"x-mcp-header": name})
 
 
 def _noting(note: Note) -> Callable[[Function], Function]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.protocol.trace import Trace, read_trace
 
+if TYPE_CHECKING:
+    from mcpdesk.server.client_requests import ClientRequests
+    from mcpdesk.server.rounds import Round
+
 
 class Outlet(Protocol):
     """Where messages about one request go while it is being answered. Transports implement it."""
+
+    @property
+    def may_send(self) -> bool:
+        """Whether messages reach the peer at all: some take a single answer and nothing else."""
 
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
@@ -29,7 +37,10 @@ class Outlet(Protocol):
 class Call:
     """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
 
-    `claims` are those of a verified token; None: there was none.
+    `headers` came with the request itself; `opening` with the connection of a pipe over HTTP.
+
+    `claims` are those of a verified token; None: there was none. Questions to the client go through
+    `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
     """
 
     __slots__ = (
@@ -41,12 +52,15 @@ class Call:
         "left_s",
         "limit_s",
         "method",
+        "opening",
         "outlet",
         "params",
         "pauses",
         "peer",
         "progress_sent",
         "progress_token",
+        "requests",
+        "round",
         "started",
         "stop",
         "task",
@@ -73,7 +87,10 @@ class Call:
         self.transport = transport
         self.peer = peer
         self.headers = headers
+        self.opening: Mapping[str, str] | None = None
         self.claims: Mapping[str, Any] | None = None
+        self.requests: ClientRequests | None = None
+        self.round: Round | None = None
         self.started = time.monotonic()
         self.deadline: float | None = None
         self.limit_s = 0.0

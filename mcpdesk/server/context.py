@@ -7,16 +7,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from mcpdesk.errors import MissingCapability
 from mcpdesk.inbox.question import Page, Question
-from mcpdesk.protocol import codec
+from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.trace import Trace
+from mcpdesk.server import asking
+from mcpdesk.server.asked import Elicited, Root, Sampled
+from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
+T = TypeVar("T")
 WAITING_BEAT_S = 5.0
 """How often a peer hears that a person is still being waited for."""
 WAITING_STEP = 1e-6
@@ -29,7 +34,7 @@ class RequestView:
 
     method: str
     transport: str
-    """`memory`, `http`, `stdio`, `unix`."""
+    """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
     peer: str
     headers: Mapping[str, str] = field(default_factory=dict)
     """HTTP header names in lower case; empty on pipes."""
@@ -155,6 +160,66 @@ class Context:
         finally:
             inbox.withdraw(number, self._call.stop or "the call ended")
 
+    def offers(self, needed: Mapping[str, Any]) -> bool:
+        """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
+        return client_features.declares(self._call.terms, dict(needed))
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
+    ) -> Elicited:
+        """Let the client show its user a form. `schema` is flat: JSON Schema, a dataclass or a TypedDict.
+
+        Raises: ClientError when the client cannot be asked or refuses; ValueError for any other schema.
+        """
+        return await self._ask_client(asking.form(message, schema, self._call.terms), key)
+
+    async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
+        """Let the client ask its user to open a link. Raises: as `elicit`."""
+        return await self._ask_client(asking.link(message, url, self._call.terms), key)
+
+    async def sample(
+        self,
+        messages: asking.Messages,
+        *,
+        max_tokens: int = 1000,
+        system: str | None = None,
+        temperature: float | None = None,
+        stop: Sequence[str] | None = None,
+        preferences: Mapping[str, Any] | None = None,
+        include_context: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Sampled:
+        """Let the client's model write a message; a text is one of the user's. Raises: ClientError."""
+        options = {
+            "maxTokens": max_tokens,
+            "systemPrompt": system,
+            "temperature": temperature,
+            "stopSequences": stop,
+            "modelPreferences": preferences,
+            "includeContext": include_context,
+            "metadata": metadata,
+            "tools": tools,
+            "toolChoice": tool_choice,
+        }
+        return await self._ask_client(asking.sampling(messages, options, self._call.terms), key)
+
+    async def list_roots(self, key: str | None = None) -> list[Root]:
+        """The places on its side that the client lets us know of. Raises: ClientError."""
+        return await self._ask_client(asking.roots(), key)
+
+    async def _ask_client(self, question: Asking[T], key: str | None) -> T:
+        call = self._call
+        question.check(call.terms)
+        if call.round is not None:
+            return await call.round.ask(question, key)
+        if call.requests is None:
+            raise MissingCapability(f"The client cannot be asked for {question.words}", question.needed)
+        with self._services.deadlines.paused(call):
+            return await call.requests.ask(call, question, self.server.limits.question_timeout_s)
+
     async def _wait_for(self, future: asyncio.Future[Question]) -> Question:
         call, began = self._call, time.monotonic()
         while not future.done():
@@ -180,6 +245,7 @@ async def make_context(server: Server, services: Services, call: Call, name: str
 
 
 def _view(call: Call, services: Services) -> RequestView:
-    headers = {} if call.headers is None else {name.lower(): value for name, value in call.headers.items()}
-    environment = services.environment() if call.headers is None else {}
+    given = call.opening if call.headers is None else call.headers
+    headers = {} if given is None else {name.lower(): value for name, value in given.items()}
+    environment = services.environment() if given is None else {}
     return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

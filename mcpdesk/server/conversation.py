@@ -18,6 +18,7 @@ from mcpdesk.protocol.methods import canonical
 from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.client_requests import ClientRequests
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.subscriptions import Subscriber
 
@@ -55,6 +56,8 @@ class Conversation:
         self._admission = stateless.Admission()
         self.transport = transport
         self.peer = peer
+        self.opening: Mapping[str, str] | None = None
+        """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
         self.calls = 0
         self.errors = 0
         self._push = push
@@ -63,6 +66,7 @@ class Conversation:
         self._is_closed = False
         self._in_flight: dict[tuple[bool, Id], Call] = {}
         self._subscriber: Subscriber | None = None
+        self._requests = ClientRequests()
 
     @property
     def running(self) -> list[Call]:
@@ -93,6 +97,8 @@ class Conversation:
             self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
             return self._refused(None, invalid("a response answers nothing in the stateless era"), True)
+        else:
+            self._requests.take(message)
         return ACCEPTED
 
     def close(self, reason: str = "connection closed") -> None:
@@ -144,6 +150,9 @@ class Conversation:
         key = id_key(call.id)
         if key in self._in_flight:
             raise invalid(f"a request with id {call.id!r} is already in flight")
+        call.opening = self.opening
+        if not call.terms.revision.is_stateless:
+            call.requests = self._requests
         self._in_flight[key] = call
         return self._run(call)
 
@@ -164,6 +173,7 @@ class Conversation:
         finally:
             self._in_flight.pop(id_key(call.id), None)
             call.settle()
+            self._requests.forget(call)
             call.stop = call.stop or "finished"
             call.task = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, content, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method
@@ -81,9 +81,11 @@ class Dispatcher:
         """
         call.check_token(self.server.requires_jwt)
         try:
-            body = await self._runs[call.method](call)
+            body = await self._run(call)
         except ProtocolError:
             raise
+        except MissingCapability as error:
+            raise _uncapable(error, call.terms.revision) from None
         except Exception as error:
             self._log_failure(call, error)
             reason = f"Internal error in {call.method}: {outcome.described(error)}"
@@ -95,6 +97,14 @@ class Dispatcher:
                 raise
             sorry = outcome.failed(f"{call.params['name']} returned what cannot be sent: {error.message}")
             return self._encoded(call.method, sorry, call.terms)
+
+    async def _run(self, call: Call) -> JSONObject:
+        work = self._runs[call.method]
+        rounds = self.services.rounds
+        if not rounds.may_need(call):
+            return await work(call)
+        parked_s = self.server.limits.question_timeout_s
+        return await rounds.run(self.server.name, call, work, self.services.deadlines, parked_s)
 
     def _encoded(self, method: str, body: JSONObject, terms: Terms) -> bytes:
         identity = self.offers.implementation(terms.revision)
@@ -158,6 +168,14 @@ class Dispatcher:
     def _log_failure(self, call: Call, error: BaseException) -> None:
         text, where = outcome.author_lines(error, self.server.folder)
         self.services.log("error", call.method, text, where, self.server.name, call.trace.id)
+
+
+def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
+    """What a request gets whose handler needed more than the client offers."""
+    if revision.is_stateless:
+        data = {"requiredCapabilities": error.required}
+        return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, error.message, data)
+    return ProtocolError(ErrorCode.INTERNAL_ERROR, error.message)
 
 
 def _messages(rendered: Any) -> list[JSONObject]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.server.deadlines import Deadlines
+from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.subscriptions import Subscriptions
 
 
@@ -28,5 +29,6 @@ class Services:
     log: Log
     deadlines: Deadlines = field(default_factory=Deadlines)
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
+    rounds: Rounds = field(default_factory=Rounds)
     environment: Callable[[], dict[str, str]] = dict
     """The process environment, shown to `context.py` on pipes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcpdesk.errors import MissingCapability
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.param_headers import check_parameters
@@ -61,6 +62,10 @@ class ToolCalls:
             return outcome.refused_arguments(tool, check_input.failures(arguments))
         try:
             output = await self._within_limit(call, tool, arguments)
+        except MissingCapability as error:
+            if call.terms.revision.is_stateless:
+                raise
+            return outcome.failed(error.message)
         except Exception as error:
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.protocol import content
+from mcpdesk.protocol.client_features import FORM
 from mcpdesk.server.tool import Tool, ToolResult
 from mcpdesk.tools import Home
+from mcpdesk.tools.ask_client import ask_client
 from mcpdesk.tools.ask_pages import pages_from
 
 if TYPE_CHECKING:
@@ -82,11 +84,16 @@ def make(home: Home) -> Tool:
 
 
 async def ask_user_question(arguments: dict[str, Any], context: Context) -> ToolResult:
-    """Ask and wait. Raises: HandlerError for unusable questions, and at once when nobody could answer."""
+    """Ask the desk, or the client's user when no desk is open, and wait.
+
+    Raises: HandlerError for unusable questions, and at once when nobody could answer.
+    """
     pages = pages_from(arguments["questions_json"])
-    if context.audience == 0:
-        raise HandlerError(_nobody(context))
-    return _result(await context.ask(pages))
+    if context.audience:
+        return _result(await context.ask(pages))
+    if context.offers(FORM):
+        return _result(await ask_client(pages, context))
+    raise HandlerError(_nobody(context))
 
 
 def _nobody(context: Context) -> str:

@@ -20,6 +20,10 @@ Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 class Outlet(Protocol):
     """Where messages about one request go while it is being answered."""
 
+    @property
+    def may_send(self) -> bool:
+        """Whether messages reach the peer at all."""
+
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
 
@@ -64,6 +68,22 @@ class Dialogue(Protocol):
         """The peer is gone."""
 
 
+class Channel(Protocol):
+    """Frames both ways on one dialogue, without answers of HTTP's kind."""
+
+    def take(self, frame: bytes) -> int:
+        """One frame arrived; returns its number in the record."""
+
+    def pause(self) -> None:
+        """The peer does not keep up: let handlers that report wait."""
+
+    def resume(self) -> None:
+        """The peer keeps up again."""
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The peer is gone."""
+
+
 class Endpoint(Protocol):
     """One server as a transport sees it."""
 
@@ -76,6 +96,14 @@ class Endpoint(Protocol):
 
     def open(self, transport: str, peer: str, push: Callable[[bytes], None] | None = None) -> Dialogue:
         """Begin a dialogue. `push` takes messages that belong to no request."""
+
+    def channel(
+        self, transport: str, peer: str, write: Callable[[bytes], None], opening: Mapping[str, str]
+    ) -> Channel:
+        """Begin a dialogue over frames. `write` takes each of them and must not block.
+
+        `opening` are the headers of the HTTP request it began with.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,3 +163,21 @@ def test_a_schema_with_a_wrong_annotation_leaves_the_tool_out(tmp_path: Path) ->
     )
     assert found.items == [] and "no header name" in found.broken[0][1].reason
     assert found.broken[0][1].source.endswith(":1")
+
+
+async def test_a_parameter_can_be_repeated_in_a_header(tmp_path: Path) -> None:
+    tool = tool_in(
+        tmp_path,
+        """
+        from typing import Annotated
+        from mcpdesk import header
+
+        async def look(region: Annotated[str, header("Region"), "Where."]): ...
+        """,
+    )
+    assert tool.input_schema["properties"]["region"] == {
+        "type": "string",
+        "description": "Where.",
+        "x-mcp-header": "Region",
+    }
+    assert len(tool.mirrored) == 1

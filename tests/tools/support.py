@@ -27,6 +27,9 @@ class ToolContext:
     def audience(self) -> int:
         return self.inbox.audience
 
+    def offers(self, needed: dict[str, Any]) -> bool:
+        return False
+
     async def ask(self, pages: Sequence[Page]) -> Question:
         _, future = self.inbox.ask(
             server="shop", peer="client", tool="AskUserQuestion", pages=pages, timeout_s=60

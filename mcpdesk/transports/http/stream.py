@@ -118,6 +118,11 @@ class PostOutlet:
         self._may_stream = may_stream
         self._record = record
 
+    @property
+    def may_send(self) -> bool:
+        """Whether the client takes a stream."""
+        return self._may_stream
+
     def send(self, message: bytes) -> None:
         """Queue a message; dropped when the client takes no stream."""
         if self._may_stream:

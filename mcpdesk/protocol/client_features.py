@@ -1,0 +1,44 @@
+"""What a client can be asked for, under which terms. Source: WIRE 1.6, 7.2."""
+
+from __future__ import annotations
+
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.terms import Terms
+
+FORM: JSONObject = {"elicitation": {"form": {}}}
+URL: JSONObject = {"elicitation": {"url": {}}}
+SAMPLING: JSONObject = {"sampling": {}}
+SAMPLING_TOOLS: JSONObject = {"sampling": {"tools": {}}}
+SAMPLING_CONTEXT: JSONObject = {"sampling": {"context": {}}}
+ROOTS: JSONObject = {"roots": {}}
+"""The capability each question needs, as `requiredCapabilities` names it."""
+
+ASKABLE = frozenset({"elicitation", "sampling", "roots"})
+_MODES = frozenset({"form", "url"})
+
+
+def can_be_asked(terms: Terms) -> bool:
+    """Whether the client declared anything a handler could ask it for."""
+    return not ASKABLE.isdisjoint(terms.capabilities)
+
+
+def declares(terms: Terms, needed: JSONObject) -> bool:
+    """Whether the client declared what a question needs, and its revision has it."""
+    return all(_declares(terms, name, frozenset(parts)) for name, parts in needed.items())
+
+
+def _declares(terms: Terms, name: str, parts: frozenset[str]) -> bool:
+    declared = terms.capabilities.get(name)
+    if not isinstance(declared, dict):
+        return False
+    has = frozenset(declared)
+    if name == "elicitation":
+        if not terms.revision.has_elicitation:
+            return False
+        # Without a mode it is forms, and before there were modes it is whatever else it says.
+        has = has & _MODES if terms.revision.has_elicitation_modes else frozenset()
+        return parts <= (has or frozenset({"form"}))
+    if name == "sampling" and parts and not terms.revision.has_sampling_tools:
+        # Contexts could be asked for before there was a capability to declare for them.
+        return "tools" not in parts
+    return parts <= has

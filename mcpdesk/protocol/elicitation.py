@@ -1,0 +1,122 @@
+"""The flat schemas of forms a client shows, shaped per revision. Source: WIRE 6.7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import Revision
+
+_NAMING = frozenset({"type", "title", "description", "default"})
+_KEPT: dict[str, frozenset[str]] = {
+    "string": _NAMING | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf"},
+    "number": _NAMING | {"minimum", "maximum"},
+    "integer": _NAMING | {"minimum", "maximum"},
+    "boolean": _NAMING,
+    "array": _NAMING | {"minItems", "maxItems", "items"},
+}
+"""Type of a field -> the keywords a client knows; others stay behind."""
+_FORMATS = frozenset({"email", "uri", "date", "date-time"})
+
+
+def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
+    """What a form asks for, in the words of a revision. References into `$defs` are put in place.
+
+    Raises: ValueError naming the field that is no primitive, or that the revision cannot express.
+    """
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
+        raise ValueError('the schema of a form is {"type": "object", "properties": {...}}')
+    definitions = schema.get("$defs") or {}
+    fields = {name: _field(name, each, definitions, revision) for name, each in properties.items()}
+    flat: JSONObject = {"type": "object", "properties": fields}
+    required = [name for name in schema.get("required") or () if name in fields]
+    return flat | {"required": required} if required else flat
+
+
+def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
+    field = _typed(_present(_placed(wire, definitions)))
+    kind = field.get("type")
+    if kind == "array":
+        field["items"] = _items(name, _placed(field.get("items"), definitions))
+    if not isinstance(kind, str) or kind not in _KEPT:
+        raise ValueError(f"{name}: a form holds texts, numbers, booleans and choices, nothing nested")
+    kept = {key: value for key, value in field.items() if key in _KEPT[kind]}
+    if kept.get("format") not in _FORMATS:
+        kept.pop("format", None)
+    if kept.get("default", ...) is None:
+        del kept["default"]
+    return kept if revision.has_elicitation_modes else _plain(name, kept, revision)
+
+
+def _placed(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
+    """A field with the definition it refers to in place."""
+    if not isinstance(wire, Mapping):
+        return {}
+    reference = wire.get("$ref")
+    if not isinstance(reference, str):
+        return dict(wire)
+    target = definitions.get(reference.removeprefix("#/$defs/"))
+    own = {key: value for key, value in wire.items() if key != "$ref"}
+    return {**target, **own} if isinstance(target, Mapping) else own
+
+
+def _present(field: JSONObject) -> JSONObject:
+    """A field that may be null is one that may be left out."""
+    choices = field.get("anyOf")
+    if not isinstance(choices, list):
+        return field
+    present = [each for each in choices if each != {"type": "null"}]
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**present[0], **rest} if len(present) == 1 else field
+
+
+def _typed(field: JSONObject) -> JSONObject:
+    """A choice among texts says that it is a text."""
+    texts = field.get("enum")
+    if "type" not in field and isinstance(texts, list) and all(isinstance(each, str) for each in texts):
+        return {"type": "string"} | field
+    return field
+
+
+def _items(name: str, items: JSONObject) -> JSONObject:
+    if "anyOf" in items:
+        return {"anyOf": items["anyOf"]}
+    if isinstance(items.get("enum"), list):
+        return {"type": "string", "enum": items["enum"]}
+    raise ValueError(f"{name}: a list in a form is a choice among given texts")
+
+
+def _plain(name: str, field: JSONObject, revision: Revision) -> JSONObject:
+    """The field as the first revision with forms words it."""
+    if field["type"] == "array":
+        raise ValueError(f"{name}: revision {revision} has no choice of several")
+    if field["type"] != "boolean":
+        field.pop("default", None)
+    titled = field.pop("oneOf", None)
+    if titled is not None:
+        field["enum"] = [each["const"] for each in titled]
+        field["enumNames"] = [each.get("title", each["const"]) for each in titled]
+    return field
+
+
+ACTIONS = ("accept", "decline", "cancel")
+
+
+def read_answer(result: Any, accepts: Callable[[Any], bool] | None, fields: frozenset[str]) -> Any:
+    """Action and content of a client's answer; the content holds asked-for fields only.
+
+    `accepts` checks the content; None: none is due. Raises: ValueError for what does not answer the form.
+    """
+    if not isinstance(result, dict) or result.get("action") not in ACTIONS:
+        raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")
+    if result["action"] != "accept" or accepts is None:
+        return result["action"], None
+    content = result.get("content", {})
+    if not isinstance(content, dict):
+        raise ValueError("the content of an answer is an object")
+    asked = {name: value for name, value in content.items() if name in fields}
+    if not accepts(asked):
+        raise ValueError("the content does not fit the schema that was sent")
+    return result["action"], asked

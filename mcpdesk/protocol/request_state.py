@@ -1,0 +1,85 @@
+"""`requestState`: what a client carries from one round of an operation to the next, signed. Source: WIRE 7.2.
+
+Clients may read it but not change it: the answers so far, to what, of whom, and until when they count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+
+VERSION = "v1"
+ROUND_MEMBERS = frozenset({"_meta", "inputResponses", "requestState"})
+"""Members of `params` that differ between the rounds of one operation."""
+_SORTED = orjson.OPT_SORT_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """What one token says."""
+
+    round: str
+    """The parked handler that waits for it, if it still does."""
+    binding: str
+    """Digest of the operation and the principal it belongs to."""
+    expires: float
+    """Unix time in seconds."""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """Key -> the client's answer, of all rounds so far."""
+    questions: dict[str, str] = field(default_factory=dict)
+    """Key -> digest of the question asked under it."""
+
+
+def digest(value: Any) -> str:
+    """A short fingerprint of anything JSON can carry; the order of keys does not matter."""
+    return hashlib.sha256(orjson.dumps(value, option=_SORTED)).hexdigest()[:32]
+
+
+def binding(server: str, method: str, params: Mapping[str, Any], principal: str) -> str:
+    """What ties a token to one operation: who asks which server for what, with which arguments."""
+    own = {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
+    return digest([server, principal, method, own])
+
+
+def seal(state: RequestState, secret: bytes) -> str:
+    """The token of a state."""
+    body: JSONObject = {
+        "r": state.round,
+        "b": state.binding,
+        "e": state.expires,
+        "a": state.answers,
+        "q": state.questions,
+    }
+    text = f"{VERSION}.{urlsafe_b64encode(codec.encode(body)).decode()}"
+    return f"{text}.{_signature(text, secret)}"
+
+
+def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState:
+    """The state of a token that we made for the operation `bound` and that is not expired at `now`.
+
+    Raises: RemoteProtocolError (-32602), the same whatever is wrong.
+    """
+    refused = invalid_params("requestState is not valid for this request")
+    if not isinstance(token, str) or not token.isascii():
+        raise refused
+    text, _, signature = token.rpartition(".")
+    version, _, packed = text.partition(".")
+    if not hmac.compare_digest(_signature(text, secret), signature) or version != VERSION:
+        raise refused
+    body = codec.decode(urlsafe_b64decode(packed))
+    if body["b"] != bound or body["e"] <= now:
+        raise refused
+    return RequestState(body["r"], body["b"], body["e"], body["a"], body["q"])
+
+
+def _signature(text: str, secret: bytes) -> str:
+    return urlsafe_b64encode(hmac.digest(secret, text.encode(), "sha256")).decode().rstrip("=")

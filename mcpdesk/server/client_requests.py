@@ -1,0 +1,103 @@
+"""Requests of ours to a peer of the handshake era, and who waits for their answers. Source: WIRE 7.4."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+from mcpdesk.errors import ClientError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.asking import Asking
+from mcpdesk.server.call import Call
+
+T = TypeVar("T")
+BEAT_S = 5.0
+"""How often the connection shows life while the client is being waited for."""
+GIVEN_UP = "no longer needed"
+
+
+class _Waiting(NamedTuple):
+    call: Call
+    result: asyncio.Future[JSONObject]
+
+
+class ClientRequests:
+    """Those of one conversation. Ids cannot be guessed, and answers nobody waits for are dropped."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+        self._numbers = count(1)
+        self._prefix = ""
+
+    async def ask(self, call: Call, asking: Asking[T], limit_s: float) -> T:
+        """Send a question on the stream of a call and wait for the answer.
+
+        Raises: ClientError when the client cannot be asked, refuses, or does not answer in time.
+        """
+        if call.stop:
+            raise ClientError("The call is over: nobody is there to be asked")
+        if not call.outlet.may_send:
+            raise ClientError("The client takes no stream, so it cannot be asked anything")
+        identifier = self._identifier()
+        result = asyncio.get_running_loop().create_future()
+        self._waiting[identifier] = _Waiting(call, result)
+        call.outlet.send(codec.request(identifier, asking.method, asking.params))
+        try:
+            await _answered(call, result, limit_s)
+        finally:
+            self._waiting.pop(identifier, None)
+            if not result.done():
+                params = {"requestId": identifier, "reason": GIVEN_UP}
+                call.outlet.send(codec.notification("notifications/cancelled", params))
+        return _read(asking, result)
+
+    def take(self, response: JSONObject) -> None:
+        """A response came. One that answers nothing is ignored."""
+        identifier = response.get("id")
+        waiting = self._waiting.get(identifier) if isinstance(identifier, str) else None
+        if waiting is not None and not waiting.result.done():
+            waiting.result.set_result(response)
+
+    def forget(self, call: Call) -> None:
+        """A call is over: what it left waiting behind ends."""
+        for waiting in list(self._waiting.values()):
+            if waiting.call is call:
+                waiting.result.cancel()
+
+    def _identifier(self) -> str:
+        self._prefix = self._prefix or secrets.token_hex(8)
+        return f"{self._prefix}-{next(self._numbers)}"
+
+
+async def _answered(call: Call, result: asyncio.Future[Any], limit_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + limit_s
+    while not result.done():
+        left_s = ends - loop.time()
+        if left_s <= 0:
+            raise ClientError(f"The client did not answer within {limit_s:g} s")
+        await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
+        if not result.done():
+            call.outlet.keep_alive()
+
+
+def _read(asking: Asking[T], result: asyncio.Future[JSONObject]) -> T:
+    response = result.result()
+    error = response.get("error")
+    if error is not None:
+        raise _refusal(asking, error)
+    try:
+        return asking.read(response["result"])
+    except ValueError as wrong:
+        raise ClientError(f"The client answered {asking.method} with something else: {wrong}") from None
+
+
+def _refusal(asking: Asking[Any], error: Any) -> ClientError:
+    told = error if isinstance(error, dict) else {}
+    code, message = told.get("code"), told.get("message")
+    said = message[:500] if isinstance(message, str) else "no reason given"
+    number = code if isinstance(code, int) else 0
+    return ClientError(f"The client refused {asking.method}: {said} ({number})", number)

@@ -1,0 +1,280 @@
+"""Operations of several rounds in the stateless era: the client answers with its next request.
+
+The handler's coroutine is parked between the rounds, so that it runs once. When it is gone (another process,
+too long ago, too many) it runs again from the top, and finds the answers in `requestState`. Source: WIRE 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from mcpdesk.errors import ClientError, MissingCapability
+from mcpdesk.protocol import client_features
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
+from mcpdesk.server.asking import Asking
+from mcpdesk.server.call import Call
+from mcpdesk.server.deadlines import Deadlines
+
+T = TypeVar("T")
+Work = Callable[[Call], Awaitable[JSONObject]]
+
+METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Those that may need more than one round."""
+MOST_PARKED = 1_000
+STATE_TTL_S = 3600.0
+"""How long a client may take to come back with answers."""
+TURNS = 3
+"""Turns of the loop a handler is given to ask several things at once."""
+SECRET_BYTES = 32
+
+
+class _Parked:
+    """Where messages go while no request is open: nowhere."""
+
+    may_send = False
+
+    def send(self, message: bytes) -> None:
+        """Drop it."""
+
+    async def drain(self) -> None:
+        """Nothing is queued."""
+
+    def keep_alive(self) -> None:
+        """There is no connection."""
+
+
+NOWHERE = _Parked()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A question waiting for its answer."""
+
+    asking: Asking[Any]
+    answer: asyncio.Future[Any]
+
+
+class Round:
+    """One operation: its handler in a task of its own, what it asks, and what was answered so far.
+
+    Handlers see one call, `call`, whichever request is being answered.
+    """
+
+    def __init__(self, first: Call, state: RequestState, deadlines: Deadlines) -> None:
+        self.id = secrets.token_hex(8)
+        self.call = Call(first.id, first.method, first.params, first.terms, NOWHERE)
+        self.call.round = self
+        self.timer: asyncio.TimerHandle | None = None
+        self._deadlines = deadlines
+        self._given: dict[str, Any] = dict(state.answers)
+        self._used: dict[str, Any] = {}
+        self._questions = dict(state.questions)
+        self._pending: dict[str, _Pending] = {}
+        self._keys: Counter[str] = Counter()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[JSONObject] | None = None
+
+    async def ask(self, asking: Asking[T], key: str | None = None) -> T:
+        """The client's answer: at once when it is at hand, else when it came with a later request.
+
+        `key` names the question; without one it is its kind and how many of that kind were before.
+        Raises: MissingCapability when the client does not offer what this needs.
+        """
+        if self.call.stop:
+            raise ClientError("The call is over: nobody is there to be asked")
+        asking.check(self.call.terms)
+        name = self._name(key or asking.kind, is_given=key is not None)
+        question = digest([asking.method, asking.params])
+        if self._questions.get(name, question) != question:
+            # The answer was to something else, which the handler does not ask any more.
+            self._given.pop(name, None)
+        self._questions[name] = question
+        pending = _Pending(asking, asyncio.get_running_loop().create_future())
+        self._pending[name] = pending
+        self._settle(name)
+        self._stirred.set()
+        try:
+            with self._deadlines.paused(self.call):
+                answer: T = await pending.answer
+                return answer
+        finally:
+            self._pending.pop(name, None)
+
+    async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
+        """Go on under a request; returns the result, or None: the client has questions to answer first.
+
+        Raises: what the handler raised; CancelledError when the request was ended, and the handler with it.
+        """
+        self._adopt(outer, answers)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(work))
+            self._task.add_done_callback(self._ended)
+        try:
+            while not self._task.done():
+                if self._pending and await self._is_stuck(self._task):
+                    self.call.outlet = NOWHERE
+                    return None
+                await self._stirred.wait()
+                self._stirred.clear()
+        except asyncio.CancelledError:
+            await self._give_up(outer.stop or "cancelled")
+            raise
+        return self._task.result()
+
+    def input_required(self, bound: str, secret: bytes) -> JSONObject:
+        """The result that asks the client."""
+        asked = {name: _request(pending.asking) for name, pending in self._pending.items()}
+        expires = time.time() + STATE_TTL_S
+        state = RequestState(self.id, bound, expires, self._used, self._questions)
+        return {
+            "resultType": "input_required",
+            "inputRequests": asked,
+            "requestState": seal(state, secret),
+        }
+
+    def end(self, reason: str) -> None:
+        """End the handler."""
+        self.call.end(reason)
+
+    async def _run(self, work: Work) -> JSONObject:
+        self.call.task = asyncio.current_task()
+        try:
+            return await work(self.call)
+        finally:
+            self.call.stop = self.call.stop or "finished"
+            self.call.task = None
+
+    def _ended(self, task: asyncio.Task[JSONObject]) -> None:
+        self._stirred.set()
+        if not task.cancelled():
+            # Looked at here, because nobody may come back for it.
+            task.exception()
+
+    def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
+        """Speak under this request from now on."""
+        call = self.call
+        call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
+        call.transport, call.peer, call.headers, call.claims = (
+            outer.transport, outer.peer, outer.headers, outer.claims,
+        )  # fmt: skip
+        call.opening = outer.opening
+        call.progress_token, call.progress_sent = outer.progress_token, float("-inf")
+        self._given |= answers
+        for name in list(self._pending):
+            self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        """Answer a pending question if its answer is at hand and fits; a wrong one is asked for again."""
+        pending = self._pending[name]
+        if pending.answer.done():
+            return
+        try:
+            pending.asking.check(self.call.terms)
+            if name not in self._given:
+                return
+            given = self._given.pop(name)
+            pending.answer.set_result(pending.asking.read(given))
+        except MissingCapability as error:
+            pending.answer.set_exception(error)
+        except ValueError:
+            return
+        else:
+            self._used[name] = given
+
+    async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return not task.done() and any(not each.answer.done() for each in self._pending.values())
+
+    async def _give_up(self, reason: str) -> None:
+        self.end(reason)
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def _name(self, wanted: str, *, is_given: bool) -> str:
+        self._keys[wanted] += 1
+        number = self._keys[wanted]
+        return wanted if is_given and number == 1 else f"{wanted}-{number}"
+
+
+class Rounds:
+    """Parked operations of all servers of a core. `secret` gives the key that signs `requestState`."""
+
+    def __init__(self, secret: Callable[[], bytes] | None = None) -> None:
+        self._secret = cache(secret or (lambda: secrets.token_bytes(SECRET_BYTES)))
+        self._parked: dict[str, Round] = {}
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @staticmethod
+    def may_need(call: Call) -> bool:
+        """Whether a request could take more than one round, or is a later one."""
+        if not call.terms.revision.is_stateless or call.method not in METHODS:
+            return False
+        params = call.params
+        return (
+            client_features.can_be_asked(call.terms) or "inputResponses" in params or "requestState" in params
+        )
+
+    async def run(
+        self, server: str, call: Call, work: Work, deadlines: Deadlines, parked_s: float
+    ) -> JSONObject:
+        """The result of this round. A handler left asking is parked for at most `parked_s` seconds.
+
+        Raises: RemoteProtocolError (-32602) for answers or a state that cannot be used; else as the handler.
+        """
+        answers = call.params.get("inputResponses", {})
+        if not isinstance(answers, dict):
+            raise invalid_params("inputResponses must be an object")
+        bound = binding(server, call.method, call.params, _principal(call))
+        state = RequestState("", bound, 0.0)
+        if "requestState" in call.params:
+            state = unseal(call.params["requestState"], self._secret(), bound, time.time())
+        operation = self._take(state.round) or Round(call, state, deadlines)
+        result = await operation.follow(call, answers, work)
+        if result is not None:
+            return result
+        self._park(operation, parked_s)
+        return operation.input_required(bound, self._secret())
+
+    def close(self) -> None:
+        """End what is parked."""
+        for name in list(self._parked):
+            self._drop(name, "the core stops")
+
+    def _take(self, name: str) -> Round | None:
+        operation = self._parked.pop(name, None)
+        if operation is not None and operation.timer is not None:
+            operation.timer.cancel()
+        return operation
+
+    def _park(self, operation: Round, parked_s: float) -> None:
+        while len(self._parked) >= MOST_PARKED:
+            self._drop(next(iter(self._parked)), "too many operations wait for their client")
+        loop = asyncio.get_running_loop()
+        operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")
+        self._parked[operation.id] = operation
+
+    def _drop(self, name: str, reason: str) -> None:
+        operation = self._take(name)
+        if operation is not None:
+            operation.end(reason)
+
+
+def _principal(call: Call) -> str:
+    claims = call.claims or {}
+    return digest([claims.get("iss"), claims.get("sub")])
+
+
+def _request(asking: Asking[Any]) -> JSONObject:
+    request: JSONObject = {"method": asking.method}
+    return request | {"params": asking.params} if asking.params else request

@@ -1,0 +1,118 @@
+"""The questions of AskUserQuestion as one form that the calling client shows its user."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asked import Elicited
+    from mcpdesk.server.context import Context
+
+STATES = {
+    "accept": QuestionState.ANSWERED,
+    "decline": QuestionState.DECLINED,
+    "cancel": QuestionState.DECLINED,
+}
+CLOSED = "the form was closed"
+
+
+async def ask_client(pages: tuple[Page, ...], context: Context) -> Question:
+    """Ask, and return the set as the inbox would: answered, or declined."""
+    asked = time.time()
+    elicited = await context.elicit(_message(pages), form_of(pages))
+    return Question(
+        id=0,
+        server=context.server.name,
+        peer=context.peer,
+        tool=context.tool,
+        pages=pages,
+        asked=asked,
+        deadline=asked,
+        state=STATES[elicited.action],
+        answers=answers_of(pages, elicited),
+        reason=CLOSED if elicited.action == "cancel" else "",
+        answered_by=context.peer,
+        ended=time.time(),
+    )
+
+
+def form_of(pages: tuple[Page, ...]) -> JSONObject:
+    """A flat schema: a choice a page, or a box an option where several may be chosen, and own words."""
+    fields: JSONObject = {}
+    for number, page in enumerate(pages, 1):
+        fields |= _boxes(number, page) if page.multi_select else _choice(number, page)
+        fields[_other(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
+    return {"type": "object", "properties": fields}
+
+
+def answers_of(pages: tuple[Page, ...], elicited: Elicited) -> tuple[Answer, ...]:
+    """One answer a page; none unless the form was filled."""
+    if not elicited.accepted:
+        return ()
+    filled: dict[str, Any] = elicited.content
+    return tuple(
+        Answer(_selected(number, page, filled), filled.get(_other(number), "").strip())
+        for number, page in enumerate(pages, 1)
+    )
+
+
+def _selected(number: int, page: Page, filled: dict[str, Any]) -> tuple[str, ...]:
+    if not page.multi_select:
+        chosen = filled.get(_field(number))
+        return (chosen,) if chosen else ()
+    ticked = (option.label for place, option in enumerate(page.options, 1) if filled.get(_box(number, place)))
+    return tuple(ticked)
+
+
+def _choice(number: int, page: Page) -> JSONObject:
+    choices = [
+        {"const": option.label, "title": _described(option.label, option.description)}
+        for option in page.options
+    ]
+    return {
+        _field(number): {
+            "type": "string",
+            "title": _title(page),
+            "description": page.question,
+            "oneOf": choices,
+        }
+    }
+
+
+def _boxes(number: int, page: Page) -> JSONObject:
+    return {
+        _box(number, place): {
+            "type": "boolean",
+            "title": _described(option.label, option.description),
+            "description": page.question,
+        }
+        for place, option in enumerate(page.options, 1)
+    }
+
+
+def _message(pages: tuple[Page, ...]) -> str:
+    return "\n".join(page.question for page in pages)
+
+
+def _title(page: Page) -> str:
+    return page.header or page.question
+
+
+def _described(label: str, description: str) -> str:
+    return f"{label}: {description}" if description else label
+
+
+def _field(number: int) -> str:
+    return f"answer_{number}"
+
+
+def _box(number: int, place: int) -> str:
+    return f"answer_{number}_{place}"
+
+
+def _other(number: int) -> str:
+    return f"answer_{number}_other"

@@ -1,0 +1,188 @@
+"""Hosted tools ask the official client: elicitation, sampling and roots, in both eras, on HTTP and pipes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.support.folders import write
+from tests.support.official import stdio
+
+TOOLS = '''
+import asyncio
+from dataclasses import dataclass
+
+from mcpdesk import Context, tool
+
+started = []
+
+
+@dataclass
+class Person:
+    name: str
+    age: int = 30
+
+
+@tool
+async def greet(ctx: Context) -> str:
+    """Greet whoever is there."""
+    started.append("greet")
+    who = await ctx.elicit("Who are you?", Person)
+    if not who.accepted:
+        return who.action
+    return f"Hello, {who.content.name} ({who.content.age}), {len(started)}"
+
+
+@tool
+async def count() -> int:
+    """How often greeting began."""
+    return len(started)
+
+
+@tool
+async def everything(ctx: Context) -> str:
+    """Ask for all at once."""
+    who, said, roots = await asyncio.gather(
+        ctx.elicit("Who?", Person), ctx.sample("Greet!", max_tokens=20), ctx.list_roots()
+    )
+    return f"{who.content.name}: {said.text} from {[root.uri for root in roots]}"
+
+'''
+PROMPTS = '''
+from dataclasses import dataclass
+
+from mcpdesk import Context, prompt
+
+
+@dataclass
+class Person:
+    name: str
+
+
+@prompt
+async def letter(ctx: Context) -> str:
+    """Write to somebody."""
+    who = await ctx.elicit("To whom?", Person)
+    return f"Write to {who.content.name}."
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    manifest = '{"name": "workshop", "version": "1.0.0", "builtins": ["AskUserQuestion"]}'
+    files = {"mcp.json": manifest, "tools/ask.py": TOOLS, "prompts/letters.py": PROMPTS}
+    return write(tmp_path_factory.mktemp("place") / "workshop", files)
+
+
+class Answers:
+    """What the user of the client says, and how often it was asked."""
+
+    def __init__(self, action: str = "accept") -> None:
+        self.action = action
+        self.asked: list[str] = []
+
+    async def elicit(self, context: Any, params: Any) -> Any:
+        self.asked.append(params.message)
+        if self.action != "accept":
+            return types.ElicitResult(action=self.action)
+        return types.ElicitResult(action="accept", content={"name": "Ada", "age": 36})
+
+    async def sample(self, context: Any, params: Any) -> Any:
+        self.asked.append("sample")
+        text = types.TextContent(type="text", text="Good day")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    async def roots(self, context: Any) -> Any:
+        self.asked.append("roots")
+        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada")])
+
+
+@asynccontextmanager
+async def connected(place: Any, answers: Answers, mode: str) -> AsyncIterator[Client]:
+    async with Client(
+        place,
+        mode=mode,
+        elicitation_callback=answers.elicit,
+        sampling_callback=answers.sample,
+        list_roots_callback=answers.roots,
+        read_timeout_seconds=10,
+    ) as client:
+        yield client
+
+
+def said(result: Any) -> str:
+    (block,) = result.content
+    assert isinstance(block, types.TextContent) and not result.is_error, result
+    return block.text
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, folder: Path) -> Any:
+    return request.getfixturevalue("served") if request.param == "http" else stdio(folder, "--alone")
+
+
+both_ways = pytest.mark.parametrize("place", ["http", "stdio"], indirect=True)
+both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+
+
+@both_ways
+@both_eras
+async def test_a_form_is_answered_and_the_tool_ran_once(place: Any, mode: str) -> None:
+    answers = Answers()
+    async with connected(place, answers, mode) as client:
+        before = int(said(await client.call_tool("count", {})))
+        assert said(await client.call_tool("greet", {})) == f"Hello, Ada (36), {before + 1}"
+        assert answers.asked == ["Who are you?"]
+
+
+@both_ways
+@both_eras
+async def test_everything_is_asked_at_once(place: Any, mode: str) -> None:
+    answers = Answers()
+    async with connected(place, answers, mode) as client:
+        assert said(await client.call_tool("everything", {})) == "Ada: Good day from ['file:///home/ada']"
+        assert sorted(answers.asked) == ["Who?", "roots", "sample"]
+
+
+@both_ways
+@both_eras
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_refusing_is_an_answer(place: Any, mode: str, action: str) -> None:
+    async with connected(place, Answers(action), mode) as client:
+        assert said(await client.call_tool("greet", {})) == action
+
+
+@both_ways
+@both_eras
+async def test_prompts_ask_too(place: Any, mode: str) -> None:
+    async with connected(place, Answers(), mode) as client:
+        result = await client.get_prompt("letter", {})
+        assert "Write to Ada." in str(result.messages[0].content)
+
+
+@both_ways
+@both_eras
+async def test_ask_user_question_asks_the_client_where_no_desk_is_open(place: Any, mode: str) -> None:
+    questions = '[{"question": "Tea?", "options": ["green", "black"]}]'
+    async with connected(place, Answers("decline"), mode) as client:
+        result = await client.call_tool("AskUserQuestion", {"questions_json": questions})
+        assert "declined" in said(result)
+
+
+@both_ways
+async def test_a_client_that_cannot_be_asked_hears_what_is_missing(place: Any) -> None:
+    async with Client(place, mode="2026-07-28") as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("greet", {})
+        assert refused.value.error.code == -32021
+        assert refused.value.error.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+    async with Client(place, mode="legacy") as client:
+        result = await client.call_tool("greet", {})
+        assert result.is_error and "does not offer elicitation" in str(result.content)

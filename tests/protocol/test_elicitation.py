@@ -1,0 +1,98 @@
+"""Forms in the words of each revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.elicitation import flat_schema, read_answer
+from mcpdesk.protocol.revisions import R3, R4, R5, Revision
+
+TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+
+
+def one(field: Any, revision: Revision = R5, **more: Any) -> Any:
+    schema = {"type": "object", "properties": {"it": field}} | more
+    return flat_schema(schema, revision)["properties"]["it"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "string", "title": "T", "description": "D", "minLength": 1, "maxLength": 2, "default": "x"},
+        {"type": "string", "format": "email"},
+        {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+        {"type": "number", "default": 95.5},
+        {"type": "boolean", "default": True},
+        {"type": "string", "enum": ["a", "b"], "default": "a"},
+        {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
+        {"type": "string", "oneOf": TITLED},
+        {"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 1, "default": ["a"]},
+        {"type": "array", "items": {"anyOf": TITLED}, "maxItems": 2},
+    ],
+)
+@pytest.mark.parametrize("revision", [R4, R5])
+def test_the_primitives_go_as_they_are(field: dict[str, Any], revision: Revision) -> None:
+    assert one(field, revision) == field
+
+
+def test_what_clients_do_not_know_stays_behind() -> None:
+    field = {"type": "string", "pattern": "a+", "format": "hostname", "default": None, "x-own": 1}
+    assert one(field) == {"type": "string"}
+
+
+def test_the_first_revision_has_fewer_words() -> None:
+    assert one({"type": "integer", "default": 3}, R3) == {"type": "integer"}
+    assert one({"type": "boolean", "default": True}, R3) == {"type": "boolean", "default": True}
+    titled = one({"type": "string", "oneOf": TITLED}, R3)
+    assert titled == {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
+    with pytest.raises(ValueError, match="it: revision 2025-06-18"):
+        one({"type": "array", "items": {"enum": ["a"]}}, R3)
+
+
+def test_references_and_what_may_be_missing_are_put_in_place() -> None:
+    colours = {"Colour": {"title": "Colour", "enum": ["red"]}}
+    field = {"$ref": "#/$defs/Colour", "default": "red"}
+    assert one(field, **{"$defs": colours}) == {
+        "type": "string", "title": "Colour", "enum": ["red"], "default": "red",
+    }  # fmt: skip
+    optional = {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+    assert one(optional) == {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"type": "object"}, {}, 5, {"type": ["string", "null"]}, {"$ref": "#/elsewhere"}, {"enum": [1, 2]},
+     {"type": "array", "items": {"type": "string"}}, {"type": "array"}],
+)  # fmt: skip
+def test_what_is_not_flat_names_its_field(field: Any) -> None:
+    with pytest.raises(ValueError, match="it: "):
+        one(field)
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": "object", "properties": []}])
+def test_a_form_is_an_object(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="the schema of a form"):
+        flat_schema(schema, R5)
+
+
+def test_required_names_are_those_of_fields() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]}
+    assert flat_schema(schema, R5)["required"] == ["a"]
+
+
+def test_answers_hold_what_was_asked_for() -> None:
+    fields = frozenset({"a"})
+    full = {"action": "accept", "content": {"a": 1, "b": 2}}
+    assert read_answer(full, lambda _: True, fields) == ("accept", {"a": 1})
+    assert read_answer({"action": "decline", "content": {"a": 1}}, lambda _: True, fields) == (
+        "decline",
+        None,
+    )
+    assert read_answer({"action": "accept"}, None, fields) == ("accept", None)
+    for wrong in (None, {}, {"action": []}, {"action": "accept", "content": []}):
+        with pytest.raises(ValueError, match="answer"):
+            read_answer(wrong, lambda _: True, fields)
+    with pytest.raises(ValueError, match="does not fit"):
+        read_answer(full, lambda _: False, fields)

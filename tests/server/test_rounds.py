@@ -1,0 +1,255 @@
+"""Operations of several rounds: parked handlers, answers carried by the client, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
+from mcpdesk.server import rounds
+from mcpdesk.server.context import Context
+from mcpdesk.server.rounds import Rounds
+from mcpdesk.server.tool import Tool
+from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, AskingServer, text_of
+
+
+def retry(response: dict[str, Any], **answers: Any) -> dict[str, Any]:
+    """What a client adds to its next request."""
+    return {"requestState": response["result"]["requestState"], "inputResponses": answers}
+
+
+def parked(peer: Asked) -> int:
+    return len(peer.services.rounds)
+
+
+async def test_a_question_is_the_result_and_the_handler_runs_once() -> None:
+    peer = Asked()
+    asked = await peer.round(1, "greet")
+    result = asked["result"]
+    assert result["resultType"] == "input_required"
+    request = result["inputRequests"]["user_name"]
+    assert request["method"] == "elicitation/create"
+    assert request["params"]["message"] == "What is your name?"
+    assert request["params"]["requestedSchema"]["required"] == ["name"]
+    assert "jsonrpc" not in request and "id" not in request
+    assert parked(peer) == 1
+    done = await peer.round(2, "greet", **retry(asked, user_name=ADA))
+    assert text_of(done) == "Hello, Ada!" and done["result"]["resultType"] == "complete"
+    assert peer.asking.started == 1 and parked(peer) == 0
+
+
+async def test_without_the_parked_handler_it_runs_again_and_finds_the_answers() -> None:
+    secret = b"s" * 32
+    first, second = Asked(), Asked()
+    for peer in (first, second):
+        object.__setattr__(peer.services, "rounds", Rounds(lambda: secret))
+    asked = await first.round(1, "steps")
+    again = await second.round(2, "steps", **retry(asked, **{"elicitation-1": ADA}))
+    assert list(again["result"]["inputRequests"]) == ["elicitation-2"]
+    tom = {"action": "accept", "content": {"name": "Tom"}}
+    done = await first.round(3, "steps", **retry(again, **{"elicitation-2": tom}))
+    assert text_of(done) == "Ada and Tom"
+    assert (first.asking.started, second.asking.started) == (2, 1)
+    first.services.rounds.close()
+    second.services.rounds.close()
+
+
+async def test_several_questions_at_once_are_several_keys() -> None:
+    peer = Asked()
+    asked = await peer.round(1, "all")
+    requests = asked["result"]["inputRequests"]
+    assert set(requests) == {"who", "sampling-1", "roots-1"}
+    assert requests["roots-1"] == {"method": "roots/list"}
+    some = await peer.round(2, "all", **retry(asked, who=ADA))
+    assert set(some["result"]["inputRequests"]) == {"sampling-1", "roots-1"}
+    done = await peer.round(3, "all", **retry(some, **{"sampling-1": WRITTEN, "roots-1": ROOTS}))
+    assert text_of(done) == "Ada Paris 1"
+
+
+async def test_each_round_has_another_state_and_progress_goes_to_the_request_at_hand() -> None:
+    peer = Asked()
+    tokens = ("a", "b", "c")
+    asked: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
+    states = []
+    for number, token in enumerate(tokens, 1):
+        params = {"name": "steps"} | answers
+        peer.modern(number, "tools/call", params, **{CAPABILITIES_KEY: EVERYTHING, "progressToken": token})
+        asked = await peer.response(number)
+        states.append(asked["result"].get("requestState"))
+        answers = {"inputResponses": {f"elicitation-{number}": ADA}, "requestState": states[-1]}
+    assert states[0] != states[1] and states[2] is None
+    sent = [each["params"] for each in peer.received if each.get("method") == "notifications/progress"]
+    assert [(each["progressToken"], each["progress"]) for each in sent] == [("a", 1), ("c", 2)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        12345,
+        None,
+        {},
+        {"action": "maybe"},
+        {"action": "accept", "content": {"name": 5}},
+        {"action": "accept"},
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_asked_for_again(answer: Any) -> None:
+    peer = Asked()
+    asked = await peer.round(1, "greet")
+    again = await peer.round(2, "greet", **retry(asked, user_name=answer, unknown=ADA))
+    assert list(again["result"]["inputRequests"]) == ["user_name"]
+    assert text_of(await peer.round(3, "greet", **retry(again, user_name=ADA))) == "Hello, Ada!"
+
+
+async def test_answers_may_come_before_the_question_and_without_a_state() -> None:
+    peer = Asked()
+    assert text_of(await peer.round(1, "greet", inputResponses={"user_name": ADA})) == "Hello, Ada!"
+    wrong = await peer.round(2, "greet", inputResponses={"wrong_key": ADA})
+    assert list(wrong["result"]["inputRequests"]) == ["user_name"]
+    peer.services.rounds.close()
+
+
+@pytest.mark.parametrize("given", [None, [], "x", 7])
+async def test_answers_that_are_no_object_are_refused(given: Any) -> None:
+    answer = await Asked().round(1, "greet", inputResponses=given)
+    assert answer["error"]["code"] == -32602
+
+
+async def test_refusals_are_answers() -> None:
+    peer = Asked()
+    for number, action in enumerate(("decline", "cancel"), 1):
+        done = await peer.round(number, "greet", inputResponses={"user_name": {"action": action}})
+        assert text_of(done) == action
+
+
+async def test_a_state_that_was_changed_is_expired_or_belongs_elsewhere_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peer = Asked()
+    asked = await peer.round(1, "greet", arguments={"a": 1})
+    state = asked["result"]["requestState"]
+    answers = {"user_name": ADA}
+    for number, (tool, arguments, token) in enumerate(
+        [
+            ("greet", {"a": 1}, state + "-TAMPERED"),
+            ("greet", {"a": 1}, "ä"),
+            ("greet", {"a": 1}, 7),
+            ("greet", {"a": 2}, state),
+            ("steps", {"a": 1}, state),
+        ],
+        2,
+    ):
+        refused = await peer.round(
+            number, tool, arguments=arguments, requestState=token, inputResponses=answers
+        )
+        assert refused["error"] == {"code": -32602, "message": "requestState is not valid for this request"}
+    other = Asked(peer.asking)
+    foreign = await other.round(1, "greet", arguments={"a": 1}, **retry(asked, user_name=ADA))
+    assert foreign["error"]["code"] == -32602
+    monkeypatch.setattr(rounds, "STATE_TTL_S", -1)
+    late = await peer.round(20, "greet", **retry(await peer.round(19, "greet"), user_name=ADA))
+    assert late["error"]["code"] == -32602
+    peer.services.rounds.close()
+
+
+@pytest.mark.parametrize(
+    ("tool", "capabilities", "required"),
+    [
+        ("greet", {}, {"elicitation": {"form": {}}}),
+        ("greet", {"sampling": {}}, {"elicitation": {"form": {}}}),
+        ("visit", {"elicitation": {}}, {"elicitation": {"url": {}}}),
+        ("capital", {"elicitation": {}}, {"sampling": {}}),
+        ("places", {"elicitation": {}}, {"roots": {}}),
+    ],
+)
+async def test_what_the_client_does_not_declare_is_not_asked(
+    tool: str, capabilities: dict[str, Any], required: dict[str, Any]
+) -> None:
+    peer = Asked()
+    refused = await peer.round(1, tool, capabilities)
+    assert refused["error"]["code"] == -32021
+    assert refused["error"]["data"] == {"requiredCapabilities": required}
+    assert parked(peer) == 0
+
+
+async def test_a_handler_may_do_without_what_the_client_lacks() -> None:
+    done = await Asked().round(1, "careful", {"elicitation": {}})
+    assert text_of(done) == "without: The client does not offer sampling"
+
+
+async def test_capabilities_are_those_of_each_request() -> None:
+    peer = Asked()
+    asked = await peer.round(1, "greet")
+    refused = await peer.round(2, "greet", {"roots": {}}, **retry(asked, user_name=ADA))
+    assert refused["error"]["code"] == -32021
+
+
+async def test_prompts_and_resources_ask_too() -> None:
+    peer = Asked()
+    for number, (method, params) in enumerate(
+        [("prompts/get", {"name": "letter"}), ("resources/read", {"uri": "asking://note"})]
+    ):
+        peer.modern(10 + number, method, params, **{CAPABILITIES_KEY: EVERYTHING})
+        asked = await peer.response(10 + number)
+        assert "ttlMs" not in asked["result"] and "cacheScope" not in asked["result"]
+        peer.modern(
+            20 + number,
+            method,
+            params | retry(asked, **{"elicitation-1": ADA}),
+            **{CAPABILITIES_KEY: EVERYTHING},
+        )
+        assert "Ada" in str((await peer.response(20 + number))["result"])
+
+
+async def test_waiting_for_the_client_does_not_count_against_the_limit() -> None:
+    peer = Asked()
+    asked = await peer.round(1, "greet")
+    (operation,) = peer.services.rounds._parked.values()
+    assert operation.call.deadline is None
+    assert text_of(await peer.round(2, "greet", **retry(asked, user_name=ADA))) == "Hello, Ada!"
+
+
+async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_PARKED", 2)
+    peer = Asked()
+    asked = [await peer.round(number, "greet", arguments={"n": number}) for number in (1, 2, 3)]
+    assert parked(peer) == 2 and peer.asking.ended == ["cancelled"]
+    done = await peer.round(4, "greet", arguments={"n": 1}, **retry(asked[0], user_name=ADA))
+    assert text_of(done) == "Hello, Ada!" and peer.asking.started == 4
+    peer.services.rounds.close()
+    assert parked(peer) == 0
+
+
+async def test_cancelling_a_later_round_ends_the_handler() -> None:
+    went_on, gone = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(arguments: dict[str, Any], context: Context) -> Any:
+        await context.list_roots()
+        went_on.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.set()
+
+    asking = AskingServer()
+    asking.server.tools.replace([Tool("stubborn", stubborn, {"type": "object"})])
+    peer = Asked(asking)
+    asked = await peer.round(1, "stubborn")
+    params = {"name": "stubborn"} | retry(asked, **{"roots-1": ROOTS})
+    peer.modern(2, "tools/call", params, **{CAPABILITIES_KEY: EVERYTHING})
+    async with asyncio.timeout(5):
+        await went_on.wait()
+        peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+        await gone.wait()
+
+
+async def test_a_class_is_a_form_and_its_instance_the_answer() -> None:
+    peer = Asked()
+    asked = await peer.round(1, "person")
+    schema = asked["result"]["inputRequests"]["elicitation-1"]["params"]["requestedSchema"]
+    assert schema["properties"] == {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}}
+    done = await peer.round(2, "person", **retry(asked, **{"elicitation-1": ADA}))
+    assert text_of(done) == "Person Ada 30"
