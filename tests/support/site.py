@@ -50,6 +50,7 @@ class Served:
         self.uptime_s = 1.5
         self.url = ""
         self.client: aiohttp.ClientSession
+        self.service = HttpService(self)
 
     def endpoint(self, name: str) -> HostedEndpoint | None:
         return self.hosted if name in ("", self.hosted.name) else None
@@ -94,7 +95,7 @@ class Served:
 async def serving(rules: Rules | None = None) -> AsyncIterator[Served]:
     """Serve until the block ends."""
     served = Served(rules or Rules())
-    service = HttpService(served)
+    service = served.service
     port = await service.listen_tcp("127.0.0.1", 0, False)
     served.url = f"http://127.0.0.1:{port}"
     try:

@@ -20,13 +20,18 @@ Head: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 class Connection(RequestHandler):
     """Closing a connection cancels what its sessionless requests started. Source: WIRE 5.2."""
 
-    __slots__ = ("_head", "_raw_head", "dialogues")
+    __slots__ = ("_head", "_on_lost", "_raw_head", "dialogues")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.dialogues: dict[tuple[str, str], Dialogue] = {}
         self._raw_head: tuple[str, str, Any] = ("", "", ())
         self._head: Head = ("", ())
+        self._on_lost: Callable[[], None] | None = None
+
+    def on_lost(self, function: Callable[[], None] | None) -> None:
+        """What to run when the peer is gone, while one answer is written; None when that is over."""
+        self._on_lost = function
 
     def head(self, request: web.BaseRequest) -> Head:
         """Request line and headers. A client that keeps its connection repeats them: one value serves all."""
@@ -58,6 +63,14 @@ class Connection(RequestHandler):
         for dialogue in self.dialogues.values():
             dialogue.close("the client disconnected")
         self.dialogues.clear()
+        if self._on_lost is not None:
+            self._on_lost()
+
+
+def peer_of(request: web.BaseRequest) -> str:
+    """What the client calls itself, or where it is, until it introduces itself."""
+    agent = request.headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
+    return agent[:60] or (request.remote or "unix")
 
 
 class Listener(web.Server):

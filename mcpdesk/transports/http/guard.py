@@ -34,11 +34,18 @@ class Guard:
         self._passed.add((host, origin))
         return None
 
-    def refuse_caller(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """The refusal for a missing or wrong key; None to go on."""
-        if not rules.api_key or matches(request.headers.get(rules.api_key_header), rules.api_key):
+    def refuse_caller(
+        self, request: web.BaseRequest, rules: Rules, in_query: bool = False
+    ) -> web.Response | None:
+        """The refusal for a missing or wrong key; None to go on. `in_query`: `?api_key=` may carry it too."""
+        if not rules.api_key:
             return None
-        state = "wrong" if rules.api_key_header in request.headers else "missing"
+        given = request.headers.get(rules.api_key_header)
+        if given is None and in_query:
+            given = request.query.get("api_key")
+        if matches(given, rules.api_key):
+            return None
+        state = "missing" if given is None else "wrong"
         return plain_error(401, f"Unauthorized: {state} key in the header {rules.api_key_header}")
 
 

@@ -18,7 +18,7 @@ from mcpdesk.recorder.record import Direction, HttpNote
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
-from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.connection import Connection, peer_of
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event
 
@@ -99,7 +99,7 @@ class McpRoutes:
         if version and known is None:
             raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
-            session = Session(endpoint, _peer(request))
+            session = Session(endpoint, peer_of(request))
             return session.dialogue, session
         identifier = request.headers.get(SESSION_HEADER)
         if identifier is None:
@@ -113,7 +113,7 @@ class McpRoutes:
     def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
         connection = request.protocol
         assert isinstance(connection, Connection)
-        dialogue = connection.dialogue(endpoint, revision, lambda: _peer(request))
+        dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request))
         if dialogue is None:
             raise Refused(rpc_error(400, unsupported(revision)))
         return dialogue
@@ -196,12 +196,6 @@ def _asks_for_stream(raw_path: str) -> bool:
     if "?" not in raw_path:
         return False
     return not SWITCHED_ON.isdisjoint(parse_qs(raw_path.partition("?")[2]).get("stream", ()))
-
-
-def _peer(request: web.BaseRequest) -> str:
-    """What the client calls itself, or where it is, until it introduces itself."""
-    agent = request.headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
-    return agent[:60] or (request.remote or "unix")
 
 
 async def _wait(closed: asyncio.Event, seconds: float) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -18,6 +19,7 @@ from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import Listener
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.mcp import McpRoutes
+from mcpdesk.transports.http.websocket import SocketRoutes
 
 SHUTDOWN_S = 2.0
 PORTS_TRIED = 50
@@ -27,6 +29,18 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
     "/health": status.health,
     "/status": status.status,
 }
+
+
+GATEWAY_SOCKET = "/v1/ws/mcp"
+
+Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint], Awaitable[web.StreamResponse]]
+
+
+class _Route(NamedTuple):
+    """A server, and the way to it: nothing after its name, or `ws`."""
+
+    endpoint: Endpoint
+    way: str
 
 
 class PortTaken(TransportError):
@@ -43,7 +57,11 @@ class HttpService:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._mcp = McpRoutes(site)
-        self._verbs = {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete}
+        self._sockets = SocketRoutes(site)
+        self._verbs: dict[str, dict[str, Verb]] = {
+            "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
+            "ws": {"GET": self._sockets.get},
+        }
         self._guard = Guard("")
         self._listener: Listener | None = None
         self._server: asyncio.Server | None = None
@@ -79,6 +97,7 @@ class HttpService:
             return
         self._server.close()
         self._mcp.sessions.close()
+        await self._sockets.close()
         self._listener.pre_shutdown()
         await self._listener.shutdown(SHUTDOWN_S)
         if self._socket_path is not None:
@@ -99,25 +118,34 @@ class HttpService:
         if refusal is not None:
             return refusal
         path = request.raw_path.partition("?")[0]
-        endpoint = self._endpoint(path)
-        if endpoint is None:
+        route = self._route(request, path)
+        if route is None:
             return self._facts(request, path)
+        endpoint, way = route
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
-        refusal = self._guard.refuse_caller(request, rules)
+        refusal = self._guard.refuse_caller(request, rules, in_query=way == "ws")
         if refusal is not None:
             return refusal
-        verb = self._verbs.get(request.method)
+        verbs = self._verbs[way]
+        verb = verbs.get(request.method)
         if verb is None:
-            return plain_error(405, f"{request.method} means nothing here", {"Allow": "POST"})
+            return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)
 
-    def _endpoint(self, path: str) -> Endpoint | None:
+    def _route(self, request: web.BaseRequest, path: str) -> _Route | None:
         if path == "/mcp":
-            return self._site.endpoint("")
+            return self._to("", "")
+        if path == GATEWAY_SOCKET:
+            return self._to(request.query.get("server", ""), "ws")
         if not path.startswith("/mcp/"):
             return None
-        return self._site.endpoint(path[5:].rstrip("/"))
+        name, _, way = path[5:].rstrip("/").partition("/")
+        return self._to(name, way) if way in self._verbs else None
+
+    def _to(self, name: str, way: str) -> _Route | None:
+        endpoint = self._site.endpoint(name)
+        return None if endpoint is None else _Route(endpoint, way)
 
     def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
         page = _FACTS.get(path)

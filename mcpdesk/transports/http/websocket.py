@@ -1,0 +1,174 @@
+"""WebSocket: one JSON-RPC message per text frame, both eras as on a pipe. A closed socket ends its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import deque
+from typing import Literal, TypeAlias
+
+from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.client_exceptions import ClientConnectionResetError
+
+from mcpdesk.recorder.record import HttpNote
+from mcpdesk.transports.base import Channel, Endpoint, Site
+from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.pipe import HIGH_WATER, LOW_WATER, WRITE_LIMIT
+
+HEARTBEAT_S = 30.0
+"""A ping this often; a peer that answers none within half of it is gone."""
+FAREWELL_S = 1.0
+"""How long a peer may take to answer our closing frame."""
+SUBPROTOCOL = "mcp"
+
+Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
+
+_KEY = re.compile(r"([?&]api_key=)[^&\s]*")
+
+log = logging.getLogger(__name__)
+
+
+class SocketRoutes:
+    """The WebSockets of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open: dict[Socket, asyncio.Transport | None] = {}
+
+    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """Upgrade the connection and serve it until one side closes."""
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
+        # aiohttp refuses a message of exactly its limit.
+        limit = self._site.rules.max_body_bytes + 1
+        socket: Socket = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_S,
+            timeout=FAREWELL_S,
+            protocols=(SUBPROTOCOL,),
+            compress=False,
+            max_msg_size=limit,
+            decode_text=False,
+        )
+        try:
+            await socket.prepare(request)
+        except web.HTTPException as refusal:
+            return plain_error(400, refusal.text or "no valid WebSocket handshake")
+        self._open[socket] = request.transport
+        try:
+            await self._serve(request, endpoint, socket)
+        finally:
+            del self._open[socket]
+        return socket
+
+    async def close(self) -> None:
+        """Say goodbye to everybody."""
+        await asyncio.gather(*(_dismiss(*each) for each in self._open.items()))
+
+    async def _serve(self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket) -> None:
+        line = _Line(request, socket)
+        channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers)
+        line.channel = channel
+        writer_aio = asyncio.create_task(line.write())
+        try:
+            await self._read(request, socket, line, channel)
+        finally:
+            channel.close("the client disconnected")
+            writer_aio.cancel()
+            await asyncio.wait({writer_aio})
+
+    async def _read(self, request: web.BaseRequest, socket: Socket, line: _Line, channel: Channel) -> None:
+        is_first = True
+        while True:
+            message = await socket.receive()
+            if message.type is WSMsgType.BINARY:
+                refusal = b"messages travel in text frames"
+                await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=refusal)
+            if message.type is not WSMsgType.TEXT:
+                return
+            frame = channel.take(bytes(message.data))
+            if is_first:
+                is_first = False
+                connection = request.protocol
+                assert isinstance(connection, Connection)
+                asked, headers = connection.head(request)
+                self._site.recorder.note(HttpNote(frame, _KEY.sub(r"\1***", asked), headers))
+            await line.caught_up()
+
+
+async def _dismiss(socket: Socket, transport: asyncio.Transport | None) -> None:
+    try:
+        async with asyncio.timeout(FAREWELL_S):
+            await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the server stops")
+    except TimeoutError:
+        if transport is not None:
+            transport.abort()
+
+
+class _Line:
+    """What waits to be written to one socket. Too much of it holds the peer's own requests back."""
+
+    def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
+        self.channel: Channel | None = None
+        self._request = request
+        self._socket = socket
+        self._frames: deque[bytes] = deque()
+        self._queued = 0
+        self._is_over = False
+        self._has_some = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    def put(self, frame: bytes) -> None:
+        """Queue one frame. A peer that left too much unread is given up."""
+        if self._queued > WRITE_LIMIT:
+            self._abort()
+        if self._is_over:
+            return
+        self._frames.append(frame)
+        self._queued += len(frame)
+        self._has_some.set()
+        if self._queued > HIGH_WATER and self._has_room.is_set():
+            self._has_room.clear()
+            if self.channel is not None:
+                self.channel.pause()
+
+    async def caught_up(self) -> None:
+        """Wait until the peer has read enough for more of its requests to be taken."""
+        if not self._has_room.is_set():
+            await self._has_room.wait()
+
+    async def write(self) -> None:
+        """Write until cancelled, or until the peer is gone."""
+        try:
+            while True:
+                await self._has_some.wait()
+                self._has_some.clear()
+                await self._write_queued()
+        except (ConnectionError, ClientConnectionResetError):
+            log.debug("the peer of a WebSocket is gone")
+        finally:
+            self._give_up()
+
+    async def _write_queued(self) -> None:
+        while self._frames:
+            frame = self._frames.popleft()
+            await self._socket.send_frame(frame, WSMsgType.TEXT)
+            self._queued -= len(frame)
+            if self._queued < LOW_WATER and not self._has_room.is_set():
+                self._has_room.set()
+                if self.channel is not None:
+                    self.channel.resume()
+
+    def _abort(self) -> None:
+        log.warning("ended a WebSocket that left %d bytes unread", self._queued)
+        self._give_up()
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def _give_up(self) -> None:
+        self._is_over = True
+        self._frames.clear()
+        self._queued = 0
+        self._has_room.set()

@@ -1,0 +1,283 @@
+"""WebSockets as clients of both eras meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
+
+import aiohttp
+import orjson
+import pytest
+
+from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.endpoint import HostedDialogue
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import websocket as module
+from tests.support.desk import until
+from tests.support.site import Served, serving
+
+WITHIN_S = 5.0
+Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[True]]"
+ECHO = {"name": "echo", "arguments": {"text": "hi"}}
+STEPS = {"name": "steps", "_meta": {"progressToken": "p"}}
+
+
+async def opened(served: Served, path: str = "/mcp/sample/ws", **more: Any) -> Socket:
+    ws: Socket = await served.client.ws_connect(served.url + path, **more)
+    return ws
+
+
+async def request(ws: Socket, identifier: Any, method: str, params: dict[str, Any] | None = None) -> None:
+    message = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
+    await ws.send_str(orjson.dumps(message).decode())
+
+
+async def modern(ws: Socket, method: str, params: dict[str, Any], number: Any = 1) -> None:
+    meta = request_meta(R5, {"name": "tester", "version": "1"}) | params.get("_meta", {})
+    await request(ws, number, method, params | {"_meta": meta})
+
+
+async def message(ws: Socket) -> dict[str, Any]:
+    came = await ws.receive(WITHIN_S)
+    assert came.type is aiohttp.WSMsgType.TEXT
+    return dict(orjson.loads(came.data))
+
+
+async def shake_hands(ws: Socket, revision: str = "2025-11-25") -> dict[str, Any]:
+    client = {"name": "web", "version": "1"}
+    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": client}
+    await request(ws, 0, "initialize", params)
+    answer = await message(ws)
+    await ws.send_str('{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    return answer
+
+
+def open_dialogues(served: Served) -> list[HostedDialogue]:
+    return list(served.hosted.dialogues.values())
+
+
+async def running(served: Served) -> Call:
+    """The call in flight, once there is one."""
+    calls: list[Call] = []
+
+    def found() -> bool:
+        calls[:] = [call for each in open_dialogues(served) for call in each.conversation.running]
+        return bool(calls)
+
+    await until(found)
+    return calls[0]
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_a_session_of_every_handshake_revision(revision: str) -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        assert (await shake_hands(ws, revision))["result"]["protocolVersion"] == revision
+        await request(ws, 1, "tools/call", ECHO)
+        assert (await message(ws))["result"]["content"][0]["text"] == "hi"
+        await ws.close()
+        info = max(served.recorder.connections.values(), key=lambda each: each.number)
+        assert (info.transport, info.revision, info.peer) == ("websocket", revision, "web 1")
+
+
+async def test_the_stateless_era_and_its_subscriptions() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        await modern(ws, "tools/call", ECHO)
+        assert (await message(ws))["result"]["resultType"] == "complete"
+        await modern(ws, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "s")
+        assert (await message(ws))["method"] == "notifications/subscriptions/acknowledged"
+        served.peer.services.subscriptions.list_changed("sample", "tool")
+        changed = await message(ws)
+        assert changed["params"]["_meta"][SUBSCRIPTION_KEY] == "s"
+        await ws.close()
+
+
+async def test_progress_comes_before_the_answer_and_changes_between_them() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        await shake_hands(ws)
+        await request(ws, 1, "tools/call", STEPS)
+        came = [await message(ws)]
+        while "id" not in came[-1]:
+            came.append(await message(ws))
+        steps = [each["params"]["progress"] for each in came if each.get("method", "").endswith("progress")]
+        assert steps == [1, 2, 3]
+        served.peer.services.subscriptions.list_changed("sample", "tool")
+        assert (await message(ws))["method"] == "notifications/tools/list_changed"
+        await ws.close()
+
+
+async def test_the_gateway_path_serves_the_first_server_or_the_named_one() -> None:
+    async with serving() as served:
+        for path in ("/v1/ws/mcp", "/v1/ws/mcp?server=sample"):
+            ws = await opened(served, path, protocols=("mcp",))
+            assert ws.protocol == "mcp"
+            assert (await shake_hands(ws))["result"]["serverInfo"]["name"] == "sample"
+            await ws.close()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await opened(served, "/v1/ws/mcp?server=other")
+        assert refused.value.status == 404
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Host": "evil.example"}])
+async def test_a_foreign_page_or_name_is_refused(headers: dict[str, str]) -> None:
+    async with serving() as served:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await opened(served, headers=headers)
+        assert refused.value.status == 403
+
+
+async def test_the_key_comes_by_header_or_query_and_is_not_recorded() -> None:
+    async with serving(Rules(api_key="secret")) as served:
+        for path in ("/mcp/sample/ws", "/mcp/sample/ws?api_key=wrong"):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await opened(served, path)
+            assert refused.value.status == 401
+        ws = await opened(served, headers={"X-API-Key": "secret"})
+        await ws.close()
+        ws = await opened(served, "/mcp/sample/ws?api_key=secret&x=1")
+        await shake_hands(ws)
+        await ws.close()
+        [note] = served.recorder.notes
+        assert note.line == "GET /mcp/sample/ws?api_key=***&x=1 HTTP/1.1"
+
+
+async def test_the_key_in_the_query_counts_for_sockets_only() -> None:
+    async with serving(Rules(api_key="secret")) as served:
+        url = f"{served.url}/mcp/sample?api_key=secret"
+        async with served.client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}) as answer:
+            assert answer.status == 401
+
+
+async def test_no_upgrade_and_a_bad_handshake_are_refused_in_words() -> None:
+    async with serving() as served:
+        async with served.client.get(f"{served.url}/mcp/sample/ws") as answer:
+            assert (answer.status, answer.headers["Upgrade"]) == (426, "websocket")
+        upgrade = {"Upgrade": "websocket", "Connection": "upgrade"}
+        async with served.client.get(f"{served.url}/mcp/sample/ws", headers=upgrade) as answer:
+            assert answer.status == 400
+            assert "error" in await answer.json()
+        async with served.client.post(f"{served.url}/mcp/sample/ws") as answer:
+            assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+
+
+async def test_what_is_no_message_is_answered_and_the_socket_goes_on() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        for frame, code in (("{", -32700), ("[]", -32600), ("5", -32600), ("", -32700)):
+            await ws.send_str(frame)
+            assert (await message(ws))["error"]["code"] == code
+        assert (await shake_hands(ws))["result"]
+        await ws.close()
+
+
+async def test_binary_frames_close_with_1003() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        await ws.send_bytes(b"{}")
+        assert (await ws.receive(WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
+        assert ws.close_code == 1003
+
+
+async def test_a_message_over_the_limit_closes_with_1009() -> None:
+    async with serving(Rules(max_body_bytes=2048)) as served:
+        ws = await opened(served)
+        await ws.send_str("x" * 2048)
+        assert (await message(ws))["error"]["code"] == -32700
+        await ws.send_str("x" * 2049)
+        assert (await ws.receive(WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
+        assert ws.close_code == 1009
+
+
+@pytest.mark.parametrize("is_modern", [True, False])
+async def test_closing_cancels_what_runs(is_modern: bool) -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        if is_modern:
+            await modern(ws, "tools/call", {"name": "forever"})
+        else:
+            await shake_hands(ws)
+            await request(ws, 1, "tools/call", {"name": "forever"})
+        call = await running(served)
+        await ws.close()
+        await until(lambda: call.task is None and not open_dialogues(served))
+        assert call.stop == "the client disconnected"
+
+
+async def test_a_cut_connection_cancels_what_runs() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        await modern(ws, "tools/call", {"name": "forever"})
+        call = await running(served)
+        ws._writer.transport.abort()
+        await until(lambda: call.task is None and not open_dialogues(served))
+
+
+async def test_the_handler_sees_the_headers_it_was_opened_with() -> None:
+    async def seen(arguments: dict[str, Any], context: Context) -> Any:
+        return (
+            f"{context.request.transport} {context.request.headers['x-team']} {context.request.environment}"
+        )
+
+    async with serving() as served:
+        tools = [*served.peer.server.tools, Tool("seen", seen, {"type": "object"})]
+        served.peer.server.tools.replace(tools)
+        served.hosted.server.tools.replace(tools)
+        ws = await opened(served, headers={"X-Team": "blue"})
+        await modern(ws, "tools/call", {"name": "seen"})
+        assert (await message(ws))["result"]["content"][0]["text"] == "websocket blue {}"
+        await ws.close()
+
+
+async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
+    monkeypatch.setattr(module, "LOW_WATER", 1 << 18)
+    paused = asyncio.Event()
+    monkeypatch.setattr(Channel, "pause", lambda channel: paused.set())
+    async with serving() as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        sock = socket.create_connection((host, int(port)))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader, writer = await asyncio.open_connection(sock=sock, limit=4096)
+        key = base64.b64encode(b"0123456789abcdef").decode()
+        writer.write(
+            f"GET /mcp/sample/ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        meta = request_meta(R5, {"name": "t", "version": "1"})
+        params = {"name": "echo", "arguments": {"text": "x" * 60_000}, "_meta": meta}
+        for number in range(400):
+            body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+            writer.write(b"\x81\xfe" + len(body).to_bytes(2, "big") + b"\0\0\0\0" + body)
+        async with asyncio.timeout(WITHIN_S):
+            await paused.wait()
+        before = len(served.recorder.seen)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(served.recorder.seen) <= before + 64 < 700
+        # It does not hold up the end either.
+        await served.service.close()
+        await until(lambda: not open_dialogues(served))
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_the_end_of_the_service_closes_with_1001() -> None:
+    async with serving() as served:
+        ws = await opened(served)
+        await shake_hands(ws)
+        closing = asyncio.create_task(served.service.close())
+        assert (await ws.receive(WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
+        assert ws.close_code == 1001
+        await closing
