@@ -214,7 +214,7 @@ def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
 
 
 def header(name: str) -> Meta:
-    """For `Annotated[str, header("Region")]`: clients repeat the argument in the header `Mcp-Param-Region`."""
+    """For `Annotated[str, header("Region")]`: clients repeat it in the header `Mcp-Param-Region`."""
     return Meta(extra_json_schema={"x-mcp-header": name})
 
 

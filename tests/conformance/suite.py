@@ -90,7 +90,8 @@ def find() -> Suite:
     packages = ["-p", PACKAGE]
     if _node_version() < NODE:
         packages += ["-p", _node_package()]
-    asking = [npx, "--yes", *packages, "-c", "command -v node && command -v conformance"]
+    asking = [npx, "--yes", "--fetch-retries=0", "--loglevel=error", *packages]
+    asking += ["-c", "command -v node && command -v conformance"]
     try:
         told = subprocess.run(
             asking, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False
@@ -99,7 +100,7 @@ def find() -> Suite:
         raise NotHere(f"npm did not deliver {PACKAGE} within {FETCH_S:.0f} s") from None
     lines = told.stdout.split()
     if told.returncode != 0 or len(lines) != 2:
-        raise NotHere(f"npm did not deliver {PACKAGE}: {_last(told.stderr)}")
+        raise NotHere(f"npm did not deliver {PACKAGE}: {_first_line(told.stderr)}")
     return Suite((lines[0], lines[1]))
 
 
@@ -137,9 +138,5 @@ def outcome_at(path: Path, scored: frozenset[str]) -> Outcome:
 
 
 def _first_line(text: object) -> str:
-    return (str(text).splitlines() or [""])[0][:200]
-
-
-def _last(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no reason given"
+    lines = (line for line in str(text).splitlines() if line.strip())
+    return next(lines, "no reason given")[:200]

@@ -1,0 +1,81 @@
+"""Questions over several rounds: in turn, at once, and only those the client can answer."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from forms import filled, form
+
+from mcpdesk import Context, message, prompt, tool
+
+
+@tool(name="test_input_required_result_elicitation")
+async def ask_name(ctx: Context) -> str:
+    """Ask for a name and greet."""
+    return f"Hello, {await filled(ctx, 'What is your name?', 'name', 'user_name')}!"
+
+
+@tool(name="test_input_required_result_sampling")
+async def ask_model(ctx: Context) -> str:
+    """Ask the client's model."""
+    return (await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")).text
+
+
+@tool(name="test_input_required_result_list_roots")
+async def ask_roots(ctx: Context) -> str:
+    """Ask for the client's roots."""
+    roots = await ctx.list_roots(key="client_roots")
+    return f"{len(roots)} roots: {', '.join(root.uri for root in roots)}"
+
+
+@tool(name="test_input_required_result_request_state")
+async def ask_with_state(ctx: Context) -> str:
+    """Ask for a confirmation; the state between the rounds is signed and checked for every handler."""
+    answer = await ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm")
+    return f"state-ok, and the answer was {answer.action}"
+
+
+@tool(name="test_input_required_result_multiple_inputs")
+async def ask_at_once(ctx: Context) -> str:
+    """Ask three things in one round."""
+    name, greeting, roots = await asyncio.gather(
+        filled(ctx, "What is your name?", "name", "user_name"),
+        ctx.sample("Generate a greeting", max_tokens=50, key="greeting"),
+        ctx.list_roots(key="client_roots"),
+    )
+    return f"{greeting.text} {name}, you have {len(roots)} roots."
+
+
+@tool(name="test_input_required_result_multi_round")
+async def ask_in_turn(ctx: Context) -> str:
+    """Ask one thing, then another."""
+    name = await filled(ctx, "Step 1: What is your name?", "name", "step1")
+    color = await filled(ctx, "Step 2: What is your favorite color?", "color", "step2")
+    return f"Hello {name}, {color} is a fine color."
+
+
+@tool(name="test_input_required_result_tampered_state")
+async def ask_and_check(ctx: Context) -> str:
+    """Ask for a confirmation; a state that was changed on the way never gets here."""
+    answer = await ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm")
+    return f"The state arrived as it was sent, and the answer was {answer.action}."
+
+
+@tool(name="test_input_required_result_capabilities")
+async def ask_what_can_be_answered(ctx: Context) -> str:
+    """Ask whatever the client says it can answer."""
+    questions: Mapping[str, Any] = {
+        "sampling": lambda: ctx.sample("Say something.", max_tokens=10, key="sample"),
+        "elicitation": lambda: ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm"),
+        "roots": lambda: ctx.list_roots(key="roots"),
+    }
+    asked = [name for name in questions if ctx.offers({name: {}})]
+    await asyncio.gather(*(questions[name]() for name in asked))
+    return f"Answered: {', '.join(asked) or 'nothing, for nothing could be asked'}"
+
+
+@prompt(name="test_input_required_result_prompt")
+async def ask_for_context(ctx: Context) -> list[dict[str, Any]]:
+    """A prompt that asks what it is about first."""
+    about = await filled(ctx, "What context should the prompt use?", "context", "user_context")
+    return [message(f"Use this context: {about}")]
