@@ -235,6 +235,7 @@ def test_mistakes_of_a_folder_are_reported_once_with_file_and_line(tmp_path: Pat
         close(served.process)
 
 
+@pytest.mark.requirement("3.1")
 def test_nothing_but_protocol_is_written_to_stdout(wire: Wire) -> None:
     assert said(wire.call("noisy")) == "said"
     assert said(wire.call("say", text="next")) == "next"

@@ -39,6 +39,7 @@ async def call(served: Served, arguments: Any, name: str = "where", **headers: s
     return await served.modern("tools/call", {"name": name, "arguments": arguments}, **headers)
 
 
+@pytest.mark.requirement("5.7")
 @pytest.mark.parametrize(
     ("arguments", "headers", "status"),
     [

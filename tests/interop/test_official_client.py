@@ -168,6 +168,7 @@ async def test_a_client_that_probes_finds_the_stateless_era(place: Place) -> Non
         assert (await client.call_tool("say", {"text": "found"})).content
 
 
+@pytest.mark.requirement("4.5")
 async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder: Path) -> None:
     first, second = Heard(), Heard()
     async with (

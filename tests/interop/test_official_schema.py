@@ -165,6 +165,7 @@ async def hosting(folder: Path) -> AsyncIterator[Host]:
         await host.stop()
 
 
+@pytest.mark.requirement("1.5", "3.5")
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 async def test_everything_sent_is_valid(tmp_path: Path, revision: str) -> None:
     folder = gallery(tmp_path / "gallery")

@@ -43,6 +43,7 @@ def test_values_json_cannot_carry_are_our_mistake(value: object) -> None:
         codec.encode(value)
 
 
+@pytest.mark.requirement("2.1")
 @pytest.mark.parametrize("identifier", [0, -5, "", 'a"b', "ü", 2**53])
 def test_responses_echo_the_id_as_it_was(identifier: int | str) -> None:
     spliced = orjson.loads(codec.result_frame(identifier, b'{"tools":[]}'))

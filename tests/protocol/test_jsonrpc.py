@@ -22,6 +22,7 @@ def test_legal_messages_are_told_apart(message: object, kind: MessageKind) -> No
     assert classify(message) is kind
 
 
+@pytest.mark.requirement("2.1")
 @pytest.mark.parametrize(
     "message",
     [

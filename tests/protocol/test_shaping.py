@@ -64,6 +64,7 @@ def test_unknown_content_becomes_text() -> None:
     assert shaping.block(link, R3) == link
 
 
+@pytest.mark.requirement("2.5", "2.11")
 def test_only_the_stateless_era_gets_its_envelope_members() -> None:
     identity = {"name": "s", "version": "1"}
     assert shaping.result("tools/list", {"tools": []}, R4, identity) == {"tools": []}

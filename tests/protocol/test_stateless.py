@@ -33,10 +33,12 @@ def test_metadata_becomes_terms() -> None:
     assert (terms.revision, terms.client, terms.log_level) == (R5, "cc 2", 4)
 
 
+@pytest.mark.requirement("2.6")
 def test_a_missing_client_name_is_fine() -> None:
     assert admit("x", {"_meta": {VERSION_KEY: R5.name, CAPABILITIES_KEY: {}}}, None).client == ""
 
 
+@pytest.mark.requirement("2.6")
 @pytest.mark.parametrize(
     "meta", [None, [], {}, {VERSION_KEY: R5.name}, META | {VERSION_KEY: 1}, META | {CAPABILITIES_KEY: []}]
 )
@@ -51,6 +53,7 @@ def test_a_mismatch_is_said_before_an_unserved_version() -> None:
     assert code_of(META | {VERSION_KEY: "2025-11-25"}) == -32022
 
 
+@pytest.mark.requirement("6.7")
 def test_an_unknown_log_level_is_refused() -> None:
     assert code_of(META | {LOG_LEVEL_KEY: "loud"}) == -32602
 

@@ -98,6 +98,7 @@ async def test_older_revisions_know_no_context(revision: str) -> None:
     assert (await peer.response(1))["result"]["completion"]["values"] == ["Paris", "Pau"]
 
 
+@pytest.mark.requirement("6.2")
 async def test_at_most_a_hundred_values_and_how_many_there_are() -> None:
     found = await completed(_peer(), asked("many"))
     assert (len(found["values"]), found["total"], found["hasMore"]) == (100, 250, True)
@@ -156,6 +157,7 @@ async def test_the_capability_is_advertised_where_the_revision_has_it(revision: 
     assert ("completions" in offered) is (revision != "2024-11-05")
 
 
+@pytest.mark.requirement("1.12")
 async def test_nothing_is_advertised_or_answered_where_nothing_completes() -> None:
     peer = Peer()
     assert "completions" not in (await peer.shake_hands())["result"]["capabilities"]

@@ -11,6 +11,7 @@ from mcpdesk.protocol.revisions import REVISIONS
 from tests.support.served import Peer
 
 
+@pytest.mark.requirement("1.10")
 @pytest.mark.parametrize("revision", [each.name for each in REVISIONS if not each.is_stateless])
 async def test_a_handshake_is_answered_in_the_offered_revision(revision: str) -> None:
     peer = Peer()
@@ -22,6 +23,7 @@ async def test_a_handshake_is_answered_in_the_offered_revision(revision: str) ->
     assert len((await peer.response(1))["result"]["tools"]) == 9
 
 
+@pytest.mark.requirement("1.10")
 async def test_an_unknown_revision_is_answered_with_our_newest_handshake_one() -> None:
     peer = Peer()
     assert (await peer.shake_hands("2099-01-01"))["result"]["protocolVersion"] == "2025-11-25"
@@ -44,6 +46,7 @@ async def test_a_request_before_any_handshake_is_told_what_to_do() -> None:
     assert (await peer.response(2))["result"] == {}
 
 
+@pytest.mark.requirement("2.12")
 async def test_the_stateless_era_needs_no_handshake_and_leaves_no_trace() -> None:
     peer = Peer()
     peer.modern(1, "server/discover")
@@ -58,6 +61,7 @@ async def test_the_stateless_era_needs_no_handshake_and_leaves_no_trace() -> Non
     assert (await peer.response(3))["error"]["code"] == -32602
 
 
+@pytest.mark.requirement("1.1", "1.2")
 async def test_both_eras_share_one_pipe() -> None:
     peer = Peer()
     await peer.shake_hands("2025-06-18")
@@ -67,6 +71,7 @@ async def test_both_eras_share_one_pipe() -> None:
     assert "resultType" not in (await peer.response(2))["result"]
 
 
+@pytest.mark.requirement("1.3")
 async def test_an_unserved_stateless_version_lists_the_served_ones() -> None:
     peer = Peer()
     meta = {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
@@ -79,6 +84,7 @@ async def test_an_unserved_stateless_version_lists_the_served_ones() -> None:
     }
 
 
+@pytest.mark.requirement("2.10")
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope"])
 async def test_methods_the_stateless_era_dropped_do_not_exist_there(method: str) -> None:
     peer = Peer()
@@ -116,6 +122,7 @@ async def test_malformed_frames_are_answered_and_the_pipe_lives_on(frame: bytes,
     assert await peer.response("after")
 
 
+@pytest.mark.requirement("2.3", "2.4")
 async def test_batches_belong_to_one_revision() -> None:
     peer = Peer()
     await peer.shake_hands("2025-03-26")
@@ -140,6 +147,7 @@ async def test_batches_belong_to_one_revision() -> None:
     )
 
 
+@pytest.mark.requirement("2.2")
 async def test_notifications_are_never_answered() -> None:
     peer = Peer()
     peer.send({"jsonrpc": "2.0", "method": "notifications/whatever"})
@@ -149,6 +157,7 @@ async def test_notifications_are_never_answered() -> None:
     assert len(peer.received) == 1
 
 
+@pytest.mark.requirement("3.6")
 @pytest.mark.parametrize("word", ["notifications/cancelled", "notifications/canceled"])
 async def test_a_cancelled_request_gets_no_response(word: str) -> None:
     peer = Peer()
@@ -198,6 +207,7 @@ async def test_log_level_decides_what_a_session_hears() -> None:
     assert (await peer.response(4))["error"]["code"] == -32602
 
 
+@pytest.mark.requirement("6.6")
 async def test_the_stateless_era_hears_logs_only_on_request() -> None:
     peer = Peer()
     peer.modern(1, "tools/call", {"name": "steps"})
@@ -208,6 +218,7 @@ async def test_the_stateless_era_hears_logs_only_on_request() -> None:
     assert [m["params"]["data"] for m in peer.received if "method" in m] == ["starting"]
 
 
+@pytest.mark.requirement("1.11", "5.12")
 async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     peer = Peer()
     await peer.shake_hands()

@@ -9,6 +9,7 @@ import pytest
 from tests.support.served import Peer
 
 
+@pytest.mark.requirement("6.8")
 async def test_progress_increases_and_needs_a_token() -> None:
     peer = Peer()
     peer.modern(1, "tools/call", {"name": "steps"}, progressToken="t")
@@ -28,6 +29,7 @@ async def test_the_oldest_revision_gets_no_progress_message() -> None:
     assert not any("message" in each for each in sent)
 
 
+@pytest.mark.requirement("6.3")
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -54,6 +56,7 @@ async def test_a_prompt_becomes_a_user_message() -> None:
     assert messages == [{"role": "user", "content": {"type": "text", "text": "Summarize bees"}}]
 
 
+@pytest.mark.requirement("6.1")
 async def test_pages_follow_each_other_to_the_end() -> None:
     peer = Peer()
     peer.server.limits = type(peer.server.limits)(page_size=4)

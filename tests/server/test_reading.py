@@ -22,6 +22,7 @@ async def test_a_template_is_matched_and_its_variables_handed_over() -> None:
     assert contents == [{"uri": "item://42", "mimeType": "text/plain", "text": "item://42 {'id': '42'}"}]
 
 
+@pytest.mark.requirement("2.8", "6.5")
 @pytest.mark.parametrize(("revision", "code"), [("2025-06-18", -32002), ("2026-07-28", -32602)])
 async def test_a_missing_resource_has_the_code_of_the_revision(revision: str, code: int) -> None:
     peer = Peer()

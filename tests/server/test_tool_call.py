@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mcpdesk.inbox.question import Answer
 from tests.support.served import Peer
 
@@ -21,12 +23,14 @@ async def test_text_output_becomes_text() -> None:
     assert "structuredContent" not in result
 
 
+@pytest.mark.requirement("6.4")
 async def test_an_object_is_structured_and_mirrored_as_text() -> None:
     result = await call(Peer(), "person")
     assert result["structuredContent"] == {"name": "Ada"}
     assert result["content"][0]["text"] == '{"name":"Ada"}'
 
 
+@pytest.mark.requirement("6.4")
 async def test_output_that_violates_its_schema_is_a_tool_error_naming_the_path() -> None:
     result = await call(Peer(), "person", wrong=True)
     assert result["isError"] is True
@@ -40,6 +44,7 @@ async def test_nothing_where_output_is_declared_is_a_tool_error() -> None:
     assert "returned nothing" in result["content"][0]["text"]
 
 
+@pytest.mark.requirement("6.3")
 async def test_bad_arguments_are_a_tool_error_naming_each_path() -> None:
     result = await call(Peer(), "echo", text=5)
     assert result["isError"] is True

@@ -50,6 +50,7 @@ def play(folder: Path, body: str, stdin: bytes = b"") -> tuple[bytes, bytes, lis
     return out, err, json.loads((folder / "lines.json").read_text())
 
 
+@pytest.mark.requirement("3.1")
 def test_prints_never_reach_the_wire(tmp_path: Path) -> None:
     out, err, lines = play(
         tmp_path,

@@ -77,6 +77,7 @@ async def test_answers_of_one_chunk_leave_in_one_write(client: Client) -> None:
         assert await client.read() == b"one\ntwo\nthree\n"
 
 
+@pytest.mark.requirement("3.3")
 async def test_end_of_input_lets_running_calls_finish_and_ends(client: Client) -> None:
     serving_aio = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()

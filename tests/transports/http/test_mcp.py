@@ -37,6 +37,7 @@ async def test_a_plain_curl_is_served_without_any_ceremony() -> None:
         assert "Mcp-Session-Id" not in answer.headers
 
 
+@pytest.mark.requirement("4.2", "4.8", "4.9")
 async def test_a_session_lives_until_it_is_deleted() -> None:
     async with serving() as served:
         headers = await served.session()
@@ -55,6 +56,7 @@ async def test_a_guessed_session_does_not_exist() -> None:
         assert (await served.post(CALL, Mcp_Session_Id="guess")).status == 404
 
 
+@pytest.mark.requirement("4.3")
 async def test_progress_turns_the_answer_into_a_stream() -> None:
     async with serving() as served:
         answer = await served.post(STEPS)
@@ -69,6 +71,7 @@ async def test_progress_turns_the_answer_into_a_stream() -> None:
         assert messages[-1]["id"] == 7
 
 
+@pytest.mark.requirement("4.3")
 async def test_a_client_that_takes_json_only_gets_json_only() -> None:
     async with serving() as served:
         answer = await served.post(STEPS, Accept="application/json")
@@ -94,6 +97,7 @@ async def test_a_stream_can_be_asked_for(query: str) -> None:
         assert events(text)[0]["id"] == 7
 
 
+@pytest.mark.requirement("5.2")
 async def test_a_stateless_call_needs_its_headers() -> None:
     async with serving() as served:
         good = await served.modern("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
@@ -103,6 +107,7 @@ async def test_a_stateless_call_needs_its_headers() -> None:
         assert (await wrong.json())["error"]["code"] == -32020
 
 
+@pytest.mark.requirement("2.6", "2.10")
 @pytest.mark.parametrize(
     ("method", "params", "status", "code"),
     [
@@ -122,6 +127,7 @@ async def test_stateless_errors_travel_with_their_status(
         assert (body["id"], body["error"]["code"]) == (1, code)
 
 
+@pytest.mark.requirement("4.13")
 async def test_an_unserved_version_header_is_refused_with_the_served_ones() -> None:
     async with serving() as served:
         answer = await served.post(CALL, MCP_Protocol_Version="1999-01-01")
@@ -158,6 +164,7 @@ async def test_a_body_over_the_limit_names_size_and_limit() -> None:
         assert "30000" in error["message"] and "1000" in error["message"]
 
 
+@pytest.mark.requirement("4.4", "5.1")
 async def test_get_without_a_session_explains_the_endpoint() -> None:
     async with serving() as served, served.client.get(f"{served.url}/mcp/sample") as answer:
         assert answer.status == 405
@@ -165,6 +172,7 @@ async def test_get_without_a_session_explains_the_endpoint() -> None:
         assert "POST" in (await answer.json())["error"]
 
 
+@pytest.mark.requirement("4.4", "4.6")
 async def test_the_standing_stream_carries_list_changes() -> None:
     async with serving() as served:
         headers = await served.session()
@@ -186,6 +194,7 @@ async def _read(post: Awaitable[aiohttp.ClientResponse]) -> bytes:
     return await (await post).read()
 
 
+@pytest.mark.requirement("4.12", "5.10")
 async def test_closing_the_connection_cancels_a_stateless_call_only() -> None:
     async with serving() as served:
         session = await served.session()
@@ -221,6 +230,7 @@ async def test_frames_are_recorded_as_they_were_with_what_http_said() -> None:
         assert next(iter(served.recorder.connections.values())).peer == "checker 2.0"
 
 
+@pytest.mark.requirement("4.14", "5.13")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

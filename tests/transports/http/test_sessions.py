@@ -38,6 +38,7 @@ async def test_the_longest_unused_session_makes_room() -> None:
     assert {each.conversation.transport for each in endpoint.dialogues.values()} == {"memory"}
 
 
+@pytest.mark.requirement("4.7")
 async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
     endpoint = Peer().endpoint
     identifiers = {Session(endpoint, "t").id for _ in range(50)}

@@ -1,0 +1,216 @@
+"""What the specification asks of a server, as data: the wire reference's checklists 1 to 6 in our own words.
+
+A test proves a requirement by naming its id: `@pytest.mark.requirement("2.1")`. One that is not met says why
+in `gap`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One duty of a server. `id` is checklist and number, `source` the pages that state it."""
+
+    id: str
+    source: str
+    behaviour: str
+    gap: str = ""
+    """Why no test proves it; empty when one does."""
+
+
+REQUIREMENTS = (
+    Requirement(
+        "1.1", "2026-07-28:basic/versioning", "Metadata makes a request stand alone, also beside a session."
+    ),
+    Requirement(
+        "1.2", "2026-07-28:basic/versioning", "A handshake settles its own session or pipe and nothing else."
+    ),
+    Requirement(
+        "1.3",
+        "2026-07-28:basic/versioning",
+        "An unserved version is told which ones are served, and which was asked for.",
+    ),
+    Requirement("1.5", "2026-07-28:server/discover", "Discovery is always there in the stateless era."),
+    Requirement(
+        "1.10",
+        "2025-11-25:basic/lifecycle",
+        "A handshake gets the version it offers if served, else one that is.",
+    ),
+    Requirement(
+        "1.11",
+        "2025-11-25:basic/lifecycle",
+        "Until the client says it is ready it is asked nothing and told of no changes.",
+    ),
+    Requirement(
+        "1.12",
+        "2025-11-25:basic/lifecycle, 2026-07-28:basic/index",
+        "What was not declared is not used, and does not exist.",
+    ),
+    Requirement(
+        "2.1",
+        "2026-07-28:basic/index",
+        "Ids are texts or whole numbers and come back as they were, type included.",
+    ),
+    Requirement("2.2", "all:basic/index", "A notification gets no answer, not even an error."),
+    Requirement("2.3", "2025-03-26:basic/index", "One revision has batches, without a handshake in them."),
+    Requirement("2.4", "2025-06-18:changelog", "Every other revision refuses arrays."),
+    Requirement("2.5", "2026-07-28:basic/index", "Results of the stateless era say of which type they are."),
+    Requirement(
+        "2.6",
+        "2026-07-28:basic/index",
+        "Metadata that lacks a required key is refused with 400; the client's name is optional.",
+    ),
+    Requirement(
+        "2.7",
+        "2026-07-28:basic/index",
+        "A missing client capability is named as an object, with 400.",
+        "needs questions to the client",
+    ),
+    Requirement(
+        "2.8",
+        "2026-07-28:server/resources",
+        "The stateless era has no error code of its own for missing resources.",
+    ),
+    Requirement(
+        "2.9", "2026-07-28:basic/index", "Of the reserved error codes only the three with a meaning are used."
+    ),
+    Requirement(
+        "2.10",
+        "2026-07-28:basic/transports/streamable-http",
+        "Methods that do not exist in the stateless era are not found, with 404.",
+    ),
+    Requirement("2.11", "2026-07-28:basic/index", "Results of the stateless era say who answers."),
+    Requirement(
+        "2.12", "2026-07-28:basic/index", "Nothing of an earlier request decides how a later one is served."
+    ),
+    Requirement(
+        "3.1", "all:basic/transports", "Standard output carries messages, one per line, and nothing else."
+    ),
+    Requirement("3.3", "2026-07-28:basic/transports/stdio", "The end of standard input ends the process."),
+    Requirement(
+        "3.5", "2026-07-28:basic/transports/stdio", "In the stateless era the server asks nothing by itself."
+    ),
+    Requirement(
+        "3.6",
+        "2026-07-28:basic/patterns/cancellation",
+        "After a cancellation nothing more is said of that request.",
+    ),
+    Requirement(
+        "3.8", "all:basic/authorization", "Pipes do without OAuth.", "there is no OAuth on any transport"
+    ),
+    Requirement(
+        "4.2", "2025-11-25:basic/transports", "What needs no answer is accepted with 202 and no body."
+    ),
+    Requirement(
+        "4.3", "2025-11-25:basic/transports", "A request is answered with JSON or with a stream of events."
+    ),
+    Requirement("4.4", "2025-11-25:basic/transports", "GET opens a stream or is not allowed."),
+    Requirement("4.5", "2025-11-25:basic/transports", "A message travels on one stream only."),
+    Requirement("4.6", "2025-11-25:basic/transports", "No answer to a POST appears on the standing stream."),
+    Requirement("4.7", "2025-11-25:basic/transports", "Session ids are visible ASCII and cannot be guessed."),
+    Requirement("4.8", "2025-11-25:basic/transports", "A session that ended is not found."),
+    Requirement("4.9", "2025-11-25:basic/transports", "DELETE ends a session."),
+    Requirement(
+        "4.10",
+        "2025-11-25:basic/transports",
+        "Event ids are unique in a session and resume their own stream.",
+        "streams are not resumable",
+    ),
+    Requirement("4.12", "2025-11-25:basic/transports", "In a session, a lost connection cancels nothing."),
+    Requirement(
+        "4.13",
+        "2025-11-25:basic/transports",
+        "An unserved version header is refused with 400; none means the session's.",
+    ),
+    Requirement("4.14", "2025-11-25:basic/transports", "A foreign Origin is refused with 403."),
+    Requirement(
+        "4.15",
+        "2024-11-05:basic/transports",
+        "The oldest transport names its endpoint first.",
+        "that transport is not served",
+    ),
+    Requirement("5.1", "2026-07-28:basic/transports/streamable-http", "POST only, and never a session id."),
+    Requirement(
+        "5.2",
+        "2026-07-28:basic/transports/streamable-http",
+        "Routing headers that are missing or disagree are refused with 400.",
+    ),
+    Requirement(
+        "5.3", "2026-07-28:basic/transports/streamable-http", "Header names have no case, their values do."
+    ),
+    Requirement(
+        "5.4",
+        "2026-07-28:basic/transports/streamable-http",
+        "Encoded header values are decoded first; malformed ones are a mismatch.",
+    ),
+    Requirement(
+        "5.7",
+        "2026-07-28:basic/transports/streamable-http",
+        "A mirrored argument without its header is refused.",
+    ),
+    Requirement(
+        "5.9",
+        "2026-07-28:basic/transports/streamable-http",
+        "A stream holds notifications of its request, then the answer.",
+    ),
+    Requirement(
+        "5.10", "2026-07-28:basic/patterns/cancellation", "Without sessions, a lost connection cancels."
+    ),
+    Requirement("5.11", "2026-07-28:basic/transports/streamable-http", "Streams ask proxies not to buffer."),
+    Requirement(
+        "5.12",
+        "2026-07-28:basic/patterns/subscriptions",
+        "A listener is acknowledged first, gets what it asked for, and everything is tagged.",
+    ),
+    Requirement(
+        "5.13", "2026-07-28:basic/transports/streamable-http", "A foreign Origin is refused with 403."
+    ),
+    Requirement(
+        "5.14",
+        "2026-07-28:server/tools, server/resources, server/prompts",
+        "Lists are the same on every connection.",
+    ),
+    Requirement("6.1", "all:server/utilities/pagination", "A list goes on while there is a next cursor."),
+    Requirement("6.2", "all:server/utilities/completion", "A completion carries a hundred values at most."),
+    Requirement(
+        "6.3",
+        "2025-11-25:server/tools, 2026-07-28:server/tools",
+        "Failing tools and bad arguments are results; unknown tools are errors.",
+    ),
+    Requirement(
+        "6.4", "2025-06-18:server/tools", "Structured output fits its schema and is repeated as text."
+    ),
+    Requirement(
+        "6.5",
+        "2025-11-25:server/resources, 2026-07-28:server/resources",
+        "A missing resource is an error with the code of the revision.",
+    ),
+    Requirement(
+        "6.6",
+        "2026-07-28:server/utilities/logging",
+        "Without sessions, log messages go to requests that want them only.",
+    ),
+    Requirement("6.7", "all:server/utilities/logging", "Unknown log levels are refused."),
+    Requirement("6.8", "all:basic/utilities/progress", "Progress grows, and stops with the answer."),
+    Requirement("6.10", "2026-07-28:server/tools", "Tools are listed in a stable order."),
+    Requirement(
+        "6.11",
+        "2025-11-25:client/elicitation",
+        "An empty elicitation capability means forms only.",
+        "needs questions to the client",
+    ),
+    Requirement(
+        "6.12",
+        "2025-11-25:client/elicitation",
+        "Forms ask for nothing sensitive.",
+        "needs questions to the client",
+    ),
+    Requirement(
+        "6.13",
+        "2025-11-25:client/sampling",
+        "Tool results in sampling are unmixed and balanced.",
+        "needs questions to the client",
+    ),
+)
