@@ -25,6 +25,8 @@ from tests.conformance.suite import REVISIONS, NotHere, Outcome, Suite, find
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "sample_servers" / "conformance"
 READY_S = 20.0
+MOST_AGAIN = 5
+"""Unexpected failures that get a second try, alone: some scenarios look at milliseconds."""
 
 
 def main() -> int:
@@ -56,6 +58,11 @@ def _run(suite: Suite, url: str, revision: str, scenario: str, folder: Path) -> 
     began = time.monotonic()
     expected = baseline.read(revision)
     outcomes = suite.server(url, revision, scenario, folder)
+    again = [each.scenario for each in baseline.judge(outcomes, expected).unexpected]
+    if 0 < len(again) <= MOST_AGAIN:
+        print(f"  tried again alone: {', '.join(again)}")
+        outcomes = [each for each in outcomes if each.scenario not in again]
+        outcomes += [each for name in again for each in suite.server(url, revision, name, folder / name)]
     verdict = baseline.judge(outcomes, expected)
     for outcome in verdict.unexpected:
         _tell("FAIL", outcome, "; ".join(outcome.failures))
@@ -72,7 +79,7 @@ def _tell(word: str, outcome: Outcome, reason: str) -> None:
 
 
 def _totals(outcomes: Iterable[Outcome]) -> str:
-    judged = [each for each in outcomes if each.is_judged]
+    judged = [each for each in outcomes if not each.is_skipped]
     scored = [each.passes for each in judged if each.is_scored]
     extra = [each.passes for each in judged if not each.is_scored]
     return f"{sum(scored)}/{len(scored)} (not scored: {sum(extra)}/{len(extra)})"

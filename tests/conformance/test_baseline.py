@@ -11,8 +11,8 @@ from tests.conformance import baseline
 from tests.conformance.suite import REVISIONS, NotHere, Outcome, find, outcome_at
 
 
-def ran(scenario: str, *failures: str, is_judged: bool = True) -> Outcome:
-    return Outcome(scenario, True, failures, is_judged)
+def ran(scenario: str, *failures: str) -> Outcome:
+    return Outcome(scenario, True, failures)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -40,15 +40,19 @@ def test_a_warning_counts_as_a_failure(tmp_path: Path) -> None:
         {"id": "b", "status": "WARNING", "errorMessage": "odd\nlines"},
     )
     outcome = outcome_at(write(tmp_path, *checks), frozenset({"tools-list"}))
-    assert outcome == Outcome("tools-list", True, ("b: odd",), True)
+    assert outcome == Outcome("tools-list", True, ("b: odd",))
     assert not outcome.passes
 
 
 def test_the_check_every_scenario_has_proves_nothing(tmp_path: Path) -> None:
-    checks = ({"id": "wire-schema-valid", "status": "SUCCESS"}, {"id": "b", "status": "SKIPPED"})
+    checks = ({"id": "wire-schema-valid", "status": "SUCCESS"}, {"id": "b", "status": "INFO"})
     outcome = outcome_at(write(tmp_path, *checks), frozenset())
-    assert not outcome.is_judged
-    assert not outcome.passes
+    assert outcome.failures == ("nothing was proven",)
+
+
+def test_what_is_skipped_neither_passes_nor_fails(tmp_path: Path) -> None:
+    outcome = outcome_at(write(tmp_path, {"id": "b", "status": "SKIPPED"}), frozenset())
+    assert (outcome.is_skipped, outcome.passes, outcome.failures) == (True, False, ())
 
 
 def test_without_node_the_suite_is_not_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
