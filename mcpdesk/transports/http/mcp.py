@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,7 +19,7 @@ from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_an
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.connection import Connection, peer_of
 from mcpdesk.transports.http.sessions import Session, Sessions
-from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event
+from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event, wait
 
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
@@ -70,7 +69,7 @@ class McpRoutes:
         session.attach(stream)
         try:
             while not session.closed.is_set() and not stream.is_broken:
-                await _wait(session.closed, KEEP_ALIVE_S)
+                await wait(session.closed, KEEP_ALIVE_S)
                 stream.put(KEEP_ALIVE)
         finally:
             session.detach(stream)
@@ -196,11 +195,3 @@ def _asks_for_stream(raw_path: str) -> bool:
     if "?" not in raw_path:
         return False
     return not SWITCHED_ON.isdisjoint(parse_qs(raw_path.partition("?")[2]).get("stream", ()))
-
-
-async def _wait(closed: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await closed.wait()
-    except TimeoutError:
-        pass

@@ -19,6 +19,7 @@ from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import Listener
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.mcp import McpRoutes
+from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 
 SHUTDOWN_S = 2.0
@@ -37,7 +38,7 @@ Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint], Awaitable[web.StreamResp
 
 
 class _Route(NamedTuple):
-    """A server, and the way to it: nothing after its name, or `ws`."""
+    """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
 
     endpoint: Endpoint
     way: str
@@ -58,9 +59,12 @@ class HttpService:
         self._site = site
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
+        self._sse = SseRoutes(site)
         self._verbs: dict[str, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
+            "sse": {"GET": self._sse.get},
+            "messages": {"POST": self._sse.post},
         }
         self._guard = Guard("")
         self._listener: Listener | None = None
@@ -97,6 +101,7 @@ class HttpService:
             return
         self._server.close()
         self._mcp.sessions.close()
+        self._sse.close()
         await self._sockets.close()
         self._listener.pre_shutdown()
         await self._listener.shutdown(SHUTDOWN_S)

@@ -29,6 +29,15 @@ def event(message: bytes) -> bytes:
     return b"event: message\ndata: %b\n\n" % message
 
 
+async def wait(over: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await over.wait()
+    except TimeoutError:
+        pass
+
+
 class EventStream:
     """Writes queued events, those of one loop turn in one write. A vanished peer ends it quietly."""
 
@@ -45,6 +54,11 @@ class EventStream:
     def is_broken(self) -> bool:
         """Whether the peer is gone."""
         return self._is_broken or self._request.transport is None
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be written."""
+        return self._queued
 
     def put(self, piece: bytes) -> None:
         """Queue one piece. A peer that left too much unread is given up."""

@@ -1,0 +1,122 @@
+"""The HTTP transport of 2024-11-05: messages are posted, and everything comes back on one event stream.
+
+Closing the stream ends the connection and what it runs; nothing is resumed. Source: WIRE 4.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from aiohttp import web
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import classify
+from mcpdesk.recorder.record import HttpNote
+from mcpdesk.transports.base import Channel, Endpoint, Site
+from mcpdesk.transports.http.answers import Refused, accepted, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.body import read_body
+from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
+
+ID_BYTES = 24
+JSON = "application/json"
+
+
+class SseRoutes:
+    """The 2024-11-05 connections of a site, by their unguessable ids."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open: dict[str, _Listening] = {}
+
+    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """Open a connection: its first event says where to post, and it lasts as long as the stream."""
+        if not accepted(request.headers.get("Accept", "")).stream:
+            return plain_error(406, "Accept must allow text/event-stream")
+        identifier = secrets.token_urlsafe(ID_BYTES)
+        listening = _Listening(request, endpoint)
+        place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
+        listening.stream.put(f"event: endpoint\ndata: {place}messages?connection={identifier}\n\n".encode())
+        self._open[identifier] = listening
+        try:
+            await listening.last()
+        finally:
+            del self._open[identifier]
+            listening.channel.close("the client disconnected")
+        return await listening.stream.finish()
+
+    async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+        """Take one message; its answer goes to the stream."""
+        listening = self._open.get(request.query.get("connection", ""))
+        if listening is None or listening.endpoint is not endpoint:
+            return plain_error(404, "No such connection: open its stream again")
+        content_type = request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
+        if content_type != JSON:
+            return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
+        try:
+            body = await read_body(request, self._site.rules.max_body_bytes)
+            classify(codec.decode(body))
+        except Refused as refused:
+            return refused.answer
+        except ProtocolError as error:
+            return rpc_error(400, error)
+        self._take(request, listening, body)
+        await listening.relieve()
+        return json_answer(202, None)
+
+    def close(self) -> None:
+        """End every connection."""
+        for listening in self._open.values():
+            listening.over.set()
+
+    def _take(self, request: web.BaseRequest, listening: _Listening, body: bytes) -> None:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        line, headers = connection.head(request)
+        path = line.partition("?")[0]
+        frame = listening.channel.take(body)
+        self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", headers))
+
+
+class _Listening:
+    """One connection: the stream toward the client, and the dialogue behind it."""
+
+    def __init__(self, request: web.BaseRequest, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.stream = EventStream(request)
+        self.over = asyncio.Event()
+        self.channel: Channel = endpoint.channel("sse", peer_of(request), self._write, request.headers)
+        self._request = request
+        self._relief_aio: asyncio.Task[None] | None = None
+
+    async def last(self) -> None:
+        """Wait until one side ends it, and show life meanwhile."""
+        connection = self._request.protocol
+        assert isinstance(connection, Connection)
+        connection.on_lost(self.over.set)
+        try:
+            while not self.over.is_set() and not self.stream.is_broken:
+                self.stream.put(KEEP_ALIVE)
+                await wait(self.over, KEEP_ALIVE_S)
+        finally:
+            connection.on_lost(None)
+
+    async def relieve(self) -> None:
+        """Wait until the client has read enough for more of its messages to be taken."""
+        if self._relief_aio is not None:
+            await asyncio.wait({self._relief_aio})
+
+    def _write(self, frame: bytes) -> None:
+        self.stream.put(event(frame))
+        if self.stream.queued > HIGH_WATER and self._relief_aio is None:
+            self.channel.pause()
+            self._relief_aio = asyncio.create_task(self._relieve())
+
+    async def _relieve(self) -> None:
+        try:
+            await self.stream.drain()
+        finally:
+            self._relief_aio = None
+            self.channel.resume()
