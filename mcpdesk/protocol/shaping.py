@@ -60,11 +60,16 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
     if kind in revision.content_types:
         shaped = _pick(content, revision.resource_fields | _TYPE) if kind == "resource_link" else content
         shaped = _dated(shaped, revision)
-        return shaped if revision.has_content_meta else _without_meta(shaped)
+        return shaped if revision.has_content_meta else _without_meta(_embedded(shaped))
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
     described = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
     return {"type": "text", "text": described}
+
+
+def _embedded(content: JSONObject) -> JSONObject:
+    inner = content.get("resource")
+    return content | {"resource": _without_meta(inner)} if isinstance(inner, dict) else content
 
 
 def contents(entry: JSONObject, revision: Revision) -> JSONObject:

@@ -115,7 +115,8 @@ class Offers:
             list_key: [shaping.item(list_key, to_wire(item), revision) for item in items[start:end]]
         }
         if end < len(items):
-            body["nextCursor"] = _cursor(end, registry.key(items[end - 1]))
+            last, following = (registry.key(each) for each in items[end - 1 : end + 1])
+            body["nextCursor"] = _cursor(end, last, following)
         return shaping.result(method, body, revision, self.implementation(revision))
 
     def _registry(self, method: str) -> Registry[Any]:
@@ -214,17 +215,27 @@ def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
     return {key: value for key, value in wire.items() if value or key in kept}
 
 
-def _cursor(offset: int, last: str) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([offset, last])).decode("ascii")
+def _cursor(offset: int, last: str, following: str) -> str:
+    """Where a page ended, and its neighbours: items come and go between two pages."""
+    return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
 
 
 def _offset(cursor: str | None, keys: list[str]) -> int:
     if cursor is None:
         return 0
     try:
-        offset, last = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        offset, last, following = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None
-    if not isinstance(offset, int) or not isinstance(last, str) or offset < 0:
+    if (
+        not isinstance(offset, int)
+        or offset < 0
+        or not all(isinstance(each, str) for each in (last, following))
+    ):
         raise invalid_params("Unknown cursor: start again without one")
-    return keys.index(last) + 1 if last in keys else min(offset, len(keys))
+    if last in keys:
+        return keys.index(last) + 1
+    if following in keys:
+        return keys.index(following)
+    # Both are gone: what came after them moved up, and seeing an item twice beats missing one.
+    return min(max(offset - 1, 0), len(keys))

@@ -20,6 +20,7 @@ from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, Revision
 from mcpdesk.protocol.terms import Terms
 
 
+@pytest.mark.requirement("6.11")
 @pytest.mark.parametrize(
     ("revision", "declared", "needed", "verdict"),
     [

@@ -83,3 +83,10 @@ def test_links_and_annotations_inside_content_are_those_of_the_revision() -> Non
     dated = {"type": "text", "text": "hi", "annotations": notes}
     assert shaping.block(dated, R2) == {"type": "text", "text": "hi", "annotations": {"priority": 1}}
     assert shaping.block(dated, R3) == dated and "lastModified" in notes
+
+
+def test_metadata_inside_embedded_resources_is_for_those_who_know_it() -> None:
+    inner = {"uri": "note://1", "text": "t", "_meta": {"example.org/kept": 1}}
+    block = {"type": "resource", "resource": inner}
+    assert shaping.block(block, R3) == block
+    assert shaping.block(block, R1)["resource"] == {"uri": "note://1", "text": "t"}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R1, R4, R5
 from mcpdesk.server.offers import Offers
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.server import Limits, Server
+from mcpdesk.server.tool import Tool
 from tests.support.served import make_server
 
 
@@ -53,3 +61,60 @@ def test_a_changed_identity_is_told_after_forgetting() -> None:
     server.version = "2"
     offers.forget()
     assert offers.implementation(R5)["version"] == "2"
+
+
+@pytest.mark.parametrize(
+    "method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
+)
+@given(
+    removed=st.sets(st.integers(0, 11)),
+    added=st.integers(0, 3),
+    page=st.integers(1, 5),
+    backwards=st.booleans(),
+)
+def test_what_stays_is_listed_whatever_comes_and_goes_between_two_pages(
+    method: str, removed: set[int], added: int, page: int, backwards: bool
+) -> None:
+    server = make_server()
+    server.limits = Limits(page_size=page)
+    registry, items = LISTED[method](server)
+    registry.replace(items[:12])
+    offers = Offers(server)
+    key = METHODS[method].list_key
+    first = orjson.loads(offers.page(method, R5, None))
+    kept = [item for index, item in enumerate(items[:12]) if index not in removed]
+    registry.replace(items[12 : 12 + added] + kept if backwards else kept + items[12 : 12 + added])
+    seen, cursor = list(first[key]), first.get("nextCursor")
+    while cursor is not None:
+        following = orjson.loads(offers.page(method, R5, cursor))
+        seen += following[key]
+        cursor = following.get("nextCursor")
+    neighbours = {page - 1, page}
+    if not neighbours <= removed:
+        names = [str(each) for each in seen]
+        assert all(any(repr(registry.key(item)) in name for name in names) for item in kept)
+
+
+def _named(index: int) -> str:
+    return f"item-{index:02}"
+
+
+LISTED: dict[str, Any] = {
+    "tools/list": lambda server: (
+        server.tools,
+        [Tool(_named(n), _run, {"type": "object"}) for n in range(15)],
+    ),
+    "prompts/list": lambda server: (server.prompts, [Prompt(_named(n), _run) for n in range(15)]),
+    "resources/list": lambda server: (
+        server.resources,
+        [Resource(f"x://{_named(n)}", _named(n), _run) for n in range(15)],
+    ),
+    "resources/templates/list": lambda server: (
+        server.templates,
+        [ResourceTemplate(f"x://{_named(n)}/{{v}}", _named(n), _run) for n in range(15)],
+    ),
+}
+
+
+async def _run(*_: Any) -> str:
+    return ""

@@ -24,6 +24,7 @@ def parked(peer: Asked) -> int:
     return len(peer.services.rounds)
 
 
+@pytest.mark.requirement("3.5")
 async def test_a_question_is_the_result_and_the_handler_runs_once() -> None:
     peer = Asked()
     asked = await peer.round(1, "greet")
@@ -155,6 +156,7 @@ async def test_a_state_that_was_changed_is_expired_or_belongs_elsewhere_is_refus
     peer.services.rounds.close()
 
 
+@pytest.mark.requirement("1.12", "2.7")
 @pytest.mark.parametrize(
     ("tool", "capabilities", "required"),
     [
