@@ -1,0 +1,183 @@
+"""Clients that mean no good, over real sockets: they are answered or let go, and others do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from mcpdesk.server.conversation import Conversation
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import sessions
+from tests.support.served import Peer
+from tests.support.site import Served, serving
+
+MANY = 1_000
+WITHIN_S = 5.0
+SOON_S = 2.0
+BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
+HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
+IDS = ("null", "true", "1.5", "[1]", '{"a":1}', "1e400", "18446744073709551616")
+
+
+@asynccontextmanager
+async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection that speaks bytes."""
+    place = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def status_of(reader: asyncio.StreamReader) -> int:
+    """The status of the next answer; 0 when the connection ends instead."""
+    async with asyncio.timeout(WITHIN_S):
+        line = await reader.readline()
+    return int(line.split()[1]) if line else 0
+
+
+async def is_served_soon(served: Served) -> bool:
+    """Whether an honest client gets its answer."""
+    began = monotonic()
+    answer = await served.modern("tools/list")
+    return answer.status == 200 and monotonic() - began < SOON_S
+
+
+def conversations() -> int:
+    """How many peers the process remembers."""
+    gc.collect()
+    return sum(isinstance(each, Conversation) for each in gc.get_objects())
+
+
+@contextmanager
+def nothing_left_behind(allowed: int = 2) -> Iterator[None]:
+    """What the block opened is forgotten afterwards, but for honest connections."""
+    before = conversations()
+    yield
+    assert conversations() <= before + allowed
+
+
+@pytest.mark.parametrize(
+    "sent", [b"POST", HEAD, HEAD + b"Content-Length: 1000\r\n\r\n{", b"\x16\x03\x01\x02\x00"]
+)
+async def test_those_who_never_finish_a_request_hold_nobody_up(sent: bytes) -> None:
+    with nothing_left_behind():
+        async with serving() as served:
+            slow = [connected(served) for _ in range(100)]
+            writers = [(await each.__aenter__())[1] for each in slow]
+            for writer in writers:
+                writer.write(sent)
+            for byte in (b"a", b"b"):
+                assert await is_served_soon(served)
+                for writer in writers:
+                    writer.write(byte)
+            for each in slow:
+                await each.__aexit__(None, None, None)
+            assert await is_served_soon(served)
+
+
+async def test_sessions_opened_and_left_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SWEEP_S", 0.1)
+    with nothing_left_behind():
+        async with serving(Rules(session_ttl_s=1.0)) as served:
+            before = conversations()
+            for _ in range(MANY):
+                await served.session()
+            async with asyncio.timeout(WITHIN_S):
+                while conversations() > before + 2:
+                    assert await is_served_soon(served)
+
+
+@pytest.mark.parametrize("identifier", IDS)
+async def test_what_is_no_id_is_refused_over_http(identifier: str) -> None:
+    async with serving() as served:
+        answer = await served.post(b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % identifier.encode())
+        body = await answer.json()
+    assert answer.status == 400
+    assert body["error"]["code"] in (-32600, -32700) and "id" not in body
+
+
+async def test_what_is_no_id_is_refused_on_a_pipe_which_lives_on() -> None:
+    peer = Peer()
+    for identifier in IDS:
+        peer.send(b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % identifier.encode())
+    peer.modern("last", "tools/list")
+    assert "result" in await peer.response("last")
+    codes = [each["error"]["code"] for each in peer.received[:-1]]
+    assert len(codes) == len(IDS) and set(codes) <= {-32600, -32700}
+
+
+async def test_cancelling_what_was_never_asked_and_answering_what_was_not_does_nothing() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    before = len(peer.received)
+    for identifier in (1, "1", None, [1], {}, 1.5, True):
+        params = {"requestId": identifier}
+        peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled"})
+    peer.send({"jsonrpc": "2.0", "id": 99, "result": {}})
+    peer.send({"jsonrpc": "2.0", "id": "none", "error": {"code": 1, "message": "no"}})
+    peer.request(1, "tools/call", {"name": "echo", "arguments": {"text": "still here"}})
+    assert (await peer.response(1))["result"]["content"][0]["text"] == "still here"
+    assert len(peer.received) == before + 1
+
+
+@pytest.mark.parametrize("depth", [100, 5_000, 150_000])
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"a":', b"}")])
+async def test_deep_json_gets_a_verdict(depth: int, pair: tuple[bytes, bytes]) -> None:
+    opening, closing = pair
+    deep = opening * depth + b"1" + closing * depth
+    message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"boom","arguments":{"x":%b}}}'
+    async with serving() as served:
+        answer = await served.post(message % deep)
+        assert (await answer.json())["jsonrpc"] == "2.0"
+        assert await is_served_soon(served)
+
+
+async def test_wide_json_gets_a_verdict() -> None:
+    wide: dict[str, Any] = {f"key{number}": number for number in range(40_000)}
+    async with serving() as served:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        answer = await served.post(orjson.dumps(message | {"params": {"name": "echo", "arguments": wide}}))
+        assert (await answer.json())["result"]["isError"]
+        assert await is_served_soon(served)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 58\r\nContent-Length: 5\r\n",
+        b"Content-Length: 58\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length: 5, 58\r\n",
+        b"Content-Length : 58\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"X-Split: a\r\n b\0c\r\nContent-Length: 58\r\n",
+    ],
+)
+async def test_a_request_of_two_readings_is_refused(headers: bytes) -> None:
+    async with serving() as served, connected(served) as (reader, writer):
+        writer.write(HEAD + headers + b"\r\n" + BODY)
+        assert await status_of(reader) in (0, 400)
+        assert await is_served_soon(served)
+
+
+async def test_readers_who_do_not_read_hold_nobody_up() -> None:
+    with nothing_left_behind():
+        async with serving() as served:
+            for _ in range(20):
+                async with connected(served) as (_, writer):
+                    for _ in range(50):
+                        writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
+                    assert await is_served_soon(served)
