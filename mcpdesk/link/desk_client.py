@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import count
 from typing import Any
 
+from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.link.desk_forms import pages_of, result_of
 from mcpdesk.link.values import Outcome, Progress
-from mcpdesk.protocol import codec
+from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.revisions import LATEST
-from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
@@ -26,8 +29,15 @@ Run = Callable[[Callable[[], object]], None]
 class DeskCall:
     """One request of the desk's, under way or over. Read from any thread."""
 
-    def __init__(self, client: DeskClient, request_id: int, connection: int) -> None:
+    def __init__(
+        self, client: DeskClient, request_id: int, connection: int, method: str, params: dict[str, Any]
+    ) -> None:
         self.request_id = request_id
+        """That of its latest round."""
+        self.method = method
+        self.params = params
+        self.asking: asyncio.Task[None] | None = None
+        """The person being asked what the server wants to know."""
         self.connection = connection
         self.started = time.time()
         self.progress: Progress | None = None
@@ -72,6 +82,7 @@ class DeskClient:
         self._channel = Channel(endpoint, "memory", "desk", self._received)
         self._calls: dict[int, DeskCall] = {}
         self._ids = count(1)
+        self._inbox = endpoint.dispatcher.services.inbox
 
     @property
     def connection(self) -> int:
@@ -86,9 +97,8 @@ class DeskClient:
     def request(self, method: str, params: dict[str, Any]) -> DeskCall:
         """Send a request; from any thread. Raises: LocalProtocolError for params JSON cannot carry."""
         number = next(self._ids)
-        meta = request_meta(LATEST, IDENTITY, "debug") | {"progressToken": number}
-        frame = codec.request(number, method, {**params, "_meta": meta})
-        call = DeskCall(self, number, self.connection)
+        frame = self._frame(number, method, params)
+        call = DeskCall(self, number, self.connection, method, params)
         self._calls[number] = call
         self._run(lambda: self._channel.take(frame))
         return call
@@ -100,22 +110,70 @@ class DeskClient:
         params = {"requestId": call.request_id, "reason": "cancelled on the desk"}
         frame = codec.notification("notifications/cancelled", params)
         self._run(lambda: self._channel.take(frame))
+        self._run(lambda: self._stop_asking(call))
         call.finish(None, b"")
 
     def close(self) -> None:
         """End the connection and what it runs; on the core's loop."""
         self._channel.close("the desk closes")
         for call in list(self._calls.values()):
+            self._stop_asking(call)
             call.finish(None, b"")
+
+    def _frame(self, number: int, method: str, params: dict[str, Any]) -> bytes:
+        meta = request_meta(LATEST, IDENTITY, "debug") | {"progressToken": number}
+        if self._inbox.audience:
+            # Only with a screen: from the command line there is nobody to fill a form.
+            meta[CAPABILITIES_KEY] = client_features.FORM
+        return codec.request(number, method, {**params, "_meta": meta})
 
     def _received(self, frame: bytes) -> None:
         message = codec.decode(frame)
         if "method" in message:
             self._notified(message["method"], message.get("params") or {})
             return
-        call = self._calls.pop(message.get("id"), None)
-        if call is not None:
-            call.finish(message, frame)
+        call = self._calls.get(message.get("id"))
+        if call is None:
+            return
+        result = message.get("result") or {}
+        if result.get("resultType") == "input_required":
+            call.asking = asyncio.get_running_loop().create_task(self._next_round(call, result))
+            return
+        del self._calls[call.request_id]
+        call.finish(message, frame)
+
+    async def _next_round(self, call: DeskCall, asked: dict[str, Any]) -> None:
+        """Ask the person what the server wants to know, and send the call again with the answers."""
+        requests: dict[str, Any] = asked.get("inputRequests", {})
+        answers = {key: await self._filled(call, request["params"]) for key, request in requests.items()}
+        if self._calls.pop(call.request_id, None) is None:
+            return
+        call.request_id = next(self._ids)
+        self._calls[call.request_id] = call
+        more = {"inputResponses": answers, "requestState": asked["requestState"]}
+        self._channel.take(self._frame(call.request_id, call.method, call.params | more))
+
+    async def _filled(self, call: DeskCall, form: dict[str, Any]) -> dict[str, Any]:
+        server = self._endpoint.server
+        name = str(call.params.get("name") or call.params.get("uri"))
+        try:
+            number, future = self._inbox.ask(
+                server=server.name,
+                peer="desk",
+                tool=name,
+                pages=pages_of(form),
+                timeout_s=server.limits.question_timeout_s,
+            )
+        except HandlerError:
+            return {"action": "cancel"}
+        try:
+            return result_of(form, await future)
+        finally:
+            self._inbox.withdraw(number, "the call was cancelled")
+
+    def _stop_asking(self, call: DeskCall) -> None:
+        if call.asking is not None:
+            call.asking.cancel()
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
