@@ -27,6 +27,7 @@ TESTED_ELSEWHERE = {
     "server/resource.py": "tests/server/test_reading.py",
     "transports/http/connection.py": "tests/transports/http/test_mcp.py",
     "transports/http/guard.py": "tests/transports/http/test_mcp.py",
+    "transports/http/session_outlet.py": "tests/transports/http/test_resumption.py",
 }
 """Modules whose test file has another name, and why it is enough can be read there."""
 

@@ -79,6 +79,10 @@ class Channel:
     def keep_alive(self) -> None:
         """A pipe needs no signs of life."""
 
+    async def let_go(self, retry_ms: int) -> bool:
+        """A pipe is not taken up again."""
+        return False
+
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
         await self._lanes.finished()

@@ -33,6 +33,9 @@ class Outlet(Protocol):
     def keep_alive(self) -> None:
         """Show life on the connection without a message, where the transport can."""
 
+    async def let_go(self, retry_ms: int) -> bool:
+        """Close the connection of a stream that its client can take up again; False where that cannot be."""
+
 
 class Call:
     """One request in flight. `stop` says why it was ended from outside; empty while nobody did.

@@ -230,6 +230,13 @@ class Context:
             await asyncio.wait({future}, timeout=WAITING_BEAT_S)
         return future.result()
 
+    async def let_go(self, retry_ms: int = 1000) -> bool:
+        """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.
+
+        False, and nothing happens, where the caller or the transport cannot do that.
+        """
+        return await self._call.outlet.let_go(retry_ms)
+
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         outlet = self._call.outlet
         outlet.send(codec.notification(method, params))

@@ -50,6 +50,10 @@ class _Parked:
     def keep_alive(self) -> None:
         """There is no connection."""
 
+    async def let_go(self, retry_ms: int) -> bool:
+        """There is nothing to close."""
+        return False
+
 
 NOWHERE = _Parked()
 

@@ -33,6 +33,9 @@ class Outlet(Protocol):
     def keep_alive(self) -> None:
         """Show life on the connection without a message, where the transport can."""
 
+    async def let_go(self, retry_ms: int) -> bool:
+        """Close the connection of a stream that its client can take up again; False where that cannot be."""
+
 
 class Dialogue(Protocol):
     """One peer talking with one server over one connection, session or pipe."""

@@ -18,10 +18,13 @@ from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.resumption import ResumableStream
+from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions import Session, Sessions
-from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, event, wait
+from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, wait
 
 SESSION_HEADER = "Mcp-Session-Id"
+LAST_EVENT_HEADER = "Last-Event-ID"
 VERSION_HEADER = "MCP-Protocol-Version"
 JSON = "application/json"
 LISTEN = "subscriptions/listen"
@@ -62,18 +65,15 @@ class McpRoutes:
         session = self.sessions.get(identifier, endpoint.name)
         if session is None:
             return plain_error(404, "No such session: initialize again")
-        if session.stream is not None and not session.stream.is_broken:
-            return plain_error(409, "This session has a standing stream already")
-        stream = EventStream(request)
-        stream.put(KEEP_ALIVE)
-        session.attach(stream)
-        try:
-            while not session.closed.is_set() and not stream.is_broken:
-                await wait(session.closed, KEEP_ALIVE_S)
-                stream.put(KEEP_ALIVE)
-        finally:
-            session.detach(stream)
-        return await stream.finish()
+        last = request.headers.get(LAST_EVENT_HEADER)
+        if not last:
+            if session.standing.is_carried:
+                return plain_error(409, "This session has a standing stream already")
+            return await _carry(request, session, session.standing, None)
+        found = session.events.find(last)
+        if found is None:
+            return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
+        return await _carry(request, session, *found)
 
     async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """End a session."""
@@ -107,7 +107,7 @@ class McpRoutes:
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise Refused(rpc_error(404, missing, readable_id(message)))
-        return known_session.dialogue, None
+        return known_session.dialogue, known_session
 
     def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
         connection = request.protocol
@@ -135,19 +135,19 @@ class McpRoutes:
         if not may_stream and isinstance(message, dict) and message.get("method") == LISTEN:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         outlet = PostOutlet(request, may_stream, recorded)
+        if session is not None and session.is_kept:
+            outlet = SessionOutlet(request, may_stream, recorded, session.events)
         answer = dialogue.accept_message(message, outlet, request.headers)
         status, body = answer if isinstance(answer, tuple) else await answer
-        if session is not None:
+        if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:
-            return json_answer(status, None) if outlet.stream is None else await outlet.stream.finish()
+            return json_answer(status, None) if outlet.stream is None else await outlet.conclude(None)
         recorded(body)
         prefers_json = wanted.json and not _asks_for_stream(request.raw_path)
         if outlet.stream is None and (prefers_json or status != 200):
             return json_answer(status, body, outlet.headers or None)
-        stream = outlet.begin()
-        stream.put(event(body))
-        return await stream.finish()
+        return await outlet.conclude(body)
 
     def _settle(self, session: Session, outlet: PostOutlet) -> None:
         if session.dialogue.is_open:
@@ -189,6 +189,26 @@ def _check_single(request: web.BaseRequest, message: Any) -> None:
     for name in ROUTING_HEADERS:
         if len(request.headers.getall(name, ())) > 1:
             raise Refused(rpc_error(400, mismatch(f"{name} is given more than once"), readable_id(message)))
+
+
+async def _carry(
+    request: web.BaseRequest, session: Session, events: ResumableStream, after: int | None
+) -> web.StreamResponse:
+    """Send what follows event `after` on a stream of a session, until the stream or the connection ends."""
+    stream = EventStream(request)
+    done = events.attach(stream, after)
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    connection.on_lost(done.set)
+    try:
+        while not done.is_set() and not stream.is_broken:
+            stream.put(KEEP_ALIVE)
+            await wait(done, KEEP_ALIVE_S)
+    finally:
+        connection.on_lost(None)
+        events.detach(stream)
+        session.touch()
+    return await stream.finish()
 
 
 def _asks_for_stream(raw_path: str) -> bool:

@@ -5,51 +5,41 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
 
 from mcpdesk.transports.base import Dialogue, Endpoint
-from mcpdesk.transports.http.stream import EventStream, event
+from mcpdesk.transports.http.resumption import EventStore
 
 ID_BYTES = 24
-QUEUED_PUSHES = 256
-"""Messages kept for a session whose standing stream is not open; the oldest go first."""
+KEPT_EVENTS = 1000
+KEPT_BYTES = 1 << 20
+"""What one session keeps of its streams for clients whose connection breaks; the oldest go first."""
+PRIMED = "2025-11-25"
+"""The revision whose clients understand an event without data."""
 SWEEP_S = 5.0
 
 
 class Session:
     """One session: its dialogue, and the stream for messages that belong to no request."""
 
-    def __init__(self, endpoint: Endpoint, peer: str) -> None:
+    def __init__(self, endpoint: Endpoint, peer: str, kept_bytes: int = KEPT_BYTES) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.server = endpoint.name
-        self.stream: EventStream | None = None
+        self.is_kept = False
+        self.events = EventStore(kept_bytes, KEPT_EVENTS)
+        self.standing = self.events.open()
         self.closed = asyncio.Event()
         self.touched = time.monotonic()
-        self._waiting: deque[bytes] = deque(maxlen=QUEUED_PUSHES)
-        self.dialogue: Dialogue = endpoint.open("http", peer, self._push)
+        self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put)
 
-    def attach(self, stream: EventStream) -> None:
-        """Open the standing stream and send what waited for it."""
-        self.stream = stream
-        while self._waiting:
-            stream.put(event(self._waiting.popleft()))
-
-    def detach(self, stream: EventStream) -> None:
-        """The standing stream ended; another may have taken its place already."""
-        if self.stream is stream:
-            self.stream = None
-            self.touched = time.monotonic()
+    def touch(self) -> None:
+        """It is in use."""
+        self.touched = time.monotonic()
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
         self.closed.set()
+        self.events.close()
         self.dialogue.close(reason)
-
-    def _push(self, message: bytes) -> None:
-        if self.stream is None or self.stream.is_broken:
-            self._waiting.append(message)
-        else:
-            self.stream.put(event(message))
 
 
 class Sessions:
@@ -69,7 +59,7 @@ class Sessions:
         session = self._sessions.get(identifier)
         if session is None or session.server != server:
             return None
-        session.touched = time.monotonic()
+        session.touch()
         return session
 
     def keep(self, session: Session) -> None:
@@ -78,6 +68,8 @@ class Sessions:
             idle = min(self._sessions.values(), key=lambda each: each.touched)
             self.end(idle, "too many sessions")
         self._sessions[session.id] = session
+        session.is_kept = True
+        session.events.primes = session.dialogue.revision == PRIMED
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
@@ -96,7 +88,7 @@ class Sessions:
     def _sweep(self) -> None:
         before = time.monotonic() - self.ttl_s
         for session in list(self._sessions.values()):
-            if session.touched < before and session.stream is None and session.dialogue.is_idle:
+            if session.touched < before and not session.events.carried and session.dialogue.is_idle:
                 self.end(session, "the session expired")
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None

@@ -128,9 +128,9 @@ class PostOutlet:
     def __init__(self, request: web.BaseRequest, may_stream: bool, record: Callable[[bytes], None]) -> None:
         self.stream: EventStream | None = None
         self.headers: dict[str, str] = {}
-        self._request = request
+        self.request = request
         self._may_stream = may_stream
-        self._record = record
+        self.record = record
 
     @property
     def may_send(self) -> bool:
@@ -140,7 +140,7 @@ class PostOutlet:
     def send(self, message: bytes) -> None:
         """Queue a message; dropped when the client takes no stream."""
         if self._may_stream:
-            self._record(message)
+            self.record(message)
             self.begin().put(event(message))
 
     async def drain(self) -> None:
@@ -153,8 +153,19 @@ class PostOutlet:
         if self._may_stream:
             self.begin().put(KEEP_ALIVE)
 
+    async def let_go(self, retry_ms: int) -> bool:
+        """Only streams of a session can be taken up again."""
+        return False
+
+    async def conclude(self, body: bytes | None) -> web.StreamResponse:
+        """Send the last message, if there is one, and end the stream."""
+        stream = self.begin()
+        if body is not None:
+            stream.put(event(body))
+        return await stream.finish()
+
     def begin(self) -> EventStream:
         """The stream, begun now if it was not."""
         if self.stream is None:
-            self.stream = EventStream(self._request, self.headers)
+            self.stream = EventStream(self.request, self.headers)
         return self.stream

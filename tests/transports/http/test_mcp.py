@@ -181,7 +181,7 @@ async def test_the_standing_stream_carries_list_changes() -> None:
         }
         async with served.client.get(f"{served.url}/mcp/sample", headers=named) as stream:
             assert stream.status == 200
-            assert (await stream.content.readline()).startswith(b":")
+            assert await stream.content.readline() == b"id: 0:0\n"
             async with served.client.get(f"{served.url}/mcp/sample", headers=named) as second:
                 assert second.status == 409
             served.peer.server.tools.replace([])

@@ -49,15 +49,16 @@ async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
 async def test_messages_wait_for_the_standing_stream() -> None:
     peer = Peer()
     session = Session(peer.endpoint, "t")
-    session._push(b"{}")
+    session.standing.put(b"{}")
 
     class Stream(EventStream):
         def __init__(self) -> None:
             self.pieces: list[bytes] = []
+            self._is_broken = False
 
         def put(self, piece: bytes) -> None:
             self.pieces.append(piece)
 
     stream = Stream()
-    session.attach(stream)
-    assert stream.pieces == [b"event: message\ndata: {}\n\n"]
+    session.standing.attach(stream)
+    assert stream.pieces == [b"id: 0:1\nevent: message\ndata: {}\n\n"]

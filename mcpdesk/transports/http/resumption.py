@@ -1,0 +1,138 @@
+"""Streams that outlive their connections: numbered events, kept for a while, replayed to clients that return.
+
+An event id reads `<stream>:<number>`; streams are numbered within their session. Source: WIRE 4.4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+
+from mcpdesk.transports.http.stream import EventStream, event
+
+_ID = re.compile(r"(\d{1,9}):(\d{1,9})")
+
+
+class ResumableStream:
+    """One stream of a session. `live` is the connection that carries it now; None while there is none."""
+
+    def __init__(self, store: EventStore, number: int) -> None:
+        self.number = number
+        self.live: EventStream | None = None
+        self.is_over = False
+        self.kept: deque[tuple[int, bytes]] = deque()
+        self._store = store
+        self._done = asyncio.Event()
+        self._last = 0
+        self._sent = 0
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether a client is connected to it."""
+        return self.live is not None and not self.live.is_broken
+
+    def put(self, message: bytes) -> None:
+        """Number and keep one message, and send it when a client is connected."""
+        self._last += 1
+        piece = b"id: %d:%d\n%b" % (self.number, self._last, event(message))
+        self._store.keep(self, self._last, piece)
+        if self.live is not None and self.is_carried:
+            self.live.put(piece)
+            self._sent = self._last
+
+    def attach(self, live: EventStream, after: int | None = None) -> asyncio.Event:
+        """Let a connection carry it from now on, beginning behind event `after`, or with what was never sent.
+
+        Returns what is set when the connection is to end: the stream is over, let go, or carried by another.
+        """
+        self.release()
+        start = self._sent if after is None else after
+        if self._store.primes:
+            live.put(b"id: %d:%d\ndata: \n\n" % (self.number, start))
+        for number, piece in self.kept:
+            if number > start:
+                live.put(piece)
+        self._sent = self._last
+        self._done = asyncio.Event()
+        if self.is_over:
+            self._done.set()
+        else:
+            self.live = live
+        return self._done
+
+    def detach(self, live: EventStream) -> None:
+        """A connection ended; another may have taken its place already."""
+        if self.live is live:
+            self.live = None
+
+    def release(self) -> None:
+        """End the connection, not the stream."""
+        self.live = None
+        self._done.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.is_over = True
+        self.release()
+        self._store.tidy(self)
+
+
+class EventStore:
+    """What may be asked for again in one session, at most so many bytes and events; the oldest go first.
+
+    The newest event stays whatever its size. `primes`: clients get an id before anything happened.
+    """
+
+    def __init__(self, most_bytes: int, most_events: int) -> None:
+        self.primes = False
+        self.size = 0
+        self._most_bytes = most_bytes
+        self._most_events = most_events
+        self._order: deque[ResumableStream] = deque()
+        self._streams: dict[int, ResumableStream] = {}
+        self._opened = 0
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def carried(self) -> int:
+        """How many of its streams have a client connected."""
+        return sum(stream.is_carried for stream in self._streams.values())
+
+    def open(self) -> ResumableStream:
+        """A new stream."""
+        stream = ResumableStream(self, self._opened)
+        self._streams[self._opened] = stream
+        self._opened += 1
+        return stream
+
+    def find(self, last_event_id: str) -> tuple[ResumableStream, int] | None:
+        """The stream an event belongs to, and the event's number; None when nothing is known of it."""
+        found = _ID.fullmatch(last_event_id)
+        stream = self._streams.get(int(found[1])) if found else None
+        return None if found is None or stream is None else (stream, int(found[2]))
+
+    def keep(self, stream: ResumableStream, number: int, piece: bytes) -> None:
+        """Keep one event."""
+        stream.kept.append((number, piece))
+        self._order.append(stream)
+        self.size += len(piece)
+        while len(self._order) > 1 and (self.size > self._most_bytes or len(self._order) > self._most_events):
+            oldest = self._order.popleft()
+            self.size -= len(oldest.kept.popleft()[1])
+            self.tidy(oldest)
+
+    def tidy(self, stream: ResumableStream) -> None:
+        """Forget a stream that is over and of which nothing is kept."""
+        if stream.is_over and not stream.kept:
+            self._streams.pop(stream.number, None)
+
+    def close(self) -> None:
+        """End every connection and keep nothing."""
+        for stream in list(self._streams.values()):
+            stream.release()
+        self._streams.clear()
+        self._order.clear()
+        self.size = 0

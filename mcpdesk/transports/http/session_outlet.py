@@ -1,0 +1,83 @@
+"""Where messages about a request of a session go: a stream that its client can take up again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from mcpdesk.transports.http.resumption import EventStore, ResumableStream
+from mcpdesk.transports.http.stream import KEEP_ALIVE, EventStream, PostOutlet
+
+
+class SessionOutlet(PostOutlet):
+    """Keeps what it sends. The connection may break, or be closed by us, and the call goes on."""
+
+    def __init__(
+        self, request: web.BaseRequest, may_stream: bool, record: Callable[[bytes], None], store: EventStore
+    ) -> None:
+        super().__init__(request, may_stream, record)
+        self._store = store
+        self._events: ResumableStream | None = None
+
+    def send(self, message: bytes) -> None:
+        """Keep and send a message; dropped when the client takes no stream."""
+        if self.may_send:
+            self.record(message)
+            self._opened().put(message)
+
+    async def drain(self) -> None:
+        """Wait until the client has taken enough; not for one that is away."""
+        events = self._events
+        if events is not None and events.live is not None and events.is_carried:
+            await events.live.drain()
+        else:
+            await asyncio.sleep(0)
+
+    def keep_alive(self) -> None:
+        """Commit to a stream if the client takes one, and write a comment."""
+        if self.may_send:
+            live = self._opened().live
+            if live is not None:
+                live.put(KEEP_ALIVE)
+
+    async def let_go(self, retry_ms: int) -> bool:
+        """Close the connection and go on; the client is told to come back after `retry_ms`.
+
+        False when it would not know how: it takes no stream, or speaks an older revision.
+        """
+        if not (self.may_send and self._store.primes):
+            return False
+        events = self._opened()
+        live = events.live
+        if live is None or not events.is_carried:
+            return False
+        live.put(b"retry: %d\n\n" % retry_ms)
+        events.release()
+        if live is self.stream:
+            await live.finish()
+            if self.request.transport is not None:
+                self.request.transport.close()
+        return True
+
+    async def conclude(self, body: bytes | None) -> web.StreamResponse:
+        """Send the last message wherever the stream is carried now, and end it."""
+        events, stream = self._opened(), self.begin()
+        if body is not None:
+            events.put(body)
+        events.end()
+        return await stream.finish()
+
+    def begin(self) -> EventStream:
+        """The stream over the request's own connection, begun now if it was not."""
+        if self.stream is None:
+            self.stream = EventStream(self.request, self.headers)
+            self._events = self._store.open()
+            self._events.attach(self.stream)
+        return self.stream
+
+    def _opened(self) -> ResumableStream:
+        self.begin()
+        assert self._events is not None
+        return self._events
