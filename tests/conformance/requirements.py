@@ -128,7 +128,6 @@ REQUIREMENTS = (
         "4.15",
         "2024-11-05:basic/transports",
         "The oldest transport names its endpoint first.",
-        "that transport is not served",
     ),
     Requirement("5.1", "2026-07-28:basic/transports/streamable-http", "POST only, and never a session id."),
     Requirement(

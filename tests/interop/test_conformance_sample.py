@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from mcpdesk.paths import sample_servers
 from tests.support.desk import RunningDesk, running_desk
@@ -101,3 +101,14 @@ async def test_a_tool_that_comes_and_goes_is_told_twice(mode: str) -> None:
         desk.host.by_name["conformance"].server.tools.subscribe(told.append)
         await client.call_tool("test_trigger_tool_change", {})
         assert told == ["tool", "tool"]
+
+
+@both_eras
+async def test_arguments_of_prompts_are_completed(mode: str) -> None:
+    async with connected(mode) as (_, client):
+        prompt = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
+        found = await client.complete(prompt, {"name": "arg1", "value": "testV"}, {"arg2": "x"})
+        assert (found.completion.values, found.completion.has_more) == (["testValue1"], False)
+        with pytest.raises(MCPError) as refused:
+            await client.complete(prompt, {"name": "arg3", "value": ""})
+        assert refused.value.error.code == -32602

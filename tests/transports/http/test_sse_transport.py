@@ -78,6 +78,7 @@ async def listening(served: Served) -> AsyncIterator[Stream]:
         yield stream
 
 
+@pytest.mark.requirement("4.15")
 async def test_the_first_event_says_where_to_post_and_cannot_be_guessed() -> None:
     async with serving() as served, listening(served) as one, listening(served) as two:
         assert one.place.startswith("/mcp/sample/messages?connection=")
