@@ -115,7 +115,6 @@ REQUIREMENTS = (
         "4.10",
         "2025-11-25:basic/transports",
         "Event ids are unique in a session and resume their own stream.",
-        "streams are not resumable",
     ),
     Requirement("4.12", "2025-11-25:basic/transports", "In a session, a lost connection cancels nothing."),
     Requirement(

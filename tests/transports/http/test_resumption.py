@@ -75,6 +75,7 @@ def message(fields: dict[str, str]) -> dict[str, Any]:
     return dict(orjson.loads(fields["data"]))
 
 
+@pytest.mark.requirement("4.10", "4.12")
 async def test_a_call_goes_on_when_its_connection_breaks_and_is_answered_on_resumption() -> None:
     async with serving() as served:
         shop = Workshop(served)
@@ -92,6 +93,7 @@ async def test_a_call_goes_on_when_its_connection_breaks_and_is_answered_on_resu
         assert message(came[2])["result"]["content"][0]["text"] == "finished"
 
 
+@pytest.mark.requirement("4.6", "4.10")
 async def test_what_is_sent_after_the_resumption_comes_too_and_only_from_that_stream() -> None:
     async with serving() as served:
         shop = Workshop(served)
