@@ -272,6 +272,8 @@ class Host:
             allowed_hosts=settings.allowed_hosts,
             max_body_bytes=settings.max_body_bytes,
             session_ttl_s=settings.session_ttl_s,
+            max_sessions=settings.max_sessions,
+            resume_bytes=settings.resume_bytes,
             enable_mcp=settings.enable_mcp,
             streaming=settings.streaming,
         )

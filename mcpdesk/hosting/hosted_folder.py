@@ -91,4 +91,5 @@ def _limits(settings: Settings) -> Limits:
         tool_timeout_s=settings.tool_timeout_ms / 1000,
         question_timeout_s=settings.question_timeout_ms / 1000,
         page_size=settings.page_size,
+        in_flight=settings.max_in_flight,
     )

@@ -150,6 +150,8 @@ class Conversation:
         key = id_key(call.id)
         if key in self._in_flight:
             raise invalid(f"a request with id {call.id!r} is already in flight")
+        if len(self._in_flight) >= self.dispatcher.server.limits.in_flight:
+            raise invalid(f"{len(self._in_flight)} requests are in flight already (max_in_flight)")
         call.opening = self.opening
         if not call.terms.revision.is_stateless:
             call.requests = self._requests

@@ -24,6 +24,8 @@ class Limits:
     question_timeout_s: float = 600.0
     page_size: int = 100
     """Items a page of a list answer."""
+    in_flight: int = 1024
+    """Requests one connection or session may have in flight."""
 
 
 @dataclass(slots=True, eq=False)

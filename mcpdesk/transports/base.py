@@ -120,6 +120,9 @@ class Rules:
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     session_ttl_s: float = 3600.0
+    max_sessions: int = 10_000
+    resume_bytes: int = 1 << 20
+    """What a session keeps of its streams for a client whose connection broke."""
     enable_mcp: bool = True
     streaming: bool = True
     """False: progress and logs are left out rather than turning an answer into a stream."""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.revisions import REVISIONS
-from tests.support.served import Peer
+from mcpdesk.server.server import Limits
+from tests.support.served import Peer, make_server
 
 
 @pytest.mark.requirement("1.10")
@@ -255,3 +256,17 @@ async def test_a_closed_channel_runs_no_more_of_a_batch() -> None:
     async with asyncio.timeout(5):
         await peer.channel.drained()
     assert peer.logged == []
+
+
+async def test_too_many_requests_in_flight_are_refused_and_the_others_go_on() -> None:
+    server = make_server()
+    server.limits = Limits(in_flight=2)
+    peer = Peer(server)
+    await peer.shake_hands()
+    for number in (1, 2, 3):
+        peer.request(number, "tools/call", {"name": "forever"})
+    assert "max_in_flight" in (await peer.response(3))["error"]["message"]
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    peer.request(4, "ping")
+    assert (await peer.response(4))["result"] == {}
+    peer.channel.close()

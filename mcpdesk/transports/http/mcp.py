@@ -10,7 +10,7 @@ from aiohttp import web
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import ROUTING_HEADERS, mismatch
-from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction, HttpNote
@@ -36,7 +36,7 @@ class McpRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self.sessions = Sessions(site.rules.session_ttl_s)
+        self.sessions = Sessions(site.rules.session_ttl_s, site.rules.max_sessions)
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Answer one POSTed message or batch."""
@@ -98,7 +98,11 @@ class McpRoutes:
         if version and known is None:
             raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
-            session = Session(endpoint, peer_of(request))
+            if not self.sessions.has_room():
+                raise Refused(
+                    rpc_error(503, invalid("too many sessions (max_sessions)"), readable_id(message))
+                )
+            session = Session(endpoint, peer_of(request), self._site.rules.resume_bytes)
             return session.dialogue, session
         identifier = request.headers.get(SESSION_HEADER)
         if identifier is None:

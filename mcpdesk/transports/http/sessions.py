@@ -31,6 +31,11 @@ class Session:
         self.touched = time.monotonic()
         self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put)
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no call and no stream is open."""
+        return self.dialogue.is_idle and not self.events.carried
+
     def touch(self) -> None:
         """It is in use."""
         self.touched = time.monotonic()
@@ -62,11 +67,18 @@ class Sessions:
         session.touch()
         return session
 
+    def has_room(self) -> bool:
+        """Whether another session may begin, if need be in place of one nobody uses now."""
+        return len(self._sessions) < self._most or bool(self._unused())
+
+    def _unused(self) -> list[Session]:
+        return [session for session in self._sessions.values() if session.is_unused]
+
     def keep(self, session: Session) -> None:
         """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
         if len(self._sessions) >= self._most:
-            idle = min(self._sessions.values(), key=lambda each: each.touched)
-            self.end(idle, "too many sessions")
+            unused = min(self._unused() or self._sessions.values(), key=lambda each: each.touched)
+            self.end(unused, "too many sessions")
         self._sessions[session.id] = session
         session.is_kept = True
         session.events.primes = session.dialogue.revision == PRIMED
@@ -88,7 +100,7 @@ class Sessions:
     def _sweep(self) -> None:
         before = time.monotonic() - self.ttl_s
         for session in list(self._sessions.values()):
-            if session.touched < before and not session.events.carried and session.dialogue.is_idle:
+            if session.touched < before and session.is_unused:
                 self.end(session, "the session expired")
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None

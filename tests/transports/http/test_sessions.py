@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import sessions as module
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import EventStream
 from tests.support.served import Peer
+from tests.support.site import serving
 
 
 async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +41,20 @@ async def test_the_longest_unused_session_makes_room() -> None:
 
 
 @pytest.mark.requirement("4.7")
+async def test_sessions_in_use_make_no_room_and_a_new_one_is_told() -> None:
+    async with serving(Rules(max_sessions=1)) as served:
+        headers = await served.session()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["Accept"] = "text/event-stream"
+        async with served.client.get(f"{served.url}/mcp/sample", headers=named):
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}}
+            body = {"jsonrpc": "2.0", "id": 4, "method": "initialize", "params": params}
+            refused = await served.post(body)
+            assert (refused.status, (await refused.json())["id"]) == (503, 4)
+            assert "max_sessions" in await refused.text()
+        assert (await served.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **headers)).status == 200
+
+
 async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
     endpoint = Peer().endpoint
     identifiers = {Session(endpoint, "t").id for _ in range(50)}
