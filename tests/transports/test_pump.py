@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 
@@ -37,6 +38,18 @@ def place(tmp_path: Path) -> Iterator[rendezvous.Place]:
     taken.leave()
 
 
+def accept(place: rendezvous.Place) -> tuple[socket.socket, BinaryIO, bytes]:
+    """The next connection that says something: cores starting elsewhere only try who listens."""
+    while True:
+        desk, _ = place.listener.accept()
+        desk.settimeout(WAIT_S)
+        stream = desk.makefile("rwb")
+        if hello := stream.readline():
+            return desk, cast(BinaryIO, stream), hello
+        stream.close()
+        desk.close()
+
+
 class Pumping:
     """A running pump and the desk's end of its connection, past the hello."""
 
@@ -45,10 +58,8 @@ class Pumping:
             [*PROGRAM, "stdio", str(folder), *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=STRIPPED,
         )  # fmt: skip
-        self.desk, _ = place.listener.accept()
-        self.desk.settimeout(WAIT_S)
-        self.stream = self.desk.makefile("rwb")
-        self.hello = read(self.stream.readline())
+        self.desk, self.stream, hello = accept(place)
+        self.hello = read(hello)
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
@@ -160,10 +171,8 @@ def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.Plac
          *PROGRAM, "stdio", str(tmp_path)],
         env=STRIPPED,
     )  # fmt: skip
-    desk, _ = place.listener.accept()
-    with desk, desk.makefile("rb") as stream:
-        desk.settimeout(WAIT_S)
-        stream.readline()
+    desk, stream, _ = accept(place)
+    with desk, stream:
         parent.kill()
         parent.wait(WAIT_S)
         assert stream.read() == b""
