@@ -25,6 +25,8 @@ BUSY_FRAMES = 100
 """Frames in one beat from which on clients have the first call on the processor."""
 BUSY_BEATS = 3
 """The screen then looks at every third beat, unless somebody types."""
+CATCH_UP_S = 0.02
+"""What a beat may spend on pairing frames that a busy time left unpaired."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
@@ -51,11 +53,14 @@ class Feed:
 
     def pulse(self) -> None:
         """One beat of the timer: look, but less often while nobody types and nothing moves, or very much."""
-        frames = self._link.traffic.frame_count
+        traffic = self._link.traffic
+        frames = traffic.frame_count
         came, self._frames = frames - self._frames, frames
         is_calm = self._main.is_calm
         self._busy_beats = self._busy_beats + 1 if is_calm and came >= BUSY_FRAMES else 0
         self._quiet_beats = 0 if came or not is_calm else self._quiet_beats + 1
+        if came < BUSY_FRAMES and traffic.paired < frames:
+            traffic.catch_up(CATCH_UP_S)
         if self._busy_beats % BUSY_BEATS == 0 and (
             self._quiet_beats <= AWAKE_BEATS or self._quiet_beats % 4 == 0
         ):

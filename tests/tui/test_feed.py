@@ -239,7 +239,7 @@ class CountingFeed(Feed):
 
 def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     """How often the screen looks while so much comes."""
-    traffic = SimpleNamespace(frame_count=0)
+    traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     main = SimpleNamespace(link=SimpleNamespace(traffic=traffic), is_calm=is_calm)
     feed = CountingFeed(cast(Any, main))
     for _ in range(beats):
