@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import sys
@@ -167,7 +168,8 @@ class Host:
             await self._meet()
         if self.plan.http:
             if self.plan.draws_first:
-                await asyncio.wait({asyncio.ensure_future(self._drawn.wait())}, timeout=DRAWING_S)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._drawn.wait(), DRAWING_S)
             await self._listen()
         if self.plan.watch:
             self._watches = {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}

@@ -94,11 +94,6 @@ class Inbox:
         """Take a question back, because nobody waits for the answer any more; False when it had ended."""
         return self._end(id, QuestionState.WITHDRAWN, reason=reason)
 
-    def withdraw_all(self, reason: str) -> None:
-        """Take every waiting question back."""
-        for number in list(self._waiting):
-            self.withdraw(number, reason)
-
     def _end(
         self,
         id: int,

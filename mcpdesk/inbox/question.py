@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class QuestionState(StrEnum):
@@ -65,4 +64,3 @@ class Question:
     answered_by: str = ""
     ended: float | None = None
     """Unix time in seconds at which it left `WAITING`; None while it waits."""
-    extra: dict[str, Any] = field(default_factory=dict)

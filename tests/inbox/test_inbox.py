@@ -74,6 +74,12 @@ async def test_an_asker_that_left_does_not_break_the_answer() -> None:
     assert inbox.questions()[0].state is QuestionState.ANSWERED
 
 
+def withdraw_waiting(inbox: Inbox) -> None:
+    """Leave no timer behind."""
+    for question in inbox.questions():
+        inbox.withdraw(question.id, "over")
+
+
 async def test_waiting_questions_come_first_and_history_is_bounded() -> None:
     inbox = Inbox(keep_ended=2)
     for _ in range(3):
@@ -81,7 +87,7 @@ async def test_waiting_questions_come_first_and_history_is_bounded() -> None:
     ask(inbox)
     ask(inbox)
     assert [question.id for question in inbox.questions()] == [4, 5, 3, 2]
-    inbox.withdraw_all("the desk closes")
+    withdraw_waiting(inbox)
 
 
 async def test_listeners_and_version_follow_every_change() -> None:
@@ -101,7 +107,7 @@ async def test_a_flood_of_questions_is_refused(monkeypatch: pytest.MonkeyPatch) 
     ask(inbox)
     with pytest.raises(HandlerError, match="inbox is full"):
         ask(inbox)
-    inbox.withdraw_all("over")
+    withdraw_waiting(inbox)
 
 
 async def test_a_question_without_pages_is_refused() -> None:
