@@ -8,6 +8,7 @@ DeskError
 ├── ManifestError            a server folder cannot be read (path, line, column)
 ├── RegistrationError        one item cannot be offered (the rest serves)
 ├── HandlerError             hosted code failed on purpose: `fail()`
+│   ├── StorageError         what should be kept could not be
 │   └── ClientError          the client could not be asked, or did not answer
 │       └── MissingCapability
 └── DeskUserError            a person made a mistake: one sentence and a hint
@@ -89,6 +90,10 @@ class HandlerError(DeskError):
         super().__init__(message)
         self.message = message
         self.data = data
+
+
+class StorageError(HandlerError):
+    """A state file cannot be read or written; the message names it, and nothing of the work was kept."""
 
 
 class ClientError(HandlerError):

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "inbox": {"protocol"},
     "storage": {"protocol"},
     "auth": {"protocol"},
-    "server": {"protocol", "jobs", "inbox", "auth"},
+    "server": {"protocol", "jobs", "inbox", "storage", "auth"},
     "tools": {"server", "jobs", "inbox", "storage", "protocol"},
     "transports": {"protocol", "auth", "recorder"},
     "client": {"protocol", "transports", "inbox"},

@@ -1,0 +1,1 @@
+"""What a server keeps between runs: one SQLite file, a module for each family of tables."""

@@ -1,0 +1,157 @@
+"""A state file: what was confirmed is there, whoever else uses the file and however the process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import StorageError
+from mcpdesk.storage.database import Database
+from mcpdesk.storage.migrations import MIGRATIONS
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from mcpdesk.storage.database import Database
+
+async def main():
+    data = Database(Path(sys.argv[1]))
+    for number in range(1_000_000):
+        name = f"{sys.argv[2]} {number}"
+        await data.run(lambda c: c.execute("INSERT INTO tasks (name, created) VALUES (?, 0)", (name,)))
+        print(name, flush=True)
+
+asyncio.run(main())
+"""
+"""Adds rows for ever, and prints each one that was confirmed."""
+
+
+@pytest.fixture
+async def data(tmp_path: Path) -> AsyncIterator[Database]:
+    database = Database(tmp_path / "deep" / "state.sqlite")
+    yield database
+    database.close()
+
+
+def add(connection: sqlite3.Connection) -> int | None:
+    return connection.execute("INSERT INTO tasks (name, created) VALUES ('tea', 0)").lastrowid
+
+
+def names(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM tasks ORDER BY id")]
+
+
+def writer(path: Path, word: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, path, word], stdout=subprocess.PIPE, text=True)
+
+
+async def test_what_was_written_is_there_for_the_next_to_open_the_file(data: Database) -> None:
+    assert await data.run(add) == 1
+    again = Database(data.path)
+    assert await again.run(names) == ["tea"]
+    again.close()
+
+
+async def test_nothing_touches_the_disk_before_the_first_use(tmp_path: Path) -> None:
+    Database(tmp_path / "state.sqlite").close()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_only_its_owner_may_read_it(data: Database) -> None:
+    await data.run(add)
+    for path in [data.path, *data.path.parent.glob("*-wal")]:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_work_that_fails_leaves_nothing_behind(data: Database) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        add(connection)
+        raise LookupError("on purpose")
+
+    with pytest.raises(LookupError):
+        await data.run(fail)
+    assert await data.run(names) == []
+
+
+async def test_work_runs_in_the_order_it_was_given(data: Database) -> None:
+    numbers = await asyncio.gather(*(data.run(add) for _ in range(50)))
+    assert numbers == list(range(1, 51))
+
+
+async def test_a_file_that_is_no_state_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    path.write_bytes(b"a letter to a friend, and nothing else at all" * 50)
+    broken = Database(path)
+    with pytest.raises(StorageError, match=r"state\.sqlite cannot be used: file is not a database"):
+        await broken.run(names)
+    assert path.read_bytes().startswith(b"a letter")
+    broken.close()
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    blocked = Database(tmp_path / "taken" / "state.sqlite")
+    with pytest.raises(StorageError, match="taken"):
+        await blocked.run(names)
+    blocked.close()
+
+
+async def test_a_file_of_a_newer_version_is_left_alone(data: Database) -> None:
+    await data.run(add)
+    older = Database(data.path, MIGRATIONS[:0])
+    with pytest.raises(StorageError, match="newer mcpdesk"):
+        await older.run(names)
+    older.close()
+    assert await data.run(names) == ["tea"]
+
+
+async def test_a_file_of_an_older_version_is_brought_up_and_keeps_what_it_holds(data: Database) -> None:
+    await data.run(add)
+    newer = Database(data.path, (*MIGRATIONS, "ALTER TABLE tasks ADD COLUMN colour TEXT"))
+    assert await newer.run(names) == ["tea"]
+    newer.close()
+
+
+async def test_a_closed_file_says_so(data: Database) -> None:
+    await data.run(add)
+    data.close()
+    with pytest.raises(StorageError, match="is closed"):
+        await data.run(add)
+
+
+@pytest.mark.slow
+async def test_nothing_confirmed_is_lost_to_a_process_that_is_killed_again_and_again(data: Database) -> None:
+    confirmed: list[str] = []
+    for round_ in range(5):
+        child = writer(data.path, f"round {round_}")
+        assert child.stdout is not None
+        confirmed += [child.stdout.readline().strip() for _ in range(20)]
+        os.kill(child.pid, signal.SIGKILL)
+        confirmed += child.stdout.read().split("\n")[:-1]
+        child.wait()
+        child.stdout.close()
+    kept = set(await data.run(names))
+    assert kept >= {name for name in confirmed if name}
+    assert (await data.run(lambda c: c.execute("PRAGMA integrity_check").fetchone())) == ("ok",)
+
+
+@pytest.mark.slow
+async def test_two_processes_write_to_one_file(data: Database) -> None:
+    children = [writer(data.path, word) for word in ("left", "right")]
+    confirmed = set()
+    for child in children:
+        assert child.stdout is not None
+        confirmed |= {child.stdout.readline().strip() for _ in range(50)}
+    for child in children:
+        child.kill()
+        child.communicate()
+    assert set(await data.run(names)) >= confirmed
