@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from mcpdesk.errors import RemoteProtocolError
 
@@ -37,7 +37,7 @@ class MessageKind(Enum):
     RESPONSE = "response"
 
 
-def is_id(value: object) -> bool:
+def is_id(value: object) -> TypeGuard[Id]:
     """Whether a value may be a request id: a string or an integer; never a bool, a fraction or null."""
     if isinstance(value, str):
         return True
@@ -77,10 +77,8 @@ def _classify_call(message: JSONObject) -> MessageKind:
 
 def readable_id(message: object) -> Id | None:
     """The id to echo in an error about a message that may be broken; None when it cannot be read."""
-    if isinstance(message, dict) and is_id(message.get("id")):
-        identifier: Id = message["id"]
-        return identifier
-    return None
+    identifier = message.get("id") if isinstance(message, dict) else None
+    return identifier if is_id(identifier) else None
 
 
 def id_key(identifier: Id) -> tuple[bool, Id]:

@@ -40,13 +40,13 @@ class Revision:
     has_content_meta: bool = True
     has_last_modified: bool = True
     has_completions: bool = True
+    """Whether there is a capability for them; the method itself is in all."""
+    has_completion_context: bool = True
     has_elicitation: bool = True
     has_elicitation_modes: bool = True
     """Forms with choices of several, titles and defaults; links to open."""
     has_sampling_tools: bool = True
     """Sampling with tools, and messages of several blocks."""
-    """Whether there is a capability for them; the method itself is in all."""
-    has_completion_context: bool = True
 
     @property
     def is_stateless(self) -> bool:
@@ -84,6 +84,9 @@ R1 = Revision(
     has_last_modified=False,
     has_completions=False,
     has_completion_context=False,
+    has_elicitation=False,
+    has_elicitation_modes=False,
+    has_sampling_tools=False,
 )
 R2 = Revision(
     name="2025-03-26",

@@ -9,6 +9,7 @@ from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.headers import check_routing
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
+from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
 from mcpdesk.protocol.terms import Terms, display_name
 
@@ -77,9 +78,12 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
     revision = BY_NAME.get(version)
     if revision is None or not revision.is_stateless:
         raise unsupported(version)
-    level = meta.get(LOG_LEVEL_KEY)
-    wanted = None if level is None else log_level(level)
-    return Terms(revision, capabilities, display_name(meta.get(CLIENT_KEY)), wanted)
+    client, level = display_name(meta.get(CLIENT_KEY)), meta.get(LOG_LEVEL_KEY)
+    if level is None:
+        return Terms(revision, capabilities, client)
+    if level not in LOG_LEVELS:
+        return Terms(revision, capabilities, client, unknown_level=level)
+    return Terms(revision, capabilities, client, log_level(level))
 
 
 def unsupported(requested: str) -> RemoteProtocolError:

@@ -18,6 +18,8 @@ class Terms:
     """Self-reported name and version, for display only: `claude-code 2.1`."""
     log_level: int | None = None
     """Index into `LOG_LEVELS` from which log messages are wanted; None: none are."""
+    unknown_level: Any = None
+    """What was named instead of a level: refused once the method is known to exist."""
 
 
 def display_name(implementation: object) -> str:

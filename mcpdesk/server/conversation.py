@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, stateless
-from mcpdesk.protocol.handshake import Session
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, MessageKind, classify, id_key, invalid, readable_id
+from mcpdesk.protocol.handshake import Phase, Session, log_level
+from mcpdesk.protocol.jsonrpc import (
+    Id,
+    JSONObject,
+    MessageKind,
+    classify,
+    id_key,
+    invalid,
+    is_id,
+    readable_id,
+)
 from mcpdesk.protocol.methods import canonical
 from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
@@ -90,6 +99,8 @@ class Conversation:
         try:
             kind = classify(message)
         except ProtocolError as error:
+            if headers is None and _is_notification(message):
+                return ACCEPTED
             return self._refused(readable_id(message), error, False)
         if kind is MessageKind.REQUEST:
             return self._accept_request(message, outlet, headers)
@@ -136,6 +147,8 @@ class Conversation:
         if not is_stateless and headers is None and not self.session.is_open:
             raise stateless.missing_metadata()
         row = self.dispatcher.admit(method, params, terms.revision)
+        if terms.unknown_level is not None:
+            log_level(terms.unknown_level)
         self._announce(terms)
         if not is_stateless and method in _SESSION:
             return _SESSION[method](self, identifier, params)
@@ -153,7 +166,7 @@ class Conversation:
         if len(self._in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self._in_flight)} requests are in flight already (max_in_flight)")
         call.opening = self.opening
-        if not call.terms.revision.is_stateless:
+        if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:
             call.requests = self._requests
         self._in_flight[key] = call
         return self._run(call)
@@ -190,7 +203,7 @@ class Conversation:
 
     def _cancel(self, params: JSONObject) -> None:
         identifier = params.get("requestId")
-        if not isinstance(identifier, str | int):
+        if not is_id(identifier):
             return
         call = self._in_flight.get(id_key(identifier))
         if call is not None:
@@ -205,14 +218,13 @@ class Conversation:
         return self._run_batch(batch, outlet, headers)
 
     async def _run_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Reply:
-        bodies: list[bytes] = []
-        for message in batch:
-            if self._is_closed:
-                return ACCEPTED
-            answer = self._accept_member(message, outlet, headers)
-            reply = answer if isinstance(answer, Reply) else await answer
-            if reply.body is not None:
-                bodies.append(reply.body)
+        """Take all members in order, and await those that take time side by side."""
+        if self._is_closed:
+            return ACCEPTED
+        answers = [self._accept_member(message, outlet, headers) for message in batch]
+        at_once = [each for each in answers if isinstance(each, Reply)]
+        later = await asyncio.gather(*(each for each in answers if not isinstance(each, Reply)))
+        bodies = [each.body for each in (*at_once, *later) if each.body is not None]
         return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
     def _accept_member(self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
@@ -262,6 +274,13 @@ class Conversation:
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
         self.session.subscriptions.discard(params["uri"])
         return _result(identifier, {})
+
+
+def _is_notification(message: object) -> bool:
+    """Whether a broken message would be one nobody waits for: those are never answered on a pipe."""
+    if not isinstance(message, dict) or "id" in message:
+        return False
+    return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
 
 
 def _version(headers: Mapping[str, str] | None) -> str:

@@ -61,7 +61,7 @@ class Offers:
 
     def capabilities(self, revision: Revision) -> JSONObject:
         """The capability object of `initialize` and `server/discover`."""
-        offered: JSONObject = {"logging": {}} if not revision.is_stateless else {}
+        offered: JSONObject = {"logging": {}}
         if self._server.tools_enabled:
             offered["tools"] = {"listChanged": True}
         offered["resources"] = {"subscribe": True, "listChanged": True}

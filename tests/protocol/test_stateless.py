@@ -53,9 +53,10 @@ def test_a_mismatch_is_said_before_an_unserved_version() -> None:
     assert code_of(META | {VERSION_KEY: "2025-11-25"}) == -32022
 
 
-@pytest.mark.requirement("6.7")
-def test_an_unknown_log_level_is_refused() -> None:
-    assert code_of(META | {LOG_LEVEL_KEY: "loud"}) == -32602
+@pytest.mark.parametrize("level", ["loud", 3, ["debug"], False])
+def test_an_unknown_log_level_is_kept_for_when_the_method_is_known(level: Any) -> None:
+    terms = admit("tools/list", {"_meta": META | {LOG_LEVEL_KEY: level}}, HEADERS)
+    assert (terms.log_level, terms.unknown_level) == (None, level)
 
 
 def test_kept_terms_still_check_every_header() -> None:

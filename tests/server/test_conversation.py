@@ -153,9 +153,32 @@ async def test_notifications_are_never_answered() -> None:
     peer = Peer()
     peer.send({"jsonrpc": "2.0", "method": "notifications/whatever"})
     peer.send({"jsonrpc": "2.0", "method": "tools/list"})
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": ["misshapen"]})
     peer.request(1, "ping")
     await peer.response(1)
     assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("named", [True, 1.0, None, [1], "1"])
+async def test_a_cancellation_that_names_no_request_in_flight_ends_none(named: Any) -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(1, "tools/call", {"name": "forever"})
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": named}})
+    assert [call.id for call in peer.channel.dialogue.conversation.running if not call.stop] == [1]
+    peer.channel.close()
+
+
+@pytest.mark.requirement("6.7")
+async def test_an_unknown_log_level_is_refused_after_an_unknown_method() -> None:
+    peer = Peer()
+    level = {"io.modelcontextprotocol/logLevel": "loud"}
+    peer.modern(1, "nope", None, **level)
+    assert (await peer.response(1))["error"]["code"] == -32601
+    for number, method in ((2, "tools/list"), (3, "server/discover")):
+        peer.modern(number, method, None, **level)
+        error = (await peer.response(number))["error"]
+        assert error["code"] == -32602 and "'loud'" in error["message"]
 
 
 @pytest.mark.requirement("3.6")
@@ -243,15 +266,46 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     assert not len(peer.services.subscriptions)
 
 
-async def test_a_closed_channel_runs_no_more_of_a_batch() -> None:
+def calling(identifier: int, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
+
+
+async def test_the_members_of_a_batch_run_side_by_side_and_one_can_cancel_another() -> None:
     peer = Peer()
     await peer.shake_hands("2025-03-26")
-    calls = [
-        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name}}
-        for number, name in ((1, "forever"), (2, "boom"))
-    ]
-    peer.send(calls)
+    cancelling = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    peer.send([calling(1, "forever"), calling(2, "echo", text="x"), cancelling])
+    assert (await peer.response(2))["result"]["content"][0]["text"] == "x"
+    await peer.channel.drained()
+    assert not [message for message in peer.received if message.get("id") == 1]
+
+
+async def test_a_batch_of_what_needs_no_answer_gets_none() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-03-26")
+    peer.frames.clear()
+    peer.send([{"jsonrpc": "2.0", "method": "notifications/x"}, {"jsonrpc": "2.0", "id": 9, "result": {}}])
+    peer.request(1, "ping")
+    await peer.response(1)
+    assert len(peer.frames) == 1
+
+
+async def test_a_closed_channel_ends_a_whole_batch() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-03-26")
+    peer.send([calling(1, "forever"), calling(2, "forever")])
     await asyncio.sleep(0)
+    peer.channel.close()
+    async with asyncio.timeout(5):
+        await peer.channel.drained()
+    assert peer.channel.dialogue.is_idle
+
+
+async def test_a_batch_that_came_before_the_end_of_its_channel_is_not_begun() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-03-26")
+    peer.send([calling(1, "boom")])
     peer.channel.close()
     async with asyncio.timeout(5):
         await peer.channel.drained()
