@@ -26,7 +26,8 @@ class Doc:
 def read_docstring(docstring: str | None) -> Doc:
     """Read a docstring in the styles of Google, NumPy, Sphinx and Epydoc; plain ones need no parser."""
     clean = inspect.cleandoc(docstring or "")
-    if not SECTION.search(clean):
+    section = SECTION.search(clean)
+    if section is None:
         return Doc(clean)
     from docstring_parser import ParseError, parse
 
@@ -34,6 +35,5 @@ def read_docstring(docstring: str | None) -> Doc:
         parsed = parse(clean)
     except ParseError:
         return Doc(clean)
-    parts = (parsed.short_description, parsed.long_description)
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
-    return Doc("\n\n".join(part for part in parts if part), parameters)
+    return Doc(clean[: section.start()].rstrip(), parameters)

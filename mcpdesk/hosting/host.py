@@ -191,6 +191,7 @@ class Host:
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
+        await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         self.heartbeat.stop()
         self.recording.close()
 

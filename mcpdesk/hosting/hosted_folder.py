@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.builtins import built_in
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.hosting.watcher import watch
+from mcpdesk.server.home import Home
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
 from mcpdesk.settings import Settings
-from mcpdesk.tools import BUILTINS, Home
+from mcpdesk.tools import BUILTINS
 
 
 class HostedFolder:
@@ -27,9 +29,9 @@ class HostedFolder:
         self._journal = journal
         self._loaded = load_folder(folder)
         self.folder = self._loaded.manifest.folder
-        self._built_in: dict[str, Tool] = {}
         name = self._loaded.manifest.name
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
+        self.server.home = Home(self.folder, settings.state_dir / "servers" / _state_name(name, self.folder))
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
@@ -66,13 +68,14 @@ class HostedFolder:
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
 
+    async def close(self) -> None:
+        """End what the server still does."""
+        if self.server.home is not None:
+            await self.server.home.close()
+
     def _apply(self) -> Changes:
         asked = self._loaded.manifest.builtins
-        home = Home(self.folder, self._settings.state_dir)
-        for name in asked:
-            if name in BUILTINS and name not in self._built_in:
-                self._built_in[name] = BUILTINS[name](home)
-        known = [self._built_in[name] for name in asked if name in self._built_in]
+        known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         return apply(self._loaded, self.server, known, refused)
 
@@ -84,6 +87,11 @@ class HostedFolder:
 
 def _unknown(name: str) -> str:
     return f"there is no built-in tool {name!r}; known: {', '.join(BUILTINS)}"
+
+
+def _state_name(name: str, folder: Path) -> str:
+    """Readable, and different for two folders whose servers have the same name."""
+    return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
 def _limits(settings: Settings) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
+from typing import Any, Protocol
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.module_file import Function, ModuleFile, require_async
@@ -20,7 +20,14 @@ UNUSUAL = re.compile(r"'pattern': .*(\(\?|\\[AZ])")
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def typed_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
+class Origin(Protocol):
+    """What a tool was read from."""
+
+    def place(self, function: Function) -> str:
+        """Where a function stands, to be shown."""
+
+
+def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     """The tool a typed function is.
 
     Raises: RegistrationError.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -20,6 +20,7 @@ from mcpdesk.hosting.hints import (
     schema_of,
     split,
 )
+from mcpdesk.server.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
@@ -154,6 +155,8 @@ def _default(value: Any) -> dict[str, Any]:
 
 
 def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
+    if get_origin(hint) is ToolResult:
+        (hint,) = get_args(hint)
     if says_nothing(hint) or is_text_or_nothing(hint):
         return None
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcpdesk.errors import MissingCapability
+from mcpdesk.errors import HandlerError, MissingCapability
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
@@ -18,6 +18,7 @@ from mcpdesk.server import asking
 from mcpdesk.server.asked import Elicited, Root, Sampled
 from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
+from mcpdesk.server.home import Home
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
@@ -82,6 +83,13 @@ class Context:
     def folder(self) -> Path | None:
         """The server folder."""
         return self.server.folder
+
+    @property
+    def home(self) -> Home:
+        """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
+        if self.server.home is None:
+            raise HandlerError("this server has no folder, and so no place for state")
+        return self.server.home
 
     @property
     def cancelled(self) -> bool:

@@ -83,7 +83,7 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
     return text, f"{place.relative_to(folder)}:{own[-1].lineno}"
 
 
-def _explicit(tool: Tool, output: ToolResult, check: Validator | None) -> JSONObject:
+def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
     body: JSONObject = {"content": list(output.content), "isError": output.is_error}
     if output.meta:
         body["_meta"] = output.meta

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.server.home import Home
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -40,6 +41,8 @@ class Server:
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
+    home: Home | None = None
+    """State that outlives a call; None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mcpdesk.protocol.param_headers import Mirrored
 
 if TYPE_CHECKING:
     from mcpdesk.server.context import Context
 
+T = TypeVar("T")
 Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
 """Checked arguments and a context in; any output, a `ToolResult`, or content blocks out."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
-    """An explicit result, for handlers that want to say exactly what the peer gets."""
+class ToolResult(Generic[T]):
+    """An explicit result, for handlers that want to say exactly what the peer gets.
+
+    A handler annotated `-> ToolResult[Weather]` declares the output schema of `Weather`.
+    """
 
     content: tuple[dict[str, Any], ...] = ()
     """Content blocks as wire objects; `mcpdesk.protocol.content` makes them."""
-    structured: Any = None
+    structured: T | None = None
     """Structured content; None means none."""
     is_error: bool = False
     meta: dict[str, Any] | None = None

@@ -5,97 +5,78 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.output import Output
 from mcpdesk.protocol import content
-from mcpdesk.server.tool import Tool, ToolResult
-from mcpdesk.tools import Home
+from mcpdesk.server.authoring import tool
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.process import Ended
     from mcpdesk.protocol.trace import Trace
-    from mcpdesk.server.context import Context
+    from mcpdesk.server.home import Home
 
-DEFAULT_MS = 30_000
 MAX_MS = 600_000
 PROGRESS_EVERY_S = 0.2
 PROGRESS_BYTES = 4_000
 """How much of the newest output a progress message carries."""
 
-DESCRIPTION = (
-    "Execute a bash command in the server's folder, without input, and return its output. "
-    "Whatever it leaves running in the background is ended with it. "
-    "A non-zero exit code is reported as an error."
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How the command ended, and what it wrote.
+
+    Attributes:
+        exit_code: 128 + n when the command died of signal n
+        truncated: Whether only the start and the end are given
+        output_file: File with the whole output, when it was too large to return
+    """
+
+    exit_code: int
+    duration_ms: int
+    stdout: str
+    stderr: str
+    truncated: bool
+    output_file: str | None
+    timed_out: bool
+
+
+@tool(
+    name="Bash",
+    title="Run a bash command",
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+    open_world=True,
+    timeout=MAX_MS / 1000 + 10,
+    runs_programs=True,
 )
-INPUT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "description": "The bash command to execute"},
-        "timeout": {
-            "type": "integer",
-            "description": "Timeout in milliseconds (default: 30000)",
-            "minimum": 1,
-            "maximum": MAX_MS,
-            "default": DEFAULT_MS,
-        },
-    },
-    "required": ["command"],
-    "additionalProperties": False,
-}
-OUTPUT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "exit_code": {"type": "integer", "description": "128 + n when the command died of signal n"},
-        "duration_ms": {"type": "integer"},
-        "stdout": {"type": "string"},
-        "stderr": {"type": "string"},
-        "truncated": {"type": "boolean", "description": "Whether only the start and the end are given"},
-        "output_file": {
-            "type": ["string", "null"],
-            "description": "File with the whole output, when it was too large to return",
-        },
-        "timed_out": {"type": "boolean"},
-    },
-    "required": ["exit_code", "duration_ms", "stdout", "stderr", "truncated", "output_file", "timed_out"],
-}
+async def bash(
+    command: str, ctx: Context, timeout: Annotated[int, Meta(ge=1, le=MAX_MS)] = 30_000
+) -> ToolResult[Run]:
+    """Execute a bash command in the server's folder, without input, and return its output. Whatever it leaves
+    running in the background is ended with it. A non-zero exit code is reported as an error.
 
-
-def make(home: Home) -> Tool:
-    """The tool for one server folder."""
-
-    async def bash(arguments: dict[str, Any], context: Context) -> ToolResult:
-        timeout_ms = int(arguments.get("timeout", DEFAULT_MS))
-        output = Output(home.state / "outputs")
-        reporter = asyncio.create_task(_report(output, context)) if context.wants_progress else None
-        try:
-            ended = await _run(arguments["command"], timeout_ms, home, output, context.trace)
-        finally:
-            if reporter is not None:
-                reporter.cancel()
-                await asyncio.wait({reporter})
-        return _result(ended, output, timeout_ms)
-
-    return Tool(
-        name="Bash",
-        title="Run a bash command",
-        description=DESCRIPTION,
-        handler=bash,
-        input_schema=INPUT_SCHEMA,
-        output_schema=OUTPUT_SCHEMA,
-        annotations={
-            "title": "Run a bash command",
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
-        timeout_s=MAX_MS / 1000 + 10,
-        runs_programs=True,
-        source="built-in",
-    )
+    Args:
+        command: The bash command to execute
+        timeout: Timeout in milliseconds (default: 30000)
+    """
+    output = Output(ctx.home.outputs)
+    reporter = asyncio.create_task(_report(output, ctx)) if ctx.wants_progress else None
+    try:
+        ended = await _run(command, timeout, ctx.home, output, ctx.trace)
+    finally:
+        if reporter is not None:
+            reporter.cancel()
+            await asyncio.wait({reporter})
+    return _result(ended, output, timeout)
 
 
 async def _run(command: str, timeout_ms: int, home: Home, output: Output, trace: Trace) -> Ended:
@@ -137,19 +118,19 @@ def _tell(loop: asyncio.AbstractEventLoop, more: asyncio.Event) -> None:
         loop.call_soon_threadsafe(more.set)
 
 
-def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult:
-    structured = {
-        "exit_code": ended.exit_code,
-        "duration_ms": round(ended.duration_s * 1000),
-        "stdout": output.stream("stdout"),
-        "stderr": output.stream("stderr"),
-        "truncated": output.is_cut,
-        "output_file": str(output.file) if output.file else None,
-        "timed_out": ended.timed_out,
-    }
+def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult[Run]:
+    run = Run(
+        exit_code=ended.exit_code,
+        duration_ms=round(ended.duration_s * 1000),
+        stdout=output.stream("stdout"),
+        stderr=output.stream("stderr"),
+        truncated=output.is_cut,
+        output_file=str(output.file) if output.file else None,
+        timed_out=ended.timed_out,
+    )
     text = "\n".join([output.text().removesuffix("\n") or "(no output)", *_notes(ended, output, timeout_ms)])
     failed = ended.timed_out or ended.exit_code != 0
-    return ToolResult((content.text(text),), structured, is_error=failed)
+    return ToolResult((content.text(text),), run, is_error=failed)
 
 
 def _notes(ended: Ended, output: Output, timeout_ms: int) -> list[str]:

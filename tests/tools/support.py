@@ -1,4 +1,4 @@
-"""What tool tests share: a context without a server around it."""
+"""What tool tests share: built-in tools called without a server around them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from mcpdesk.hosting.builtins import built_in
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.trace import NONE, Trace
+from mcpdesk.server.home import Home
+from mcpdesk.server.tool import ToolResult
 
 
 class ToolContext:
     """The part of `Context` built-in tools use, over a real inbox."""
 
-    def __init__(self, inbox: Inbox | None = None, wants_progress: bool = False) -> None:
+    def __init__(
+        self, inbox: Inbox | None = None, wants_progress: bool = False, home: Home | None = None
+    ) -> None:
+        self._home = home
         self.inbox = inbox or Inbox()
         self.wants_progress = wants_progress
         self.folder: Path | None = Path("/srv/shop")
         self.trace: Trace = NONE
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
+
+    @property
+    def home(self) -> Home:
+        assert self._home is not None, "this test gave the tool no home"
+        return self._home
 
     @property
     def audience(self) -> int:
@@ -39,6 +52,21 @@ class ToolContext:
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         self.reports.append((progress, message))
         self.reported.set()
+
+
+async def use(name: str, context: ToolContext, **arguments: Any) -> ToolResult[Any]:
+    """Call a built-in tool as a server would, with arguments that its schema has to accept.
+
+    Its structured content comes back as JSON values, and has to be what its output schema declares.
+    """
+    tool = built_in(name)
+    assert fits(tool.input_schema, arguments)
+    result = await tool.handler(arguments, context)  # type: ignore[arg-type]
+    assert isinstance(result, ToolResult)
+    plain = msgspec.json.decode(msgspec.json.encode(result.structured))
+    if not result.is_error:
+        assert tool.output_schema is not None and fits(tool.output_schema, plain)
+    return ToolResult(result.content, plain, result.is_error)
 
 
 def fits(schema: dict[str, Any], value: Any) -> bool:

@@ -13,28 +13,26 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.ask import OUTPUT_SCHEMA, ask_user_question
-from tests.tools.support import ToolContext, fits
+from tests.tools.support import ToolContext, use
 
 QUESTIONS = [
     {"question": "Which database?", "header": "Storage", "options": ["PostgreSQL", {"label": "SQLite"}]},
     {"question": "Which checks?", "options": ["lint", "types", "tests"], "multiSelect": True},
 ]
 
+GIVEN = orjson.dumps(QUESTIONS).decode()
 
-async def asked(reaction: Callable[[Inbox, Question], Any]) -> ToolResult:
+
+async def asked(reaction: Callable[[Inbox, Question], Any]) -> ToolResult[Any]:
     """Ask `QUESTIONS`, let a person react, and return the result."""
     inbox = Inbox()
     inbox.audience = 1
-    arguments = {"questions_json": orjson.dumps(QUESTIONS).decode()}
-    call = asyncio.create_task(ask_user_question(arguments, ToolContext(inbox)))  # type: ignore[arg-type]
+    call = asyncio.create_task(use("AskUserQuestion", ToolContext(inbox), questions_json=GIVEN))
     arrived = asyncio.Event()
     inbox.subscribe(lambda _: arrived.set())
     await asyncio.wait_for(arrived.wait(), 5)
     reaction(inbox, inbox.questions()[0])
-    result = await asyncio.wait_for(call, 5)
-    assert fits(OUTPUT_SCHEMA, result.structured)
-    return result
+    return await asyncio.wait_for(call, 5)
 
 
 async def test_an_answer_is_returned_per_question() -> None:
@@ -75,12 +73,12 @@ async def test_a_timeout_is_an_error_of_its_own() -> None:
 
     context = Hasty()
     context.inbox.audience = 1
-    result = await ask_user_question({"questions_json": orjson.dumps(QUESTIONS).decode()}, context)  # type: ignore[arg-type]
+    result = await use("AskUserQuestion", context, questions_json=GIVEN)
     assert result.is_error and result.structured["status"] == "timed_out"
 
 
 async def test_nobody_who_could_answer_is_an_error_at_once() -> None:
     context = ToolContext()
     with pytest.raises(HandlerError, match=r"no desk is open.* `mcpdesk /srv/shop` in a terminal"):
-        await ask_user_question({"questions_json": orjson.dumps(QUESTIONS).decode()}, context)  # type: ignore[arg-type]
+        await use("AskUserQuestion", context, questions_json=GIVEN)
     assert context.inbox.questions() == ()

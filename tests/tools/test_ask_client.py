@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.hosting.builtins import built_in
 from mcpdesk.inbox.question import Answer, Option, Page
 from mcpdesk.protocol.revisions import R3, R5
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asked import Elicited
 from mcpdesk.server.asking import form
-from mcpdesk.tools import BUILTINS, Home
 from mcpdesk.tools.ask_client import answers_of, form_of
 from tests.support.asked_client import Asked
 
@@ -38,7 +38,7 @@ FILLED = {"answer_1": "SQLite", "answer_1_other": "", "answer_2_2": True, "answe
 @pytest.fixture
 async def peer(tmp_path: Path) -> Asked:
     asked = Asked()
-    asked.server.tools.replace([BUILTINS["AskUserQuestion"](Home(tmp_path, tmp_path))])
+    asked.server.tools.replace([built_in("AskUserQuestion")])
     return asked
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.builtins import built_in
 from mcpdesk.protocol.trace import Trace
+from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools import Home
-from mcpdesk.tools.shell import OUTPUT_SCHEMA, make
-from tests.tools.support import ToolContext, fits
+from tests.tools.support import ToolContext, use
 
 
 @pytest.fixture
@@ -22,14 +22,11 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "folder", tmp_path / "state")
 
 
-async def call(home: Home, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
-    result = await make(home).handler(arguments, context or ToolContext())  # type: ignore[arg-type]
-    assert isinstance(result, ToolResult)
-    assert fits(OUTPUT_SCHEMA, result.structured)
-    return result
+async def call(home: Home, context: ToolContext | None = None, **arguments: Any) -> ToolResult[Any]:
+    return await use("Bash", context or ToolContext(home=home), **arguments)
 
 
-def text(result: ToolResult) -> str:
+def text(result: ToolResult[Any]) -> str:
     return str(result.content[0]["text"])
 
 
@@ -80,7 +77,7 @@ async def test_background_processes_are_said_to_be_ended(home: Home) -> None:
 
 
 async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
-    context = ToolContext(wants_progress=True)
+    context = ToolContext(wants_progress=True, home=home)
     gate = home.folder / "gate"
     command = f"mkfifo {gate}; echo first; read < {gate}; echo second"
     running = asyncio.create_task(call(home, context, command=command))
@@ -91,7 +88,7 @@ async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
 
 
 async def test_nothing_is_sent_to_who_did_not_ask(home: Home) -> None:
-    context = ToolContext()
+    context = ToolContext(home=home)
     await call(home, context, command="echo x")
     assert context.reports == []
 
@@ -108,7 +105,7 @@ async def test_a_nul_character_is_refused(home: Home) -> None:
 
 
 async def test_cancelling_ends_the_command(home: Home) -> None:
-    context = ToolContext(wants_progress=True)
+    context = ToolContext(wants_progress=True, home=home)
     running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
     await asyncio.wait_for(context.reported.wait(), 5)
     running.cancel()
@@ -116,15 +113,15 @@ async def test_cancelling_ends_the_command(home: Home) -> None:
         await asyncio.wait_for(running, 5)
 
 
-def test_its_own_timeout_is_never_cut_by_the_servers(home: Home) -> None:
-    tool = make(home)
+def test_its_own_timeout_is_never_cut_by_the_servers() -> None:
+    tool = built_in("Bash")
     assert tool.timeout_s == 610
     assert tool.input_schema["properties"]["timeout"]["maximum"] == 600_000
     assert tool.runs_programs
 
 
 async def test_the_callers_trace_reaches_the_environment(home: Home) -> None:
-    context = ToolContext()
+    context = ToolContext(home=home)
     context.trace = Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b", "k=v")
     result = await call(home, context, command='echo "$TRACEPARENT $TRACESTATE $BAGGAGE"')
     assert result.structured["stdout"] == f"{context.trace.traceparent} a=b k=v\n"

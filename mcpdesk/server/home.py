@@ -1,0 +1,40 @@
+"""What a hosted server has besides what it offers: a place for state that outlives a call.
+
+Everything here is made at its first use, so that a server that keeps nothing costs nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpdesk.storage.database import Database
+
+
+class Home:
+    """A server's own folder of files, and a folder for state. Used on the core's loop."""
+
+    def __init__(self, folder: Path, state: Path) -> None:
+        self.folder = folder
+        """The server folder: programs run here."""
+        self.state = state
+        """A folder of this server alone, for what outlives a call; made when something is put there."""
+
+    @property
+    def outputs(self) -> Path:
+        """Where programs' long outputs go."""
+        return self.state / "outputs"
+
+    @cached_property
+    def data(self) -> Database:
+        """The server's state file."""
+        from mcpdesk.storage.database import Database
+
+        return Database(self.state / "state.sqlite")
+
+    async def close(self) -> None:
+        """The server stops."""
+        if "data" in self.__dict__:
+            self.data.close()
