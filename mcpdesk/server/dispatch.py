@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.reading import read_resource
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
-from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber
+from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_uris
 from mcpdesk.server.tool_call import ToolCalls
 
 Run = Callable[[Call], Awaitable[JSONObject]]
@@ -121,7 +122,8 @@ class Dispatcher:
         prompt = self.server.prompts.get(name)
         if prompt is None:
             raise invalid_params(f"Unknown prompt: {name[:120]}")
-        arguments = call.params.get("arguments") or {}
+        arguments = call.params.get("arguments")
+        arguments = {} if arguments is None else arguments
         if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
             raise invalid_params("arguments must be an object of strings")
         for argument in prompt.arguments:
@@ -142,11 +144,11 @@ class Dispatcher:
 
     async def _listen(self, call: Call) -> JSONObject:
         asked = call.params["notifications"]
-        known = frozenset(key for key, _ in LIST_CHANGED.values())
-        wanted = frozenset(key for key in known if asked.get(key) is True)
+        wanted = frozenset(key for key in self._announced() if asked.get(key) is True)
         uris = asked.get("resourceSubscriptions") or []
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
+        check_uris(uris, self.server.limits.subscriptions)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if uris:
             honoured["resourceSubscriptions"] = uris
@@ -160,10 +162,23 @@ class Dispatcher:
             await subscriptions.until_closed()
         finally:
             subscriptions.remove(subscriber)
+        if call.headers is None:
+            # Pages of the specification differ in what ends it where streams share a channel: both do. Right
+            # behind the result, because clients take a cancellation that comes first for a failure.
+            over = codec.notification("notifications/cancelled", {"requestId": call.id})
+            asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
 
+    def _announced(self) -> frozenset[str]:
+        """The filter keys of the lists whose changes are told."""
+        return frozenset(key for kind, (key, _) in LIST_CHANGED.items() if self._is_announced(kind))
+
+    def _is_announced(self, kind: str) -> bool:
+        return kind != "tool" or self.offers.is_offered("tools")
+
     def _changed(self, kind: str) -> None:
-        self.services.subscriptions.list_changed(self.server.name, kind)
+        if self._is_announced(kind):
+            self.services.subscriptions.list_changed(self.server.name, kind)
 
     def _log_failure(self, call: Call, error: BaseException) -> None:
         text, where = outcome.author_lines(error, self.server.folder)

@@ -266,6 +266,37 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     assert not len(peer.services.subscriptions)
 
 
+@pytest.mark.requirement("5.12")
+async def test_a_core_that_stops_ends_a_listener_with_its_result_and_then_a_cancellation() -> None:
+    peer = Peer()
+    peer.modern(7, "subscriptions/listen", {"notifications": {"promptsListChanged": True}})
+    await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    peer.received.clear()
+    peer.services.subscriptions.close()
+    await peer.until(lambda m: m.get("method") == "notifications/cancelled")
+    result, cancelled = peer.received
+    assert (result["id"], result["result"]["resultType"]) == (7, "complete")
+    assert result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
+    assert cancelled["params"] == {"requestId": 7}
+
+
+@pytest.mark.requirement("1.12")
+async def test_a_server_without_tools_tells_nobody_of_changes_to_them() -> None:
+    server = make_server()
+    server.tools_enabled = False
+    peer = Peer(server)
+    assert "tools" not in (await peer.shake_hands())["result"]["capabilities"]
+    wanted = {"toolsListChanged": True, "promptsListChanged": True}
+    peer.modern("L", "subscriptions/listen", {"notifications": wanted})
+    acknowledged = await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
+    server.tools.replace([])
+    server.prompts.replace([])
+    told = [m["method"] for m in peer.received if m.get("method", "").endswith("list_changed")]
+    assert told == ["notifications/prompts/list_changed"] * 2
+    peer.channel.close()
+
+
 def calling(identifier: int, name: str, **arguments: Any) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}

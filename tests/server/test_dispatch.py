@@ -39,6 +39,7 @@ async def test_the_oldest_revision_gets_no_progress_message() -> None:
         ("prompts/get", {"name": "nope"}),
         ("prompts/get", {"name": "summarize"}),
         ("prompts/get", {"name": "summarize", "arguments": {"topic": 5}}),
+        ("prompts/get", {"name": "summarize", "arguments": []}),
         ("tools/list", {"cursor": "forged"}),
         ("tools/list", {"cursor": 5}),
     ],
