@@ -25,7 +25,7 @@ KINDS = tuple(Kind)
 
 
 class Status(StrEnum):
-    """How an exchange stands. All but `PENDING` are final, save that a cancelled one may turn late."""
+    """How an exchange stands. `PENDING` and `ASKS` pass; a cancelled one may turn late."""
 
     PENDING = "pending"
     OK = "ok"
@@ -41,6 +41,8 @@ class Status(StrEnum):
     MALFORMED = "malformed"
     SENT = "sent"
     """A notification: nothing ever answers it."""
+    ASKS = "asks"
+    """The response was `input_required`, and the client has not come back with answers."""
 
 
 STATUSES = tuple(Status)
@@ -58,6 +60,7 @@ class Code(IntEnum):
     LOST = 6
     MALFORMED = 7
     SENT = 8
+    ASKS = 9
 
 
 class Exchange(msgspec.Struct, gc=False, frozen=True):
@@ -92,7 +95,28 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     """Frame numbers of the progress and log messages that came with the call."""
     is_slow: bool
     """Took more than twice the 95th percentile of its own method and name."""
+    whole: int | None = None
+    """The exchange this is a part of: a later round, a question to the client, a look at the task."""
+    parts: tuple[int, ...] = ()
+    """Numbers of the exchanges that belong to this one, in the order they began."""
+    rounds: int = 1
+    """Requests it took, all with the same `requestState` from one to the next."""
+    waited: float = 0.0
+    """Seconds of it in which the client was asked and had not answered yet."""
+    questions: int = 0
+    """Requests of the server to its client that came while it ran."""
+    asked_at: float | None = None
+    """Unix time in seconds since when the client has a question to answer; None when it has none."""
 
     def elapsed(self, now: float) -> float:
         """Seconds from request to response, or to `now` while pending."""
         return (now if self.ended is None else self.ended) - self.started
+
+    def waiting(self, now: float) -> float:
+        """Seconds waited for the client, up to `now` while it has a question."""
+        return self.waited + (0.0 if self.asked_at is None else max(0.0, now - self.asked_at))
+
+    @property
+    def looks(self) -> int:
+        """How often its task was looked at."""
+        return len(self.parts) - (self.rounds - 1) - self.questions

@@ -44,6 +44,12 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """The response is a JSON-RPC error."""
     tool_failed: bool = False
     """The response is a result with `isError`."""
+    asks: bool = False
+    """The response is `input_required`: the client is to come back with answers."""
+    state: str = ""
+    """The `requestState` a response hands out or a request brings back."""
+    task: str = ""
+    """The task a response creates or describes, or a request belongs to by its `_meta`."""
 
 
 MALFORMED = Head(Shape.MALFORMED)
@@ -51,9 +57,14 @@ MALFORMED = Head(Shape.MALFORMED)
 _Maybe = int | str | float | None
 
 
+class _Task(msgspec.Struct, gc=False):
+    id: str | None = msgspec.field(name="taskId", default=None)
+
+
 class _Meta(msgspec.Struct, gc=False):
     token: _Maybe = msgspec.field(name="progressToken", default=None)
     revision: str | None = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=None)
+    task: _Task | None = msgspec.field(name="io.modelcontextprotocol/related-task", default=None)
 
 
 class _Params(msgspec.Struct, gc=False):
@@ -64,11 +75,16 @@ class _Params(msgspec.Struct, gc=False):
     token: _Maybe = msgspec.field(name="progressToken", default=None)
     cancels: _Maybe = msgspec.field(name="requestId", default=None)
     revision: str | None = msgspec.field(name="protocolVersion", default=None)
+    state: str | None = msgspec.field(name="requestState", default=None)
 
 
 class _Result(msgspec.Struct, gc=False):
     is_error: bool | None = msgspec.field(name="isError", default=None)
     revision: str | None = msgspec.field(name="protocolVersion", default=None)
+    kind: str | None = msgspec.field(name="resultType", default=None)
+    state: str | None = msgspec.field(name="requestState", default=None)
+    task_id: str | None = msgspec.field(name="taskId", default=None)
+    task: _Task | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -115,8 +131,21 @@ def _strict(message: _Message) -> Head:
         return Head(Shape.RESPONSE, identifier, failed=True)
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
-    result = message.result or _Result()
-    return Head(Shape.RESPONSE, identifier, revision=result.revision or "", tool_failed=bool(result.is_error))
+    return _answering(message.result or _Result(), identifier, failed=False)
+
+
+def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
+    """The head of a response."""
+    return Head(
+        Shape.RESPONSE,
+        identifier,
+        revision=result.revision or "",
+        failed=failed,
+        tool_failed=result.is_error is True,
+        asks=result.kind == "input_required",
+        state=result.state or "",
+        task=result.task_id or (result.task.id if result.task else "") or "",
+    )
 
 
 def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:
@@ -132,6 +161,8 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
         revision=meta.revision or "",
         token=meta.token if has_id else params.token,
         cancels=params.cancels,
+        state=params.state or "",
+        task=(meta.task.id if meta.task else "") or "",
     )
 
 
@@ -146,14 +177,7 @@ def _loose(message: Any) -> Head:
         return _calling(method, _taken(message.get("params"), _Params), identifier, "id" in message)
     if method is not None or not ("result" in message or "error" in message):
         return MALFORMED
-    result = _taken(message.get("result"), _Result)
-    return Head(
-        Shape.RESPONSE,
-        identifier,
-        revision=result.revision or "",
-        failed="error" in message,
-        tool_failed=result.is_error is True,
-    )
+    return _answering(_taken(message.get("result"), _Result), identifier, failed="error" in message)
 
 
 def _taken(value: Any, kind: type[_Part]) -> _Part:

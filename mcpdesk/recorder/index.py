@@ -12,6 +12,7 @@ from time import perf_counter, time
 from typing import overload
 
 from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange
+from mcpdesk.recorder.operations import Operations
 from mcpdesk.recorder.pairing import Pairing
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
 from mcpdesk.recorder.source import Source
@@ -69,6 +70,11 @@ class Index:
         return self._pairing.table
 
     @property
+    def operations(self) -> Operations:
+        """Which exchanges belong together."""
+        return self._pairing.operations
+
+    @property
     def altered(self) -> array[int]:
         """Rows that changed after they were made, in the order of the changes. Grows only."""
         return self._pairing.altered
@@ -115,6 +121,7 @@ class Index:
         info = self.connections.get(table.connection[number])
         ended = table.ended[number]
         request, response = table.request[number], table.response[number]
+        operation = self.operations.get(number)
         return Exchange(
             number,
             KINDS[table.kind[number]],
@@ -134,6 +141,12 @@ class Index:
             None if response == NO_FRAME else response,
             tuple(self._pairing.notifications.get(number, ())),
             bool(table.slow[number]),
+            self.operations.whole.get(number),
+            tuple(operation.rows) if operation else (),
+            operation.rounds if operation else 1,
+            operation.waited if operation else 0.0,
+            operation.questions if operation else 0,
+            operation.since if operation and operation.asked else None,
         )
 
     def revision(self, number: int) -> str:

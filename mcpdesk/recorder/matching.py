@@ -43,6 +43,7 @@ class Matcher:
         """Whether a pending row may begin to match by waiting."""
         self._index = index
         self._table = index.table
+        self._whole = index.operations.whole
         self.keep = self._compile(node)
 
     def _compile(self, node: Node) -> Keep:
@@ -107,19 +108,20 @@ class Matcher:
         return keep
 
     def _limit(self, what: str, sign: str, bound: float) -> Keep:
-        table, holds = self._table, _SIGNS[sign]
+        table, holds, whole = self._table, _SIGNS[sign], self._whole
         if what == "size":
-            return lambda rows: [row for row in rows if holds(table.size[row], bound)]
+            return lambda rows: [row for row in rows if holds(table.size[whole.get(row, row)], bound)]
         self.depends_on_clock = True
         started, ended = table.started, table.ended
 
         def keep(rows: Rows) -> Rows:
             now = time()
+
+            def elapsed(row: int) -> float:
+                return (ended[row] if ended[row] == ended[row] else now) - started[row]
+
             return [
-                row
-                for row in rows
-                if table.kind[row] == 0
-                and holds((ended[row] if ended[row] == ended[row] else now) - started[row], bound)
+                row for row in rows if table.kind[row] == 0 and holds(elapsed(whole.get(row, row)), bound)
             ]
 
         return keep
@@ -183,10 +185,17 @@ class Matcher:
         return keep
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
-        table = self._table
+        """How the whole operation of a row stands."""
+        table, whole = self._table, self._whole
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
         slow = "slow" in values
-        return lambda rows: [row for row in rows if table.status[row] in codes or (slow and table.slow[row])]
+
+        def keep(rows: Rows) -> Rows:
+            at = [whole.get(row, row) for row in rows] if whole else rows
+            pairs = zip(rows, at, strict=True)
+            return [row for row, line in pairs if table.status[line] in codes or (slow and table.slow[line])]
+
+        return keep
 
     def _by_kind(self, values: tuple[str, ...]) -> Keep:
         table = self._table

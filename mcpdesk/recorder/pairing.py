@@ -6,6 +6,7 @@ from array import array
 
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id, Shape, read_heads
+from mcpdesk.recorder.operations import Operations, state_key, task_key
 from mcpdesk.recorder.pace import Pace
 from mcpdesk.recorder.record import Frame
 from mcpdesk.recorder.source import Source
@@ -19,6 +20,13 @@ _BEGINS = {
 }
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
 _LOG = "notifications/message"
+_ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+"""What a server asks its client while a call is under way."""
+_TASKS = "tasks/"
+_ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
+"""Requests whose work may ask the client."""
+_MANY = 8
+"""Requests under way beyond which nobody tries to tell which one asks."""
 
 
 class Way:
@@ -39,6 +47,7 @@ class Pairing:
 
     def __init__(self, source: Source) -> None:
         self.table = Table()
+        self.operations = Operations()
         self.altered = array("q")
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
@@ -80,8 +89,7 @@ class Pairing:
             if info is None or info.closed is None:
                 continue
             for row in [row for rows in way.waiting.values() for row in rows]:
-                self.table.end(row, max(info.closed, self.table.started[row]), Code.LOST)
-                self.altered.append(row)
+                self._stop(row, max(info.closed, self.table.started[row]), Code.LOST)
             del self._ways[key]
 
     def _large(self, frame: Frame) -> list[Head]:
@@ -101,12 +109,62 @@ class Pairing:
         shape = head.shape
         row = self.table.add(head, frame, shape, _BEGINS[shape])
         if shape is Shape.REQUEST:
+            self._place(head, frame, row)
             self._asked(head, frame, row)
-        elif shape is Shape.NOTIFICATION:
+            return row
+        self.operations.stand_alone(row)
+        if shape is Shape.NOTIFICATION:
             self._notified(head, frame)
         elif shape is Shape.MALFORMED:
             self._way(frame.connection, frame.direction).malformed = row
         return row
+
+    def _server(self, connection: int) -> str:
+        info = self._source.connections.get(connection)
+        return info.server if info else ""
+
+    def _place(self, head: Head, frame: Frame, row: int) -> None:
+        """Make a request a line of its own, or a part of the operation it goes on with."""
+        operations = self.operations
+        if head.state:
+            first = operations.expected(state_key(self._server(frame.connection), head.state))
+            if first is not None and self.table.label[first] == self.table.label[row]:
+                self._go_on(row, first, frame)
+                return
+        elif head.method in _ASKING or head.task:
+            first = self._asker(head, frame)
+            if first is not None:
+                if operation := operations.join(row, first):
+                    operation.questions += 1
+                    operation.ask(frame.time)
+                    self.altered.append(operations.whole[row])
+                return
+        elif head.method.startswith(_TASKS) and head.name:
+            first = operations.expected(task_key(self._server(frame.connection), head.name))
+            if first is not None:
+                if operations.join(row, first):
+                    self.altered.append(operations.whole[row])
+                return
+        operations.stand_alone(row)
+
+    def _go_on(self, row: int, first: int, frame: Frame) -> None:
+        """The client comes back with answers: another round of the operation that began with `first`."""
+        if (operation := self.operations.join(row, first)) is not None:
+            operation.rounds += 1
+            operation.hear(frame.time)
+            self.table.resume(first, frame.size)
+            self.altered.append(first)
+
+    def _asker(self, head: Head, frame: Frame) -> int | None:
+        """The call a server asks its client for: that of the task named, else the only one under way."""
+        if head.task:
+            return self.operations.expected(task_key(self._server(frame.connection), head.task))
+        way = self._ways.get(frame.connection << 1 | (1 - frame.direction))
+        if way is None or len(way.waiting) > _MANY:
+            return None
+        rows = [row for waiting in way.waiting.values() for row in waiting]
+        calls = [row for row in rows if self.table.method(row) in _ASKED_FOR]
+        return calls[0] if len(calls) == 1 else None
 
     def _asked(self, head: Head, frame: Frame, row: int) -> None:
         way = self._way(frame.connection, frame.direction)
@@ -132,11 +190,42 @@ class Pairing:
         if not rows:
             del way.waiting[head.id]
         self._end(row, head, frame, way)
+        self._tell_whole(row, head, frame)
         return row
+
+    def _tell_whole(self, row: int, head: Head, frame: Frame) -> None:
+        """Enter what a response means for the operation its request belongs to."""
+        operations, table = self.operations, self.table
+        whole = operations.whole.get(row)
+        if whole is not None:
+            if table.direction[row] != table.direction[whole]:
+                operations.start(whole).hear(frame.time)
+            elif table.label[row] == table.label[whole]:
+                table.conclude(whole, row, frame.size)
+            self.altered.append(whole)
+        if head.asks:
+            operations.start(row).ask(frame.time)
+            if head.state:
+                operations.expect(state_key(self._server(frame.connection), head.state), row)
+        if head.task and not table.method(row).startswith(_TASKS):
+            operations.expect(task_key(self._server(frame.connection), head.task), row)
+
+    def _stop(self, row: int, time: float, status: Code) -> None:
+        """End a request without a response, and with it a round or a question of its operation."""
+        table, whole = self.table, self.operations.whole.get(row)
+        table.end(row, time, status)
+        self.altered.append(row)
+        if whole is None:
+            return
+        if table.direction[row] != table.direction[whole]:
+            self.operations.start(whole).hear(time)
+        elif table.label[row] == table.label[whole]:
+            table.end(whole, time, status)
+        self.altered.append(whole)
 
     def _end(self, row: int, head: Head, frame: Frame, way: Way) -> None:
         """Enter a response in time, with what it says."""
-        status = Code.ERROR if head.failed else Code.TOOL_ERROR if head.tool_failed else Code.OK
+        status = _status(head)
         elapsed = self.table.answer(row, frame, status)
         self.table.slow[row] = self._pace.is_slow(self.table.label[row], elapsed)
         if head.revision:
@@ -163,9 +252,12 @@ class Pairing:
         if way is None:
             return
         row = way.tokens.get(head.token) if head.token is not None else None
-        if row is None and head.method == _LOG and len(way.waiting) == 1:
-            row = next(iter(way.waiting.values()))[0]
+        if row is None and head.method == _LOG:
+            row = _only(way)
+        if row is None and head.name and head.method.startswith(f"notifications/{_TASKS[:-1]}"):
+            row = self.operations.expected(task_key(self._server(frame.connection), head.name))
         if row is not None:
+            row = self.operations.whole.get(row, row)
             self.notifications.setdefault(row, array("q")).append(frame.number)
             self.altered.append(row)
 
@@ -173,6 +265,21 @@ class Pairing:
         way = self._way(frame.connection, frame.direction)
         rows = way.waiting.pop(identifier, None)
         for row in rows or ():
-            self.table.end(row, frame.time, Code.CANCELLED)
+            self._stop(row, frame.time, Code.CANCELLED)
             way.cancelled[identifier] = row
-            self.altered.append(row)
+
+
+def _only(way: Way) -> int | None:
+    """The one request under way, or None when there are several."""
+    if len(way.waiting) != 1:
+        return None
+    (rows,) = way.waiting.values()
+    return rows[0]
+
+
+def _status(head: Head) -> Code:
+    if head.failed:
+        return Code.ERROR
+    if head.asks:
+        return Code.ASKS
+    return Code.TOOL_ERROR if head.tool_failed else Code.OK

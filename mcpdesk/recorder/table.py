@@ -77,6 +77,23 @@ class Table:
         self.status[row] = status
         self.ended[row] = time
 
+    def resume(self, row: int, size: int) -> None:
+        """Go on with a row that has a response, in a further request of `size` bytes."""
+        self.status[row] = Code.PENDING
+        self.ended[row] = nan
+        self.size[row] += size
+
+    def conclude(self, row: int, last: int, size: int) -> None:
+        """End a row as its last round `last` ended, with a response of `size` bytes."""
+        self.status[row] = self.status[last]
+        self.ended[row] = self.ended[last]
+        self.slow[row] |= self.slow[last]
+        self.size[row] += size
+
+    def method(self, row: int) -> str:
+        """The method of a row."""
+        return self.labels[self.label[row]][0]
+
     def revision_code(self, revision: str) -> int:
         """The small number of a revision; a peer that makes up thousands of them gets none."""
         if revision in self.revisions:

@@ -1,6 +1,7 @@
 """The lines a filter leaves, kept up to date in slices while exchanges come and change.
 
-Lines are exchange numbers or, in raw form, frame numbers; either way they rise from line to line.
+Lines are exchange numbers or, in raw form, frame numbers; either way they rise from line to line. Exchanges
+that are part of another one have no line of their own: theirs is shown when any of its parts matches.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class View:
         self.raw = raw
         self._index = index
         self._table = index.table
+        self._operations = index.operations
         self._is_all = node == EVERYTHING
         self._matcher = Matcher(index, node)
         self._lines: array[int] = array("q")
-        self._held: tuple[int, int] | None = None
+        self._held: tuple[array[int], int] | None = None
         self._rows = 0
         self._frames = 0
         self._altered = len(index.altered)
@@ -42,13 +44,13 @@ class View:
         """The lines, rising."""
         if not self._is_all:
             return self._lines
-        rows, frames = self._held or (len(self._table), self._index.paired)
-        return range(frames if self.raw else rows)
+        lines, frames = self._held or (self._operations.lines, self._index.paired)
+        return range(frames) if self.raw else lines
 
     @property
     def total(self) -> int:
         """How many lines there would be without a filter."""
-        return self._index.paired if self.raw else len(self._table)
+        return self._index.paired if self.raw else len(self._operations.lines)
 
     @property
     def done(self) -> float:
@@ -59,11 +61,14 @@ class View:
     @property
     def held_back(self) -> int:
         """Lines that came since `hold`, whether the filter lets them pass or not."""
-        return 0 if self._held is None else self.total - self._held[self.raw]
+        if self._held is None:
+            return 0
+        lines, frames = self._held
+        return self.total - (frames if self.raw else len(lines))
 
     def hold(self) -> None:
         """Take in no further lines."""
-        self._held = (len(self._table), self._index.paired)
+        self._held = (self._operations.lines[:], self._index.paired)
 
     def release(self) -> None:
         """Take in lines again, with everything that came meanwhile."""
@@ -101,11 +106,16 @@ class View:
 
     def _take(self, rows: Sequence[int]) -> None:
         """Show rows that come after all that were judged so far."""
-        if not self.raw:
+        if self.raw:
+            for row in rows:
+                self._show(row)
+            return
+        whole = self._operations.whole
+        if not whole:
             self._lines.extend(rows)
             return
         for row in rows:
-            self._show(row)
+            self._show(whole.get(row, row))
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the filter's words; an earlier row may match by what came for it now."""
@@ -134,12 +144,15 @@ class View:
     def _review(self, judged: Sequence[int]) -> None:
         if not judged:
             return
-        kept = set(self._matcher.keep(judged))
-        for row in judged:
-            if row in kept:
-                self._show(row)
+        together: list[tuple[int, Sequence[int]]] = (
+            [(row, (row,)) for row in judged] if self.raw else list(self._operations.with_parts(judged))
+        )
+        kept = set(self._matcher.keep([row for _, rows in together for row in rows]))
+        for line, rows in together:
+            if kept.isdisjoint(rows):
+                self._hide(line)
             else:
-                self._hide(row)
+                self._show(line)
 
     def _of(self, row: int) -> list[int]:
         """The lines a row stands for."""

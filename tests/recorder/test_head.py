@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.recorder.head import MALFORMED, Head, Shape, read_heads
-from tests.support.traffic import call, error, notification, progress, request, result, text
+from tests.support.traffic import asks, call, error, notification, progress, request, result, retry, text
 
 
 def head(data: bytes) -> Head:
@@ -104,3 +104,15 @@ def test_mutilated_messages_have_a_head() -> None:
     for _ in range(500):
         at = chance.randrange(len(whole))
         assert len(read_heads(whole[:at] + bytes([chance.randrange(256)]) + whole[at + 1 :])) >= 1
+
+
+def test_what_links_rounds_and_tasks_is_in_the_head() -> None:
+    asked = head(asks(1, "v1.state", who="Who?"))
+    assert (asked.asks, asked.state, asked.failed) == (True, "v1.state", False)
+    assert head(retry(2, "a", "v1.state")).state == "v1.state"
+    assert head(result(1, {"resultType": "task", "taskId": "t"})).task == "t"
+    assert head(result(1, {"task": {"taskId": "t"}})).task == "t"
+    related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
+    assert head(request(1, "elicitation/create", {"_meta": related})).task == "t"
+    odd = head(b'{"id":1,"result":{"resultType":[],"requestState":5,"taskId":{},"task":"t","isError":true}}')
+    assert odd == Head(Shape.RESPONSE, 1, tool_failed=True)

@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.query import EVERYTHING, parse
 from mcpdesk.recorder.view import View
-from tests.support.traffic import IN, OUT, busy_recording, call, progress, request, settle, text
+from tests.support.traffic import (
+    IN,
+    OUT,
+    asking_recording,
+    asks,
+    busy_recording,
+    call,
+    progress,
+    request,
+    retry,
+    settle,
+    text,
+)
 
 
 def view_of(recording: Recording, query: str = "", *, raw: bool = False) -> View:
@@ -121,11 +133,52 @@ def test_positions_are_found_for_lines_shown_or_not() -> None:
     assert view.position(lines[-1] + 1) == len(lines)
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("vegan", [0]),
+        ("id:12", [0]),
+        ("method:elicitation", [3]),
+        ("method:tasks/get", [7]),
+        ("garden dir:out", [3]),
+        ("status:error", []),
+        ("status:ok kind:request", [0, 3, 7]),
+        ("not tool:book-flight", [3, 4, 7]),
+    ],
+)
+def test_a_part_that_matches_shows_its_whole(query: str, shown: list[int]) -> None:
+    recording = asking_recording()
+    assert list(view_of(recording, query).lines) == shown
+    late = View(recording.index, parse(query, 0.0))
+    while late.advance(0.0):
+        pass
+    assert list(late.lines) == shown
+
+
+def test_raw_lines_are_the_frames_of_every_part() -> None:
+    recording = asking_recording()
+    assert list(view_of(recording, "id:12", raw=True).lines) == [2, 3]
+
+
+def test_an_operation_leaves_a_filter_when_a_later_round_ends_otherwise() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, OUT, asks(1, "s"))
+    asking, failed = view_of(recording, "status:asks"), view_of(recording, "status:error")
+    assert (list(asking.lines), list(failed.lines)) == ([0], [])
+    recording.frame(1, IN, retry(2, "a", "s"))
+    assert grow(recording, asking) == []
+    recording.frame(1, OUT, text(2, "x", is_error=True))
+    assert (grow(recording, asking), grow(recording, failed)) == ([], [0])
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("ask"), st.integers(0, 4), st.sampled_from(["x", "y"])),
         st.tuples(st.just("answer"), st.integers(0, 4), st.sampled_from(["x", "y"])),
         st.tuples(st.just("progress"), st.integers(0, 4), st.just("")),
+        st.tuples(st.just("round"), st.integers(0, 4), st.sampled_from(["x", "y"])),
+        st.tuples(st.just("question"), st.integers(0, 4), st.just("")),
         st.tuples(st.just("look"), st.integers(0, 1), st.just("")),
         st.tuples(st.just("hold"), st.integers(0, 1), st.just("")),
         st.tuples(st.just("noise"), st.integers(1, 200), st.just("")),
@@ -136,6 +189,11 @@ DEEDS: dict[str, Callable[[Recording, View, int, str], object]] = {
     "ask": lambda recording, _, n, word: recording.frame(1, IN, call(n, word)),
     "answer": lambda recording, _, n, word: recording.frame(1, OUT, text(n, word, is_error=n == 1)),
     "progress": lambda recording, _, n, __: recording.frame(1, OUT, progress(n, 1)),
+    "round": lambda recording, _, n, word: (
+        recording.frame(1, OUT, asks(n, f"state of {word}")),
+        recording.frame(1, IN, retry(n, word, f"state of {word}")),
+    ),
+    "question": lambda recording, _, n, __: recording.frame(1, OUT, request(n, "roots/list")),
     "look": lambda recording, view, n, _: (recording.index.catch_up(0), view.advance(n / 1000)),
     "hold": lambda _, view, n, __: view.hold() if n else view.release(),
     "noise": lambda recording, _, n, __: [recording.frame(1, IN, request(9, "ping")) for _ in range(n)],

@@ -60,6 +60,22 @@ def progress(token: Any, amount: float) -> bytes:
     return notification("notifications/progress", {"progressToken": token, "progress": amount, "total": 10})
 
 
+def asks(identifier: Any, state: str, **questions: Any) -> bytes:
+    """A result's frame that asks the client in forms; `questions` are their messages by key."""
+    requests = {
+        key: {"method": "elicitation/create", "params": {"message": words}}
+        for key, words in questions.items()
+    }
+    value: dict[str, Any] = {"resultType": "input_required", "requestState": state}
+    return result(identifier, value | ({"inputRequests": requests} if requests else {}))
+
+
+def retry(identifier: Any, tool: str, state: str, **answers: Any) -> bytes:
+    """A `tools/call` frame that comes back with answers; `answers` are contents of forms by key."""
+    accepted = {key: {"action": "accept", "content": content} for key, content in answers.items()}
+    return call(identifier, tool, requestState=state, inputResponses=accepted)
+
+
 def settle(recording: Recording) -> None:
     """Pair everything that was recorded."""
     while recording.index.catch_up(1.0):
@@ -99,3 +115,60 @@ def busy_recording() -> Recording:
     recording.frame(1, IN, call("six", "Bash", {"command": "sleep 100"}))
     settle(recording)
     return recording
+
+
+def asking_recording() -> Recording:
+    """An operation of each sort: three rounds over HTTP, a call that asks twice, a task; in memory.
+
+    They begin with the exchanges 0, 3 and 7.
+    """
+    recording = Recording(None)
+    recording.connect(connection(1, "notebook 3.0", revision="2026-07-28"))
+    recording.connect(connection(2, "claude-code 2.1", transport="stdio"))
+    posted = stateless_headers("tools/call", "book-flight")
+    for number, (asked, answered) in enumerate(
+        [
+            (call(11, "book-flight", {"to": "Lisbon"}), asks(11, "v1.one", seat="Which seat?")),
+            (
+                retry(12, "book-flight", "v1.one", seat={"seat": "7A"}),
+                asks(12, "v1.two", meal="Which meal?", bag="How many bags?"),
+            ),
+            (
+                retry(13, "book-flight", "v1.two", meal={"meal": "vegan"}, bag={"bags": 1}),
+                text(13, "Booked."),
+            ),
+        ]
+    ):
+        frame = recording.frame(1, IN, asked)
+        headers = posted if number else tuple(pair for pair in posted if pair[0] != "Mcp-Name")
+        recording.note(HttpNote(frame, "POST /mcp/profiles HTTP/1.1", headers))
+        recording.frame(1, OUT, answered)
+    recording.frame(2, IN, call(1, "plan-party", {"guests": 12}, _meta={"progressToken": "p"}))
+    recording.frame(2, OUT, progress("p", 2))
+    recording.frame(2, OUT, request(1, "elicitation/create", {"message": "Inside or outside?"}))
+    recording.frame(2, IN, result(1, {"action": "accept", "content": {"place": "garden"}}))
+    recording.frame(2, OUT, request(2, "sampling/createMessage", {"messages": [], "maxTokens": 50}))
+    recording.frame(2, IN, error(2, -1, "User rejected sampling request"))
+    recording.frame(2, OUT, text(1, "A party for 12 in the garden."))
+    created = {"resultType": "task", "taskId": "t-9f1c", "status": "working", "ttlMs": 60000}
+    recording.frame(1, IN, call(20, "paint-house"))
+    recording.frame(1, OUT, result(20, created))
+    for number, state in ((21, "working"), (22, "completed")):
+        recording.frame(1, IN, request(number, "tasks/get", {"taskId": "t-9f1c"}))
+        recording.frame(1, OUT, result(number, {**created, "resultType": "complete", "status": state}))
+    settle(recording)
+    return recording
+
+
+def stateless_headers(method: str, name: str = "") -> tuple[tuple[str, str], ...]:
+    """What a client of revision 2026-07-28 sends around a request."""
+    named = (("Mcp-Name", name),) if name else ()
+    return (
+        ("Host", "127.0.0.1:3333"),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", method),
+        *named,
+        ("Authorization", "Bearer abcdef123456"),
+    )

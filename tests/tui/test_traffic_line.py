@@ -10,8 +10,16 @@ from rich.cells import cell_len
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.render.traffic_line import Cell, columns_for, exchange_cells, frame_cells, heading, preview
-from tests.support.traffic import IN, busy_recording, call, connection, settle
+from mcpdesk.tui.render.traffic_line import (
+    Cell,
+    columns_for,
+    exchange_cells,
+    frame_cells,
+    heading,
+    preview,
+    with_era,
+)
+from tests.support.traffic import IN, OUT, asking_recording, asks, busy_recording, call, connection, settle
 
 
 def joined(cells: list[Cell]) -> str:
@@ -36,7 +44,10 @@ def test_columns_fill_the_width_exactly(width: int, raw: bool) -> None:
 
 def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(160)[-1] == "revision"
-    assert "revision" not in names(100) and "id" in names(100)
+    assert [column.width for column in columns_for(160) if column.name == "revision"] == [20]
+    assert "revision" not in names(90) and "revision" not in names(100, raw=True)
+    assert [column.width for column in columns_for(105) if column.name == "revision"] == [5]
+    assert "id" in names(100)
     assert "id" not in names(80) and "size" in names(78)
     assert names(30) == ["mark", "way", "what", "status"]
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
@@ -55,6 +66,43 @@ def test_a_line_says_what_happened(name: str, words: list[str]) -> None:
     exchange = named(name)
     line = joined(exchange_cells(exchange, columns_for(150), exchange.started + 3.0))
     assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    ("number", "width", "words"),
+    [
+        (0, 150, "tools/call book-flight 3 rounds · client "),
+        (0, 80, "tools/call book-flig… ×3"),
+        (3, 150, "tools/call plan-party 2 questions · client "),
+        (7, 150, "tools/call paint-house 2 polls"),
+        (7, 60, "tools/call paint-house ↻2"),
+    ],
+)
+def test_what_belongs_to_an_operation_stands_behind_its_name(number: int, width: int, words: str) -> None:
+    exchange = asking_recording().index.exchange(number)
+    line = joined(exchange_cells(exchange, columns_for(width), 0))
+    assert words in line, line
+    assert cell_len(line) == width + 1
+
+
+def test_a_call_that_waits_for_its_client_says_so_with_a_running_clock() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, revision="2026-07-28"))
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, OUT, asks(1, "s"))
+    settle(recording)
+    exchange = recording.index.exchange(0)
+    assert exchange.asked_at is not None
+    line = joined(exchange_cells(exchange, columns_for(150), exchange.asked_at + 3))
+    assert "client 3.0 s" in line and "? asks" in line and "2026-07-28 stateless" in line
+    assert " ?" in joined(exchange_cells(exchange, columns_for(30), exchange.asked_at))
+
+
+@pytest.mark.parametrize(
+    ("revision", "words"), [("2025-11-25", "2025-11-25 handshake"), ("2099-01-01", "2099-01-01"), ("", "")]
+)
+def test_a_revision_is_shown_with_its_era(revision: str, words: str) -> None:
+    assert with_era(revision) == words
 
 
 def test_every_status_has_a_word_or_needs_none() -> None:
@@ -85,7 +133,8 @@ def test_raw_frames_show_masked_bytes() -> None:
     recording = Recording(None)
     recording.frame(1, IN, b'{"password":"hunter2"}\n\x00\xff')
     frame = recording.index.frame(0)
-    line = joined(frame_cells(frame, connection(), columns_for(120, raw=True)))
+    line = joined(frame_cells(frame, connection(), columns_for(140, raw=True), "2026-07-28"))
+    assert "2026-07-28" in line
     assert "hunter2" not in line and "••••" in line and "⏎␀" in line
     assert "no longer" in joined(frame_cells(None, None, columns_for(120, raw=True)))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
+from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
@@ -46,15 +47,23 @@ _ALL = (
     Column("status", 9, "status"),
     Column("took", 8, "took", right=True),
     Column("size", 8, "size", right=True),
-    Column("revision", 10, "revision"),
+    Column("revision", 20, "revision, era"),
 )
-_RAW = (*_ALL[:4], Column("bytes", 0, "bytes"), Column("frame", 7, "frame", right=True), _ALL[8])
+_RAW = (*_ALL[:4], Column("bytes", 0, "bytes"), Column("frame", 7, "frame", right=True), *_ALL[8:])
 _ROOMY = 32
 """Cells the message has where all columns are shown."""
+_ROOMY_RAW = 60
+"""The same for the bytes of raw frames."""
 _ENOUGH = 24
 """Cells the message keeps while less important columns go."""
 _ENOUGH_RAW = 44
 """The same for the bytes of raw frames."""
+_REVISION: tuple[Column | None, ...] = (
+    replace(_ALL[9], width=10),
+    replace(_ALL[9], width=5, title="rev"),
+    None,
+)
+"""How the revision gives way, before anything else does: without its era, shortened, not at all."""
 _GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
     ("time", _SHORT_TIME),
     ("id", None),
@@ -72,8 +81,10 @@ _GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
 def columns_for(width: int, *, raw: bool = False) -> tuple[Column, ...]:
     """The columns a line of `width` cells has room for; the one of width 0 is given what is left."""
     columns = list(_RAW if raw else _ALL)
-    if _left(columns, width) < _ROOMY:
-        columns = [column for column in columns if column.name != "revision"]
+    for instead in _REVISION:
+        if _left(columns, width) >= (_ROOMY_RAW if raw else _ROOMY):
+            break
+        columns = [*columns[:-1], *([instead] if instead else [])]
     enough = _ENOUGH_RAW if raw else _ENOUGH
     for name, instead in _GIVE_WAY:
         if _left(columns, width) >= enough:
@@ -98,19 +109,25 @@ def exchange_cells(
     exchange: Exchange, columns: tuple[Column, ...], now: float, *, marked: bool = False
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one."""
-    shown = ((column, _CELLS[column.name](exchange, now)) for column in columns)
     mark = [("●", "traffic--mark")] if marked else []
-    return _joined(_fit(mark if column.name == "mark" else cells, column) for column, cells in shown)
+
+    def cells(column: Column) -> list[Cell]:
+        if column.name == "what":
+            return _message(exchange, now, column.width)
+        return mark if column.name == "mark" else _CELLS[column.name](exchange, now)
+
+    return _joined(_fit(cells(column), column) for column in columns)
 
 
 def frame_cells(
     frame: Frame | None,
     connection: ConnectionInfo | None,
     columns: tuple[Column, ...],
+    revision: str = "",
     *,
     marked: bool = False,
 ) -> list[Cell]:
-    """The line of a raw frame; None is a frame that is gone."""
+    """The line of a raw frame; None is a frame that is gone. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory and in no file", "traffic--muted")]
     cells: Mapping[str, Cell] = {
@@ -121,6 +138,7 @@ def frame_cells(
         "bytes": (mask_text(preview(frame.data)), ""),
         "frame": (str(frame.number), "traffic--muted"),
         "size": _size_cell(frame.size),
+        "revision": (with_era(revision), "traffic--muted"),
     }
     return _joined(_fit([cells[column.name]], column) for column in columns)
 
@@ -128,6 +146,25 @@ def frame_cells(
 def preview(data: bytes) -> str:
     """The beginning of some bytes as one harmless line."""
     return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
+
+
+def with_era(revision: str) -> str:
+    """A revision and the era it belongs to, where it is a published one."""
+    known = BY_NAME.get(revision)
+    return f"{revision} {known.era.value}" if known else revision
+
+
+def operation_words(exchange: Exchange, now: float) -> str:
+    """What belongs to an exchange besides request and response: `3 rounds · client 8.1 s`."""
+    counts = ((exchange.rounds if exchange.parts else 0, "round"), (exchange.questions, "question"))
+    words = [f"{count} {noun}s" for count, noun in counts if count > 1]
+    if exchange.questions == 1:
+        words.append("1 question")
+    if exchange.looks:
+        words.append(f"{exchange.looks} poll{'s' if exchange.looks > 1 else ''}")
+    if (waited := exchange.waiting(now)) > 0:
+        words.append(f"client {duration(waited)}")
+    return " · ".join(words)
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
@@ -166,9 +203,16 @@ def _short_peer(peer: str, width: int) -> str:
     return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
 
 
+def _short_revision(revision: str, width: int) -> str:
+    """A revision without its era, or `26-07` where not even it fits."""
+    date = revision.partition(" ")[0]
+    return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
+
+
 _SHORTENED: dict[str, Callable[[str, int], str]] = {
     "time": lambda text, width: text[:width],
     "peer": _short_peer,
+    "revision": _short_revision,
 }
 """How the text of some columns gives way before it is cut."""
 
@@ -190,7 +234,32 @@ def _way_style(direction: Direction) -> str:
     return "traffic--in" if direction is Direction.IN else "traffic--out"
 
 
-def _what(exchange: Exchange, _: float) -> list[Cell]:
+def _message(exchange: Exchange, now: float, width: int) -> list[Cell]:
+    """Method and name, and what else belongs to it; its name gives way to that, down to a few cells."""
+    cells = _what(exchange)
+    long = operation_words(exchange, now)
+    if not long:
+        return cells
+    left = width - sum(cell_len(text) for text, _ in cells)
+    for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
+        if left > cell_len(words):
+            return [*cells, (f" {words}", "traffic--clock")]
+    needed = cell_len(words) + 1
+    return [*_fit(cells, Column("", max(1, width - needed), ""))[:-2], (f" {words}", "traffic--clock")]
+
+
+def _operation_glyphs(exchange: Exchange) -> str:
+    """The same in a few cells: `×3` rounds, `?2` questions, `↻4` looks at the task."""
+    counts = (
+        ("×", exchange.rounds - 1 and exchange.rounds),
+        ("?", exchange.questions),
+        ("↻", exchange.looks),
+    )
+    asking = "?" if exchange.asked_at is not None and not exchange.questions else ""
+    return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking
+
+
+def _what(exchange: Exchange) -> list[Cell]:
     if exchange.kind is Kind.MALFORMED:
         return [("not a JSON-RPC message", "traffic--bad")]
     if exchange.kind is Kind.RESPONSE:
@@ -229,7 +298,7 @@ def _size_cell(size: int) -> Cell:
 
 
 def _revision(exchange: Exchange, _: float) -> list[Cell]:
-    return [(exchange.revision, "traffic--muted")]
+    return [(with_era(exchange.revision), "traffic--muted")]
 
 
 _STATUSES: dict[Status, tuple[str, str, str]] = {
@@ -242,6 +311,7 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     Status.LOST: ("!", "lost", "traffic--warn"),
     Status.MALFORMED: ("✗", "broken", "traffic--bad"),
     Status.SENT: ("", "", ""),
+    Status.ASKS: ("?", "asks", "traffic--warn"),
 }
 """Glyph, word and style of every status."""
 
@@ -250,7 +320,6 @@ _CELLS: dict[str, Callable[[Exchange, float], list[Cell]]] = {
     "time": _time,
     "peer": _peer,
     "way": _way,
-    "what": _what,
     "id": _id,
     "status": _status,
     "took": _took,

@@ -162,10 +162,14 @@ class TrafficList(Widget, can_focus=True):
         self._rebuild(self.view.raw)
 
     def select(self, exchange: int) -> None:
-        """Move to an exchange and stay there."""
-        table = self.index.table
-        line = table.first[exchange] if self.view.raw else exchange
-        self._go(self.view.position(line))
+        """Move to an exchange, or to the one it is a part of, and stay there."""
+        self._go(self.view.position(self._line_of(exchange)))
+
+    def _line_of(self, exchange: int) -> int:
+        """The line that shows an exchange."""
+        if self.view.raw:
+            return self.index.table.first[exchange]
+        return self.index.operations.whole.get(exchange, exchange)
 
     def notify_style_update(self) -> None:
         """Forget what was drawn in other colours."""
@@ -343,7 +347,7 @@ class TrafficList(Widget, can_focus=True):
             self.view.hold()
         self._top = self._line = None
         if chosen is not None:
-            self._line = self.index.table.first[chosen] if raw else chosen
+            self._line = self._line_of(chosen)
         self._strips.clear()
         self._work_off()
 

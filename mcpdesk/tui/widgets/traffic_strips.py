@@ -58,7 +58,7 @@ class TrafficStrips:
     def exchange(self, number: int, *, cursor: bool, marked: bool) -> Strip:
         """The line of an exchange; one that is pending is drawn anew every time."""
         exchange = self._index.exchange(number)
-        if exchange.ended is None:
+        if exchange.ended is None or exchange.asked_at is not None:
             self.has_clock = True
             return self._strip(exchange_cells(exchange, self._columns, time(), marked=marked), _over(cursor))
         return self._cached(
@@ -74,7 +74,9 @@ class TrafficStrips:
     def _frame_cells(self, number: int, marked: bool) -> list[Cell]:
         frame = self._index.frame(number)
         connection = self._index.connections.get(frame.connection) if frame else None
-        return frame_cells(frame, connection, self._columns, marked=marked)
+        row = next(iter(self._index.rows_of(number)), None)
+        revision = self._index.revision(row) if row is not None else connection.revision if connection else ""
+        return frame_cells(frame, connection, self._columns, revision, marked=marked)
 
     def _cached(self, key: tuple[object, ...], cells: Callable[[], list[Cell]], cursor: bool) -> Strip:
         key = (*key, self._widget.has_focus)
@@ -111,5 +113,12 @@ def _over(cursor: bool) -> str:
 
 def _face(exchange: Exchange) -> tuple[object, ...]:
     """Everything about a finished exchange that shows."""
-    told = (exchange.peer, exchange.revision, exchange.is_slow)
+    told = (
+        exchange.peer,
+        exchange.revision,
+        exchange.is_slow,
+        exchange.parts,
+        exchange.waited,
+        exchange.size,
+    )
     return exchange.number, exchange.status, exchange.ended, *told

@@ -1,0 +1,114 @@
+"""Which exchanges are one operation: rounds of a call, questions asked while it ran, looks at its task.
+
+Rounds are linked by the `requestState` they carry on, tasks by their id, questions of the handshake era by
+the one call that was under way. What cannot be told for certain stays an exchange of its own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Final
+
+PARTS: Final = 1_000
+"""Exchanges one operation takes in; further ones stand for themselves."""
+REMEMBERED: Final = 20_000
+"""States and tasks whose next exchange is waited for; the oldest are forgotten first."""
+
+Key = tuple[str, str]
+
+
+class Operation:
+    """An exchange and those that belong to it, all as rows of the table."""
+
+    __slots__ = ("asked", "questions", "rounds", "rows", "since", "waited")
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        """Without the first, in order."""
+        self.rounds = 1
+        self.questions = 0
+        self.asked = 0
+        """Questions the client has not answered yet."""
+        self.since = 0.0
+        """When the first of them was asked, Unix time in seconds."""
+        self.waited = 0.0
+        """Seconds waited for the client before that."""
+
+    def ask(self, time: float) -> None:
+        """The client has a question more."""
+        if not self.asked:
+            self.since = time
+        self.asked += 1
+
+    def hear(self, time: float) -> None:
+        """The client answered one."""
+        if self.asked:
+            self.asked -= 1
+            self.waited += 0 if self.asked else max(0.0, time - self.since)
+
+
+class Operations:
+    """All operations by their first row. Grows only."""
+
+    def __init__(self) -> None:
+        self.lines = array("q")
+        """Rows that are part of no other, rising."""
+        self.whole: dict[int, int] = {}
+        """Part -> the row it belongs to."""
+        self._of: dict[int, Operation] = {}
+        self._awaited: dict[Key, int] = {}
+
+    def get(self, row: int) -> Operation | None:
+        """The operation that begins with `row`; None when it is an exchange and nothing else."""
+        return self._of.get(row)
+
+    def start(self, row: int) -> Operation:
+        """The operation of a row, begun if need be; that of its whole if it is a part."""
+        whole = self.whole.get(row, row)
+        operation = self._of.get(whole)
+        if operation is None:
+            operation = self._of[whole] = Operation()
+        return operation
+
+    def stand_alone(self, row: int) -> None:
+        """Take a new row that belongs to no other."""
+        self.lines.append(row)
+
+    def join(self, row: int, to: int) -> Operation | None:
+        """Make a new row part of the operation of `to`; None when that has enough parts."""
+        operation = self.start(to)
+        if len(operation.rows) >= PARTS:
+            self.lines.append(row)
+            return None
+        self.whole[row] = self.whole.get(to, to)
+        operation.rows.append(row)
+        return operation
+
+    def expect(self, key: Key, row: int) -> None:
+        """Remember what a later exchange of this operation will carry."""
+        self._awaited.pop(key, None)
+        self._awaited[key] = self.whole.get(row, row)
+        if len(self._awaited) > REMEMBERED:
+            del self._awaited[next(iter(self._awaited))]
+
+    def expected(self, key: Key) -> int | None:
+        """The row that an exchange carrying `key` belongs to."""
+        return self._awaited.get(key)
+
+    def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
+        """The wholes of some rows, each once with all its rows, rising."""
+        for line in sorted({self.whole.get(row, row) for row in rows}):
+            operation = self._of.get(line)
+            yield line, (line, *operation.rows) if operation else (line,)
+
+
+def state_key(server: str, state: str) -> Key:
+    """What stands for a `requestState` without keeping all of it."""
+    return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def task_key(server: str, task: str) -> Key:
+    """What stands for a task."""
+    return server, f"task {task}"
