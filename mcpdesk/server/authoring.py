@@ -137,7 +137,8 @@ def resource(
 ) -> Callable[[Function], Function]:
     """Offer an `async def` as the resource at `uri`, or as a template when `uri` has `{variables}`.
 
-    The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well.
+    The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well. Returning
+    None says that there is no such resource.
     `complete` suggests values for them: a list or a function per variable.
     """
     note = Note(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcpdesk.errors import HandlerError, MissingCapability
+from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
@@ -109,11 +110,13 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
         call = self._call
-        if call.progress_token is None or progress <= call.progress_sent or call.stop:
+        if call.progress_token is None or call.stop:
+            return
+        if not call.progress_sent < progress < math.inf:
             return
         call.progress_sent = progress
         params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
-        if total is not None:
+        if total is not None and math.isfinite(total):
             params["total"] = total
         if message and call.terms.revision.has_progress_message:
             params["message"] = message
@@ -224,7 +227,7 @@ class Context:
         if call.round is not None:
             return await call.round.ask(question, key)
         if call.requests is None:
-            raise MissingCapability(f"The client cannot be asked for {question.words}", question.needed)
+            raise ClientError(f"The client cannot be asked for {question.words} at this moment")
         with self._services.deadlines.paused(call):
             return await call.requests.ask(call, question, self.server.limits.question_timeout_s)
 
@@ -237,6 +240,10 @@ class Context:
             await self.progress(max(call.progress_sent, 0.0) + WAITING_STEP, message=f"{WAITING}, {waited}")
             await asyncio.wait({future}, timeout=WAITING_BEAT_S)
         return future.result()
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell those who subscribed to a resource that it reads differently now."""
+        self._services.subscriptions.resource_updated(self.server.name, uri)
 
     async def let_go(self, retry_ms: int = 1000) -> bool:
         """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.

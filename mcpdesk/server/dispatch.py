@@ -104,6 +104,9 @@ class Dispatcher:
         rounds = self.services.rounds
         if not rounds.may_need(call):
             return await work(call)
+        if call.method == "tools/call":
+            # Later rounds go on with a handler that runs already, but their headers count as much.
+            self.tool_calls.admit(call)
         parked_s = self.server.limits.question_timeout_s
         return await rounds.run(self.server.name, call, work, self.services.deadlines, parked_s)
 

@@ -24,15 +24,19 @@ class _Found(NamedTuple):
 
 
 async def read_resource(server: Server, services: Services, call: Call) -> JSONObject:
-    """The ReadResourceResult. Raises: RemoteProtocolError with the revision's code when nothing is there."""
+    """The ReadResourceResult.
+
+    Raises: RemoteProtocolError with the revision's code when nothing is there, or its reader returns None.
+    """
     uri = call.params["uri"]
     found = _find(server, uri)
-    if found is None:
-        code = call.terms.revision.resource_not_found
-        raise RemoteProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri})
-    context = await make_context(server, services, call, found.uri)
-    output = await found.reader(found.uri, found.variables, context)
-    return {"contents": _contents(found, output, call.terms.revision)}
+    if found is not None:
+        context = await make_context(server, services, call, found.uri)
+        output = await found.reader(found.uri, found.variables, context)
+        if output is not None:
+            return {"contents": _contents(found, output, call.terms.revision)}
+    code = call.terms.revision.resource_not_found
+    raise RemoteProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri})
 
 
 def _find(server: Server, uri: str) -> _Found | None:

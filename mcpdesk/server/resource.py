@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
 """URI, template variables (empty for a plain resource) and a context in; str, bytes, a JSON-able value or a
-list of wire content objects out."""
+list of wire content objects out; None: nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)

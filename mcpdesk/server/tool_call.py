@@ -28,7 +28,12 @@ class ToolCalls:
         self._services = services
 
     async def run(self, call: Call) -> JSONObject:
-        """The CallToolResult. Raises: ProtocolError for an unknown tool or misshapen params."""
+        """The CallToolResult. Raises: ProtocolError as `admit`."""
+        tool, arguments = self.admit(call)
+        return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
+
+    def admit(self, call: Call) -> tuple[Tool, JSONObject]:
+        """The tool and its arguments. Raises: ProtocolError for an unknown tool or misshapen params."""
         name = call.params["name"]
         tool = self._server.tools.get(name)
         if tool is None:
@@ -41,7 +46,7 @@ class ToolCalls:
             raise invalid_params("arguments must be an object")
         if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
             check_parameters(tool.mirrored, arguments, call.headers)
-        return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
+        return tool, arguments
 
     def check(self, name: str, arguments: Any) -> list[Failure]:
         """Where arguments do not fit a tool's schema; safe from any thread. Unknown tools accept nothing."""

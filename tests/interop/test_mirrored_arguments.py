@@ -9,6 +9,7 @@ from aiohttp import ClientResponse
 from multidict import CIMultiDict
 
 from mcpdesk.protocol.param_headers import mirrored
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from tests.support.served import Peer, make_server
@@ -84,6 +85,24 @@ async def test_params_are_judged_before_their_headers(name: str, arguments: Any,
         annotate(served)
         answer = await call(served, arguments, name, Mcp_Param_Region="us")
         assert (await answer.json())["error"]["code"] == code
+
+
+async def test_a_later_round_repeats_the_headers_as_well() -> None:
+    async def ask(arguments: dict[str, Any], context: Context) -> Any:
+        return (await context.elicit("Sure?", {"type": "object", "properties": {}})).action
+
+    async with serving() as served:
+        served.peer.server.tools.replace([Tool("sure", ask, SCHEMA, mirrored=mirrored(SCHEMA))])
+        params: dict[str, Any] = {"name": "sure", "arguments": {"region": "eu"}}
+        params["_meta"] = {CAPABILITIES_KEY: {"elicitation": {}}}
+        asked = await (await served.modern("tools/call", params, Mcp_Param_Region="eu")).json()
+        answered = params | {"requestState": asked["result"]["requestState"]}
+        (question,) = asked["result"]["inputRequests"]
+        answered["inputResponses"] = {question: {"action": "accept", "content": {}}}
+        wrong = await served.modern("tools/call", answered, Mcp_Param_Region="us")
+        assert (wrong.status, (await wrong.json())["error"]["code"]) == (400, -32020)
+        right = await (await served.modern("tools/call", answered, Mcp_Param_Region="eu")).json()
+        assert right["result"]["content"][0]["text"] == "accept"
 
 
 async def test_sessions_and_pipes_know_no_such_headers() -> None:

@@ -167,3 +167,17 @@ async def test_a_slow_answer_keeps_the_connection_alive(monkeypatch: pytest.Monk
         await beats.wait()
     peer.answer(await peer.question("elicitation/create"), ADA)
     assert text_of(await peer.response(1)) == "Hello, Ada!"
+
+
+@pytest.mark.requirement("1.11")
+async def test_a_client_is_asked_nothing_before_it_says_that_it_is_ready() -> None:
+    peer = Asked()
+    params = {"protocolVersion": "2025-11-25", "capabilities": EVERYTHING}
+    peer.request(0, "initialize", params)
+    call(peer, "greet", 1)
+    said = text_of(await peer.response(1))
+    assert "cannot be asked" in said and not [m for m in peer.received if "method" in m]
+    peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    call(peer, "greet", 2)
+    peer.answer(await peer.question("elicitation/create"), ADA)
+    assert text_of(await peer.response(2)) == "Hello, Ada!"

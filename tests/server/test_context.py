@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -104,3 +105,43 @@ async def test_log_lines_and_failures_carry_the_callers_trace() -> None:
         peer.modern(identifier, "tools/call", {"name": name}, traceparent=meta)
         await peer.response(identifier)
     assert peer.traces == [parent[3:35], parent[3:35], ""]
+
+
+@pytest.mark.requirement("6.8")
+async def test_progress_that_is_no_number_or_does_not_grow_is_not_sent() -> None:
+    async def walk(arguments: dict[str, Any], context: Context) -> Any:
+        for step in (1, nan, 1, inf, 0.5, 2, -inf):
+            await context.progress(step, inf)
+        return "walked"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("walk", walk, {"type": "object"})])
+    peer.modern(1, "tools/call", {"name": "walk"}, progressToken="p")
+    await peer.response(1)
+    sent = [message["params"] for message in peer.received if "method" in message]
+    assert sent == [{"progressToken": "p", "progress": 1}, {"progressToken": "p", "progress": 2}]
+
+
+async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
+    async def write(arguments: dict[str, Any], context: Context) -> Any:
+        context.resource_updated("note://1")
+        context.resource_updated("note://2")
+        return "written"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("write", write, {"type": "object"})])
+    await peer.shake_hands()
+    peer.request(1, "resources/subscribe", {"uri": "note://1"})
+    peer.modern("L", "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://2"]}})
+    await peer.until(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
+    peer.request(2, "tools/call", {"name": "write"})
+    await peer.response(2)
+    told = [m["params"] for m in peer.received if m.get("method") == "notifications/resources/updated"]
+    tag = {"io.modelcontextprotocol/subscriptionId": "L"}
+    assert told == [{"uri": "note://1"}, {"uri": "note://2", "_meta": tag}]
+    peer.request(3, "resources/unsubscribe", {"uri": "note://1"})
+    peer.received.clear()
+    peer.request(4, "tools/call", {"name": "write"})
+    await peer.response(4)
+    assert [m["params"]["uri"] for m in peer.received if "method" in m] == ["note://2"]
+    peer.channel.close()

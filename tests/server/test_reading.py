@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from mcpdesk.server.context import Context
+from mcpdesk.server.resource import ResourceTemplate
 from tests.support.served import Peer
 
 
@@ -33,3 +37,23 @@ async def test_a_missing_resource_has_the_code_of_the_revision(revision: str, co
         peer.request(1, "resources/read", {"uri": "x://y"})
     error = (await peer.response(1))["error"]
     assert (error["code"], error["data"]) == (code, {"uri": "x://y"})
+
+
+@pytest.mark.requirement("6.5")
+@pytest.mark.parametrize(("revision", "code"), [("2025-11-25", -32002), ("2026-07-28", -32602)])
+async def test_a_reader_that_finds_nothing_returns_nothing(revision: str, code: int) -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return [] if variables["id"] == "empty" else None
+
+    peer = Peer()
+    peer.server.templates.replace([ResourceTemplate("item://{id}", "item", read)])
+    if revision == "2026-07-28":
+        send = peer.modern
+    else:
+        await peer.shake_hands(revision)
+        send = peer.request
+    send(1, "resources/read", {"uri": "item://7"})
+    error = (await peer.response(1))["error"]
+    assert (error["code"], error["data"]) == (code, {"uri": "item://7"})
+    send(2, "resources/read", {"uri": "item://empty"})
+    assert (await peer.response(2))["result"]["contents"][0]["text"] == "[]"

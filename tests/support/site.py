@@ -69,7 +69,9 @@ class Served:
         self, method: str, params: dict[str, Any] | None = None, identifier: Any = 1, **headers: str
     ) -> aiohttp.ClientResponse:
         """POST a request of the stateless era with the headers it needs; keywords override them."""
-        params = (params or {}) | {"_meta": request_meta(R5, {"name": "tester", "version": "1"})}
+        params = params or {}
+        meta = request_meta(R5, {"name": "tester", "version": "1"}) | params.get("_meta", {})
+        params = params | {"_meta": meta}
         routing = {"MCP_Protocol_Version": R5.name, "Mcp_Method": method}
         row = METHODS.get(method)
         if row is not None and row.routing_field and row.routing_field in params:
