@@ -18,7 +18,8 @@ from mcpdesk.errors import DeskUserError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
-    from mcpdesk.link.desk_client import DeskCall, DeskClient
+    from mcpdesk.link.desk_call import DeskCall
+    from mcpdesk.link.desk_client import DeskClient
     from mcpdesk.link.values import Outcome, Progress
 
 METHOD_NOT_FOUND = -32601
@@ -81,6 +82,7 @@ def client(target: str) -> Iterator[Client]:
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.effective import effective_settings
     from mcpdesk.hosting.host import Host, Plan
+    from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient
 
     folder = server_folder(target)
@@ -92,7 +94,7 @@ def client(target: str) -> Iterator[Client]:
         core.start()
         try:
             core.started.result()
-            yield Client(DeskClient(host.endpoints()[0], host.call_soon))
+            yield Client(DeskClient(host.endpoints()[0], host.call_soon, lambda: folder_roots([folder])))
         finally:
             core.stop()
             _tell_strays(host)

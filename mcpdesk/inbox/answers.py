@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcpdesk.inbox.bounds import link_problem, out_of_bounds
 from mcpdesk.inbox.question import Answer, Page
 
 MAX_OTHER = 65_536
@@ -30,12 +31,23 @@ def problem(page: Page, answer: Answer) -> str:
         return "an option is chosen twice"
     if len(answer.other) > MAX_OTHER:
         return f"free text is limited to {MAX_OTHER} characters"
-    chosen = len(answer.selected) + bool(answer.other.strip())
+    if page.link:
+        return link_problem(page.link)
+    written = answer.other.strip()
+    chosen = len(answer.selected) + bool(written)
     if chosen == 0:
-        return "choose at least one option or write something" if page.options else "write something"
+        return _missing(page) if page.is_required else ""
     if chosen > 1 and not page.multi_select:
         return "only one choice is possible"
-    return ""
+    if written and not page.own_words:
+        return "only what is offered can be chosen"
+    return out_of_bounds(page.rules, chosen if page.multi_select else written or None)
+
+
+def _missing(page: Page) -> str:
+    if not page.options:
+        return "write something"
+    return "choose at least one option" + (" or write something" if page.own_words else "")
 
 
 def _checked(number: int, page: Page, answer: Answer) -> Answer:

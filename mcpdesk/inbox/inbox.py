@@ -56,7 +56,14 @@ class Inbox:
         return self._snapshot
 
     def ask(
-        self, *, server: str, peer: str, tool: str, pages: Sequence[Page], timeout_s: float
+        self,
+        *,
+        server: str,
+        peer: str,
+        tool: str,
+        pages: Sequence[Page],
+        timeout_s: float,
+        may_cancel: bool = False,
     ) -> tuple[int, asyncio.Future[Question]]:
         """Put a question before the person; the future gets it back in its final state and never fails.
 
@@ -68,7 +75,7 @@ class Inbox:
             raise HandlerError(f"the inbox is full: {MAX_WAITING} questions wait for an answer already")
         loop = asyncio.get_running_loop()
         now, number = self._clock(), next(self._numbers)
-        question = Question(number, server, peer, tool, tuple(pages), now, now + timeout_s)
+        question = Question(number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel)
         timer = loop.call_later(timeout_s, self._end, number, QuestionState.TIMED_OUT)
         waiting = _Waiting(question, loop.create_future(), timer)
         self._waiting[number] = waiting
@@ -89,6 +96,13 @@ class Inbox:
     def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
         """Refuse to answer; False when it no longer waits."""
         return self._end(id, QuestionState.DECLINED, reason=reason, by=by)
+
+    def cancel(self, id: int, by: str = "desk") -> bool:
+        """Close a question without saying yes or no; False when it no longer waits, or does not allow it."""
+        waiting = self._waiting.get(id)
+        if waiting is None or not waiting.question.may_cancel:
+            return False
+        return self._end(id, QuestionState.CANCELLED, by=by)
 
     def withdraw(self, id: int, reason: str) -> bool:
         """Take a question back, because nobody waits for the answer any more; False when it had ended."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class QuestionState(StrEnum):
@@ -12,6 +14,8 @@ class QuestionState(StrEnum):
     WAITING = "waiting"
     ANSWERED = "answered"
     DECLINED = "declined"
+    CANCELLED = "cancelled"
+    """Closed without saying yes or no."""
     TIMED_OUT = "timed out"
     WITHDRAWN = "withdrawn"
 
@@ -25,21 +29,35 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One question of a set; a set is answered as one. Free text is always allowed besides the options."""
-
-    question: str
-    header: str = ""
-    options: tuple[Option, ...] = ()
-    multi_select: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to one page: labels of the chosen options, in their order, and free text if any."""
 
     selected: tuple[str, ...] = ()
     other: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One question of a set; a set is answered as one."""
+
+    question: str
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    multi_select: bool = False
+    own_words: bool = True
+    """Whether free text is allowed besides the options."""
+    is_required: bool = True
+    """False: it may be passed over, which answers nothing."""
+    default: Answer = Answer()
+    """What is filled in at first."""
+    detail: str = ""
+    """What to read before answering."""
+    is_long: bool = False
+    """Whether the free text is one of several lines."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """Bounds of the answer in words of JSON Schema: type, format, lengths, numbers, items."""
+    link: str = ""
+    """A URL the person is asked to open. The answer says only that they agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,8 @@ class Question:
     """Unix time in seconds."""
     deadline: float
     """Unix time in seconds at which it times out."""
+    may_cancel: bool = False
+    """Whether it can be closed without saying yes or no."""
     state: QuestionState = QuestionState.WAITING
     answers: tuple[Answer, ...] = ()
     """One per page when answered, else empty."""

@@ -1,88 +1,51 @@
-"""The desk as a client: requests over the in-memory channel, as the peer `desk`. Runs on the core's loop."""
+"""The desk as a client: requests over the in-memory channel, as the peer `desk`. Runs on the core's loop.
+
+It speaks either era. Where the server asks back, in a request of its own or in a result that wants more, the
+answers come from `DeskAnswers`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import ProtocolError
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.link.desk_forms import pages_of, result_of
-from mcpdesk.link.values import Outcome, Progress
-from mcpdesk.protocol import client_features, codec
-from mcpdesk.protocol.revisions import LATEST
+from mcpdesk.link.desk_answers import DeskAnswers, Roots
+from mcpdesk.link.desk_call import DeskCall
+from mcpdesk.link.desk_watch import DeskWatch
+from mcpdesk.link.values import Progress
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.revisions import LATEST, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
-KEPT_LOGS = 500
+LEVEL = "debug"
+"""The desk wants to hear everything."""
 
 Run = Callable[[Callable[[], object]], None]
 """Runs a function on the core's loop soon; callable from any thread."""
 
 
-class DeskCall:
-    """One request of the desk's, under way or over. Read from any thread."""
-
-    def __init__(
-        self, client: DeskClient, request_id: int, connection: int, method: str, params: dict[str, Any]
-    ) -> None:
-        self.request_id = request_id
-        """That of its latest round."""
-        self.method = method
-        self.params = params
-        self.asking: asyncio.Task[None] | None = None
-        """The person being asked what the server wants to know."""
-        self.connection = connection
-        self.started = time.time()
-        self.progress: Progress | None = None
-        self.outcome: Future[Outcome] = Future()
-        self._logs: list[str] = []
-        self._client = client
-        self._began = time.perf_counter()
-
-    @property
-    def logs(self) -> Sequence[str]:
-        """Text of the log messages that came with it so far."""
-        return tuple(self._logs)
-
-    def cancel(self) -> None:
-        """Tell the server, and end at once."""
-        self._client.cancel(self)
-
-    def note(self, text: str) -> None:
-        """A log message came."""
-        if len(self._logs) < KEPT_LOGS:
-            self._logs.append(text)
-
-    def finish(self, message: dict[str, Any] | None, raw: bytes) -> None:
-        """The response came, or None: it was cancelled."""
-        if self.outcome.done():
-            return
-        elapsed_s = time.perf_counter() - self._began
-        if message is None:
-            error: dict[str, Any] = {"code": 0, "message": "cancelled from the desk"}
-            self.outcome.set_result(Outcome(None, error, raw, elapsed_s, cancelled=True))
-            return
-        result, failure = message.get("result"), message.get("error")
-        self.outcome.set_result(Outcome(result, failure, raw, elapsed_s))
-
-
 class DeskClient:
     """The desk's connection to one server. Opened by its first request."""
 
-    def __init__(self, endpoint: HostedEndpoint, run: Run) -> None:
-        self._endpoint = endpoint
+    def __init__(
+        self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
+    ) -> None:
         self._run = run
+        self._revision = revision
+        self._has_begun = revision.is_stateless
         self._channel = Channel(endpoint, "memory", "desk", self._received)
         self._calls: dict[int, DeskCall] = {}
+        self._answering: dict[Any, asyncio.Task[None]] = {}
         self._ids = count(1)
-        self._inbox = endpoint.dispatcher.services.inbox
+        self._answers = DeskAnswers(endpoint.server, endpoint.dispatcher.services.inbox, roots)
+        self.watch = DeskWatch(revision, self._send, self._withdraw)
 
     @property
     def connection(self) -> int:
@@ -98,42 +61,77 @@ class DeskClient:
         """Send a request; from any thread. Raises: LocalProtocolError for params JSON cannot carry."""
         number = next(self._ids)
         frame = self._frame(number, method, params)
-        call = DeskCall(self, number, self.connection, method, params)
+        call = DeskCall(number, self.connection, method, params, self._cancel)
         self._calls[number] = call
-        self._run(lambda: self._channel.take(frame))
+        self._run(lambda: self._take(frame))
         return call
-
-    def cancel(self, call: DeskCall) -> None:
-        """Withdraw a request; from any thread."""
-        if self._calls.pop(call.request_id, None) is None:
-            return
-        params = {"requestId": call.request_id, "reason": "cancelled on the desk"}
-        frame = codec.notification("notifications/cancelled", params)
-        self._run(lambda: self._channel.take(frame))
-        self._run(lambda: self._stop_asking(call))
-        call.finish(None, b"")
 
     def close(self) -> None:
         """End the connection and what it runs; on the core's loop."""
         self._channel.close("the desk closes")
+        for task in self._answering.values():
+            task.cancel()
         for call in list(self._calls.values()):
-            self._stop_asking(call)
+            call.stop_asking()
             call.finish(None, b"")
 
+    def _cancel(self, call: DeskCall) -> None:
+        if self._calls.pop(call.request_id, None) is None:
+            return
+        self._run(lambda: self._withdraw(call.request_id))
+        self._run(call.stop_asking)
+        call.finish(None, b"")
+
+    def _withdraw(self, request_id: int) -> None:
+        params = {"requestId": request_id, "reason": "cancelled on the desk"}
+        self._take(codec.notification("notifications/cancelled", params))
+
+    def _send(self, method: str, params: dict[str, Any]) -> int:
+        number = next(self._ids)
+        self._take(self._frame(number, method, params))
+        return number
+
+    def _take(self, frame: bytes) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._begin()
+        self._channel.take(frame)
+
+    def _begin(self) -> None:
+        """Shake hands. The server answers at once, so nobody waits for it."""
+        params = {
+            "protocolVersion": self._revision.name,
+            "capabilities": self._answers.capabilities,
+            "clientInfo": IDENTITY,
+        }
+        self._channel.take(codec.request(0, "initialize", params))
+        self._channel.take(codec.notification("notifications/initialized"))
+        self._channel.take(codec.request(next(self._ids), "logging/setLevel", {"level": LEVEL}))
+
     def _frame(self, number: int, method: str, params: dict[str, Any]) -> bytes:
-        meta = request_meta(LATEST, IDENTITY, "debug") | {"progressToken": number}
-        if self._inbox.audience:
-            # Only with a screen: from the command line there is nobody to fill a form.
-            meta[CAPABILITIES_KEY] = client_features.FORM
+        meta: dict[str, Any] = {"progressToken": number}
+        if self._revision.is_stateless:
+            meta |= request_meta(self._revision, IDENTITY, LEVEL)
+            meta[CAPABILITIES_KEY] = self._answers.capabilities
         return codec.request(number, method, {**params, "_meta": meta})
 
     def _received(self, frame: bytes) -> None:
         message = codec.decode(frame)
-        if "method" in message:
+        if "method" not in message:
+            self._answered(message, frame)
+        elif "id" in message:
+            task = asyncio.get_running_loop().create_task(self._respond(message))
+            self._answering[message["id"]] = task
+        else:
             self._notified(message["method"], message.get("params") or {})
+
+    def _answered(self, message: dict[str, Any], frame: bytes) -> None:
+        identifier = message.get("id")
+        if not isinstance(identifier, int):
             return
-        call = self._calls.get(message.get("id"))
+        call = self._calls.get(identifier)
         if call is None:
+            self.watch.answered(identifier, "error" in message)
             return
         result = message.get("result") or {}
         if result.get("resultType") == "input_required":
@@ -143,46 +141,87 @@ class DeskClient:
         call.finish(message, frame)
 
     async def _next_round(self, call: DeskCall, asked: dict[str, Any]) -> None:
-        """Ask the person what the server wants to know, and send the call again with the answers."""
+        """Answer what the server wants to know, and send the call again with the answers."""
         requests: dict[str, Any] = asked.get("inputRequests", {})
-        answers = {key: await self._filled(call, request["params"]) for key, request in requests.items()}
+        work = [
+            self._answers.answer(each["method"], each.get("params", {}), call.subject)
+            for each in requests.values()
+        ]
+        try:
+            answers = dict(zip(requests, await _all(work), strict=True))
+        except ProtocolError as refused:
+            # A refusal cannot be told to the server in this era: the call ends here.
+            if self._calls.pop(call.request_id, None) is not None:
+                call.finish({"error": codec.error_object(refused)}, b"")
+            return
         if self._calls.pop(call.request_id, None) is None:
             return
         call.request_id = next(self._ids)
         self._calls[call.request_id] = call
-        more = {"inputResponses": answers, "requestState": asked["requestState"]}
-        self._channel.take(self._frame(call.request_id, call.method, call.params | more))
+        more: dict[str, Any] = {"inputResponses": answers}
+        if "requestState" in asked:
+            more["requestState"] = asked["requestState"]
+        self._take(self._frame(call.request_id, call.method, call.params | more))
 
-    async def _filled(self, call: DeskCall, form: dict[str, Any]) -> dict[str, Any]:
-        server = self._endpoint.server
-        name = str(call.params.get("name") or call.params.get("uri"))
+    async def _respond(self, request: dict[str, Any]) -> None:
+        """Answer a request of the server's."""
+        identifier, calls = request["id"], list(self._calls.values())
+        asker = calls[0].subject if len(calls) == 1 else ""
         try:
-            number, future = self._inbox.ask(
-                server=server.name,
-                peer="desk",
-                tool=name,
-                pages=pages_of(form),
-                timeout_s=server.limits.question_timeout_s,
-            )
-        except HandlerError:
-            return {"action": "cancel"}
-        try:
-            return result_of(form, await future)
+            result = await self._answers.answer(request["method"], request.get("params") or {}, asker)
+            frame = codec.response(identifier, result)
+        except ProtocolError as error:
+            frame = codec.error_response(identifier, error)
         finally:
-            self._inbox.withdraw(number, "the call was cancelled")
-
-    def _stop_asking(self, call: DeskCall) -> None:
-        if call.asking is not None:
-            call.asking.cancel()
+            self._answering.pop(identifier, None)
+        self._take(frame)
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
-        if method == "notifications/progress":
-            call = self._calls.get(params["progressToken"])
-            if call is not None:
-                call.progress = Progress(params["progress"], params.get("total"), params.get("message", ""))
-        elif method == "notifications/message":
-            # The wire does not say which request a message belongs to: all running ones get it.
-            data = params["data"]
-            text = data if isinstance(data, str) else codec.encode(data).decode()
-            for call in list(self._calls.values()):
-                call.note(f"{params['level']}: {text}")
+        handler = _NOTIFIED.get(method)
+        if handler is not None:
+            handler(self, params)
+
+    def _progressed(self, params: dict[str, Any]) -> None:
+        call = self._calls.get(params["progressToken"])
+        if call is not None:
+            call.progress = Progress(params["progress"], params.get("total"), params.get("message", ""))
+
+    def _logged(self, params: dict[str, Any]) -> None:
+        # The wire does not say which request a message belongs to: all running ones get it.
+        data = params["data"]
+        text = data if isinstance(data, str) else codec.encode(data).decode()
+        self._note(f"{params['level']}: {text}")
+
+    def _completed(self, params: dict[str, Any]) -> None:
+        self._note("what the link was for is done")
+
+    def _updated(self, params: dict[str, Any]) -> None:
+        self.watch.updated(params["uri"])
+
+    def _taken_back(self, params: dict[str, Any]) -> None:
+        task = self._answering.pop(params.get("requestId"), None)
+        if task is not None:
+            task.cancel()
+
+    def _note(self, text: str) -> None:
+        for call in list(self._calls.values()):
+            call.note(text)
+
+
+_NOTIFIED: dict[str, Callable[[DeskClient, dict[str, Any]], None]] = {
+    "notifications/progress": DeskClient._progressed,
+    "notifications/message": DeskClient._logged,
+    "notifications/elicitation/complete": DeskClient._completed,
+    "notifications/resources/updated": DeskClient._updated,
+    "notifications/cancelled": DeskClient._taken_back,
+}
+
+
+async def _all(work: list[Coroutine[Any, Any, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What all of it comes to. When one fails the others are taken back. Raises: what it raised."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,29 +1,30 @@
-"""Forms that hosted tools ask the desk to fill, as questions of the inbox, and the answers as content."""
+"""What hosted tools ask of the person at the desk as pages of a question, and the answers as results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from mcpdesk.inbox.bounds import number
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 
-LEAVE_OUT = "(leave out)"
 AGREE = "yes"
 YES_NO = {"yes": True, "no": False}
+_BOUNDS = ("type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
 
 
 def pages_of(params: JSONObject) -> tuple[Page, ...]:
-    """One page a field, the message on the first; a form without fields asks for a yes."""
+    """A link is one page; a form has one a field, or asks for a yes when it has none."""
+    message: str = params["message"]
+    if params.get("mode") == "url":
+        return (Page(message, "link", own_words=False, is_required=False, link=params["url"]),)
     schema = params["requestedSchema"]
     required = frozenset(schema.get("required", ()))
     fields: dict[str, JSONObject] = schema["properties"]
-    pages = [_page(name, field, name in required) for name, field in fields.items()]
-    if not pages:
-        return (Page(params["message"], options=(Option(AGREE),)),)
-    first = pages[0]
-    question = f"{params['message']}\n{first.question}"
-    return (Page(question, first.header, first.options, first.multi_select), *pages[1:])
+    pages = [_page(message, name, field, name in required) for name, field in fields.items()]
+    agree = Page(message, options=(Option(AGREE),), own_words=False, default=Answer((AGREE,)))
+    return tuple(pages) or (agree,)
 
 
 def result_of(params: JSONObject, question: Question) -> JSONObject:
@@ -32,58 +33,99 @@ def result_of(params: JSONObject, question: Question) -> JSONObject:
         return {"action": "decline"}
     if question.state is not QuestionState.ANSWERED:
         return {"action": "cancel"}
-    return {
-        "action": "accept",
-        "content": _content(params["requestedSchema"]["properties"], question.answers),
-    }
+    if params.get("mode") == "url":
+        return {"action": "accept"}
+    schema = params["requestedSchema"]
+    return {"action": "accept", "content": _content(schema, question.answers)}
 
 
-def _page(name: str, field: JSONObject, is_required: bool) -> Page:
-    labels = list(_values(field))
-    if not labels and "default" in field:
-        labels = [str(field["default"])]
+def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page:
+    labels = _labels(field)
     is_many = field["type"] == "array"
-    if not is_required:
-        labels.append(LEAVE_OUT)
     title = field.get("title", name)
-    options = tuple(Option(label) for label in labels)
-    return Page(field.get("description") or title, title, options, is_many)
+    options = tuple(Option(label, _meaning(label, value)) for label, value in labels.items())
+    return Page(
+        message,
+        title,
+        options,
+        is_many,
+        own_words=not options,
+        is_required=is_required and not (is_many and not field.get("minItems")),
+        default=_default(field, labels),
+        detail="\n".join(
+            part for part in (field.get("description", ""), _limits(field, is_required)) if part
+        ),
+        rules={key: field[key] for key in _BOUNDS if key in field},
+    )
 
 
-def _values(field: JSONObject) -> dict[str, Any]:
+def _labels(field: JSONObject) -> dict[str, Any]:
     """Label -> value of everything that can be chosen; empty for fields that are written."""
     if field["type"] == "boolean":
         return YES_NO
     source = field["items"] if field["type"] == "array" else field
     titled = source.get("oneOf") or source.get("anyOf") or ()
-    named = {str(each.get("title", each["const"])): each["const"] for each in titled}
     plain = source.get("enum", ())
-    return named or dict(zip(source.get("enumNames", plain), plain, strict=False))
+    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled] or list(
+        zip(source.get("enumNames", plain), plain, strict=False)
+    )
+    named = dict(pairs)
+    return named if len(named) == len(pairs) else {str(value): value for _, value in pairs}
 
 
-def _content(fields: dict[str, JSONObject], answers: Sequence[Answer]) -> JSONObject:
-    pairs = zip(fields.items(), answers, strict=False)
+def _meaning(label: str, value: Any) -> str:
+    return value if isinstance(value, str) and value != label else ""
+
+
+def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
+    if "default" not in field:
+        return Answer()
+    given = field["default"]
+    if labels:
+        wanted = given if isinstance(given, list) else [given]
+        return Answer(tuple(label for label, value in labels.items() if value in wanted))
+    return Answer(other=str(given))
+
+
+def _limits(field: JSONObject, is_required: bool) -> str:
+    """Bounds in a few words: `whole number · 1 to 99 · may be left out`."""
+    kind = {"integer": "whole number", "number": "number"}.get(field["type"], "")
+    sizes = (
+        _range(field.get("minimum"), field.get("maximum"), ""),
+        _range(field.get("minLength"), field.get("maxLength"), " characters"),
+        _range(field.get("minItems"), field.get("maxItems"), " of them"),
+    )
+    optional = "" if is_required else "may be left out"
+    return " · ".join(part for part in (kind, field.get("format", ""), *sizes, optional) if part)
+
+
+def _range(low: Any, high: Any, unit: str) -> str:
+    if low is not None and high is not None:
+        return f"{low} to {high}{unit}"
+    if low is not None:
+        return f"at least {low}{unit}"
+    return "" if high is None else f"at most {high}{unit}"
+
+
+def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
+    """Fields that were passed over are left out, save a required list, which is empty."""
+    required = schema.get("required", ())
+    pairs = zip(schema["properties"].items(), answers, strict=False)
     return {
-        name: _value(field, answer) for (name, field), answer in pairs if LEAVE_OUT not in answer.selected
+        name: _value(field, answer)
+        for (name, field), answer in pairs
+        if answer != Answer() or (field["type"] == "array" and name in required)
     }
 
 
 def _value(field: JSONObject, answer: Answer) -> Any:
-    """What was chosen or written. What does not fit stays as it is: the server asks again."""
-    values = _values(field)
-    chosen = [values.get(label, label) for label in answer.selected]
+    labels = _labels(field)
+    chosen = [labels[label] for label in answer.selected]
     if field["type"] == "array":
-        return [*chosen, *([answer.other] if answer.other else [])]
-    given = chosen[0] if chosen else answer.other
+        return chosen
+    if chosen:
+        return chosen[0]
     if field["type"] in ("number", "integer"):
-        return _number(given)
-    return given
-
-
-def _number(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+        value = number(answer.other)
+        return int(value) if value is not None and field["type"] == "integer" else value
+    return answer.other

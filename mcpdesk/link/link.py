@@ -6,7 +6,7 @@ stuck core still has a screen. Intents that wait return futures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -79,6 +79,18 @@ class Link(Protocol):
 
     def decline(self, question: int, reason: str = "") -> None:
         """Decline a waiting question; ignored when it is no longer waiting."""
+
+    def cancel_question(self, question: int) -> None:
+        """Close a waiting question without saying yes or no; ignored where that is not possible."""
+
+    def watch(self, server: str, uri: str) -> None:
+        """Hear of the changes of a resource, as the peer `desk`."""
+
+    def unwatch(self, server: str, uri: str) -> None:
+        """Hear of them no more."""
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        """Watched resources, and how often each is said to have changed. What was refused is not in it."""
 
     def reload(self, server: str) -> None:
         """Look at the server's folder again now."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcpdesk.hosting.client_config import client_config
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.catalogue import Shelf
-from mcpdesk.link.desk_client import DeskCall, DeskClient
+from mcpdesk.link.desk_answers import folder_roots
+from mcpdesk.link.desk_call import DeskCall
+from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.link.values import (
     Catalogue,
     ClientView,
@@ -86,6 +88,25 @@ class LocalLink:
         """Decline a waiting question."""
         self._host.call_soon(lambda: self._host.inbox.decline(question, reason))
 
+    def cancel_question(self, question: int) -> None:
+        """Close a waiting question without saying yes or no."""
+        self._host.call_soon(lambda: self._host.inbox.cancel(question))
+
+    def watch(self, server: str, uri: str) -> None:
+        """Hear of the changes of a resource."""
+        client = self._client(server)
+        self._host.call_soon(lambda: client.watch.add(uri))
+
+    def unwatch(self, server: str, uri: str) -> None:
+        """Hear of them no more."""
+        client = self._client(server)
+        self._host.call_soon(lambda: client.watch.remove(uri))
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        """Watched resources, and how often each is said to have changed."""
+        client = self._clients.get(server)
+        return {} if client is None else client.watch.updates
+
     def reload(self, server: str) -> None:
         """Look at the server's folder again now."""
         self._host.call_soon(lambda: self._host.reload(server))
@@ -113,9 +134,12 @@ class LocalLink:
         with self._lock:
             client = self._clients.get(server)
             if client is None:
-                client = DeskClient(self._host.by_name[server], self._host.call_soon)
+                client = DeskClient(self._host.by_name[server], self._host.call_soon, self._roots)
                 self._clients[server] = client
             return client
+
+    def _roots(self) -> list[dict[str, Any]]:
+        return folder_roots(hosted.folder for hosted in list(self._host.folders.values()))
 
     def _shelf(self, name: str) -> Shelf:
         """Made at the first look: folders may still be loading when the screen is there already."""

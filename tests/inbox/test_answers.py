@@ -9,6 +9,8 @@ from mcpdesk.inbox.question import Answer, Option, Page
 
 ONE = Page("Which?", options=(Option("a"), Option("b"), Option("c")))
 MANY = Page("Which ones?", options=ONE.options, multi_select=True)
+OFFERED = Page("Which?", options=ONE.options, own_words=False)
+AGE = Page("How old?", rules={"type": "integer", "maximum": 99})
 
 
 def test_labels_come_back_in_the_order_of_the_options() -> None:
@@ -29,6 +31,10 @@ def test_free_text_alone_answers_any_page() -> None:
         (MANY, Answer(("a", "a")), "page 1: an option is chosen twice"),
         (MANY, Answer(other="x" * (MAX_OTHER + 1)), "page 1: free text is limited"),
         (Page("Why?"), Answer(other="  "), "page 1: write something"),
+        (OFFERED, Answer(), "page 1: choose at least one option$"),
+        (OFFERED, Answer(other="d"), "page 1: only what is offered"),
+        (AGE, Answer(other="100"), "page 1: at most 99"),
+        (Page("Open it", link="javascript:alert(1)"), Answer(), "page 1: only http and https links"),
     ],
 )
 def test_an_unfit_answer_names_its_page(page: Page, answer: Answer, message: str) -> None:
@@ -39,3 +45,8 @@ def test_an_unfit_answer_names_its_page(page: Page, answer: Answer, message: str
 def test_the_number_of_answers_must_match_the_pages() -> None:
     with pytest.raises(ValueError, match="2 pages want as many answers, not 1"):
         fitting([ONE, MANY], [Answer(("a",))])
+
+
+def test_what_is_not_required_may_be_passed_over() -> None:
+    pages = [Page("Why?", is_required=False), Page("Open it", link="https://example.org/")]
+    assert fitting(pages, [Answer(), Answer()]) == (Answer(), Answer())

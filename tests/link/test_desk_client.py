@@ -1,4 +1,4 @@
-"""The desk's own client, on the in-memory channel."""
+"""The desk's own client, on the in-memory channel, in both eras."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ import pytest
 
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_client import DeskCall, DeskClient
+from mcpdesk.link.desk_call import DeskCall
+from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
+from mcpdesk.server.resource import Resource
 from tests.support.asked_client import Asked
 from tests.support.served import Peer
+
+ERAS = [LATEST, LATEST_HANDSHAKE]
+both_eras = pytest.mark.parametrize("revision", ERAS, ids=str)
 
 
 async def test_calls_run_side_by_side_and_find_their_answers() -> None:
@@ -40,14 +46,21 @@ async def test_params_json_cannot_carry_leave_no_call_behind() -> None:
 class Desk:
     """A desk with a screen, whose inbox tells of every question."""
 
-    def __init__(self) -> None:
+    def __init__(self, revision: Revision = LATEST) -> None:
         self.peer = Asked()
         self.inbox = self.peer.inbox
         self.inbox.audience = 1
         self._came: asyncio.Queue[Question] = asyncio.Queue()
         self.inbox.subscribe(self._came.put_nowait)
         loop = asyncio.get_running_loop()
-        self.client = DeskClient(self.peer.endpoint, lambda function: loop.call_soon(function) and None)
+        roots = [{"uri": "file:///srv", "name": "srv"}]
+        self.client = DeskClient(
+            self.peer.endpoint, lambda function: loop.call_soon(function) and None, lambda: roots, revision
+        )
+
+    def call(self, tool: str) -> DeskCall:
+        """Call a tool."""
+        return self.client.request("tools/call", {"name": tool})
 
     async def question(self, state: str = "waiting") -> Question:
         """The next question in that state."""
@@ -55,6 +68,12 @@ class Desk:
             while (question := await self._came.get()).state != state:
                 pass
         return question
+
+    async def listening(self) -> None:
+        """Wait until one subscription holds: the next one begins before the last one ends."""
+        async with asyncio.timeout(5):
+            while len(self.peer.services.subscriptions) != 1:  # noqa: ASYNC110 (a turn of the loop, no time)
+                await asyncio.sleep(0)
 
     async def text(self, call: DeskCall) -> str:
         """What the tool answered."""
@@ -64,36 +83,99 @@ class Desk:
         return str(outcome.result["content"][0]["text"])
 
 
-async def test_a_form_a_tool_asks_for_is_a_question_in_the_inbox() -> None:
-    desk = Desk()
-    call = desk.client.request("tools/call", {"name": "greet"})
+@both_eras
+async def test_a_form_a_tool_asks_for_is_a_question_in_the_inbox(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("greet")
     question = await desk.question()
     assert (question.peer, question.tool, question.server) == ("desk", "greet", "asking")
-    assert desk.client.running == 1
+    assert desk.client.running == 1 and question.may_cancel
     desk.inbox.answer(question.id, [Answer(other="Ada")])
     assert await desk.text(call) == "Hello, Ada!"
     assert desk.client.running == 0 and desk.peer.asking.started == 1
 
 
-async def test_what_does_not_fit_is_asked_again() -> None:
-    desk = Desk()
-    call = desk.client.request("tools/call", {"name": "person"})
-    for age in ("old", "36"):
-        question = await desk.question()
-        desk.inbox.answer(question.id, [Answer(other="Ada"), Answer(other=age)])
-    assert await desk.text(call) == "Person Ada 36"
+@both_eras
+async def test_what_was_filled_in_beforehand_may_stay(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("person")
+    pages = (question := await desk.question()).pages
+    assert pages[1].default == Answer(other="30")
+    desk.inbox.answer(question.id, [Answer(other="Ada"), pages[1].default])
+    assert await desk.text(call) == "Person Ada 30"
 
 
-async def test_declining_the_question_declines_the_form() -> None:
-    desk = Desk()
-    call = desk.client.request("tools/call", {"name": "greet"})
+@both_eras
+@pytest.mark.parametrize("tool", ["greet", "visit"])
+async def test_accepting_declining_and_cancelling_are_three_things(revision: Revision, tool: str) -> None:
+    desk = Desk(revision)
+    call = desk.call(tool)
     desk.inbox.decline((await desk.question()).id)
     assert await desk.text(call) == "decline"
+    call = desk.call(tool)
+    desk.inbox.cancel((await desk.question()).id)
+    assert await desk.text(call) == "cancel"
 
 
-async def test_cancelling_the_call_withdraws_its_question() -> None:
+@both_eras
+async def test_a_link_is_agreed_to(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("visit")
+    question = await desk.question()
+    assert question.pages[0].link == "https://example.org/in"
+    desk.inbox.answer(question.id, [Answer()])
+    assert await desk.text(call) == "accept"
+
+
+@both_eras
+async def test_the_person_writes_what_a_model_would(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("capital")
+    question = await desk.question()
+    assert "user: The capital of France?" in question.pages[0].detail and not question.may_cancel
+    desk.inbox.answer(question.id, [Answer(other="Paris")])
+    assert await desk.text(call) == "the person at the desk: Paris"
+
+
+async def test_a_refused_message_ends_the_call_where_the_server_cannot_be_told() -> None:
     desk = Desk()
-    call = desk.client.request("tools/call", {"name": "greet"})
+    call = desk.call("capital")
+    desk.inbox.decline((await desk.question()).id, "no time")
+    async with asyncio.timeout(5):
+        error = (await asyncio.wrap_future(call.outcome)).error
+    assert error == {"code": -1, "message": "The request for a message was declined at the desk: no time"}
+    assert desk.client.running == 0
+    desk.peer.services.rounds.close()
+
+
+async def test_a_refused_message_is_an_error_where_there_are_requests() -> None:
+    desk = Desk(LATEST_HANDSHAKE)
+    call = desk.call("careful")
+    desk.inbox.decline((await desk.question()).id)
+    assert "declined at the desk (-1)" in await desk.text(call)
+
+
+@both_eras
+async def test_roots_are_known_without_asking_anybody(revision: Revision) -> None:
+    desk = Desk(revision)
+    assert await desk.text(desk.call("places")) == '["file:///srv"]'
+    assert desk.inbox.questions() == ()
+
+
+@both_eras
+async def test_several_questions_wait_side_by_side(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("all")
+    first, second = await desk.question(), await desk.question()
+    desk.inbox.answer(second.id, [Answer(other="hello")])
+    desk.inbox.answer(first.id, [Answer(other="Ada")])
+    assert await desk.text(call) == "Ada hello 1"
+
+
+@both_eras
+async def test_cancelling_the_call_withdraws_its_question(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("greet")
     await desk.question()
     call.cancel()
     assert (await desk.question("withdrawn")).reason == "the call was cancelled"
@@ -104,7 +186,41 @@ async def test_cancelling_the_call_withdraws_its_question() -> None:
 async def test_without_a_screen_the_desk_offers_no_forms() -> None:
     desk = Desk()
     desk.inbox.audience = 0
-    call = desk.client.request("tools/call", {"name": "greet"})
+    call = desk.call("greet")
     async with asyncio.timeout(5):
         outcome = await asyncio.wrap_future(call.outcome)
     assert outcome.error is not None and outcome.error["code"] == -32021
+    assert await desk.text(desk.call("places")) == '["file:///srv"]'
+
+
+@both_eras
+async def test_closing_the_desk_withdraws_what_it_was_asked(revision: Revision) -> None:
+    desk = Desk(revision)
+    desk.call("greet")
+    await desk.question()
+    desk.client.close()
+    assert (await desk.question("withdrawn")).state == "withdrawn"
+    desk.peer.services.rounds.close()
+
+
+@both_eras
+async def test_watched_resources_count_their_changes(revision: Revision) -> None:
+    desk = Desk(revision)
+    watch, changed = desk.client.watch, desk.peer.services.subscriptions.resource_updated
+    desk.peer.asking.server.resources.replace(
+        [Resource(uri, uri, desk.peer.asking.read) for uri in ("a://1", "a://2")]
+    )
+    watch.add("a://1")
+    watch.add("a://2")
+    await desk.listening()
+    changed("asking", "a://1")
+    changed("asking", "a://3")
+    assert watch.updates == {"a://1": 1, "a://2": 0}
+    watch.remove("a://1")
+    await desk.listening()
+    changed("asking", "a://1")
+    changed("asking", "a://2")
+    assert watch.updates == {"a://2": 1}
+    watch.remove("a://2")
+    assert watch.updates == {} and desk.client.running == 0
+    desk.client.close()

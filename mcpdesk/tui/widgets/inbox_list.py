@@ -19,6 +19,7 @@ STATES = {
     QuestionState.WAITING: ("?", "lines--warn"),
     QuestionState.ANSWERED: ("✓", "lines--good"),
     QuestionState.DECLINED: ("✕", "lines--bad"),
+    QuestionState.CANCELLED: ("⊘", "lines--muted"),
     QuestionState.TIMED_OUT: ("◷", "lines--muted"),
     QuestionState.WITHDRAWN: ("↶", "lines--muted"),
 }

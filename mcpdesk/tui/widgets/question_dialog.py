@@ -36,6 +36,7 @@ KEYS = (
 """Key, what it does, what a click on it does, and which goes first where there is little room (low)."""
 ENDINGS = {
     QuestionState.DECLINED: "was declined by {by}",
+    QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
     QuestionState.ANSWERED: "was answered by {by}",
