@@ -16,13 +16,15 @@ from time import time
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.head import read_heads
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import encoded, frame_line, note_line
+from mcpdesk.recorder.lines import encoded, frame_line, frame_lines, note_line
 from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.store import Store
 
 BATCH_S = 0.2
 _WAKE_BYTES = 4 << 20
+_GROUP_BYTES = 256 << 10
+"""Frames of a segment are written at once up to so many bytes: larger ones would hold up everybody else."""
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
 _BACKLOG_BYTES = 128 << 20
@@ -156,8 +158,15 @@ class Recording:
         except OSError as error:
             self._fail(error)
             self._write(upto, len(self._new_notes))
-        with self._lock:
-            self._store.ring.trim()
+        self._trim()
+
+    def _trim(self) -> None:
+        """Let the oldest frames go from memory, a segment at a time: nobody waits for all of them."""
+        ring = self._store.ring
+        while ring.is_over:
+            with self._lock:
+                gone = ring.drop_oldest()
+            del gone
 
     def _write(self, upto: int, noted: int) -> None:
         """Settle connections, frames below `upto` and the first `noted` notes, in this order."""
@@ -166,8 +175,8 @@ class Recording:
             info = self._new_connections.popleft()
             if file:
                 file.add_connection(info)
-        for number in range(self._settled, upto):
-            self._settle_frame(number, file)
+        while self._settled < upto:
+            self._settle_segment(self._settled, upto, file)
         for _ in range(noted):
             self._settle_note(self._new_notes.popleft(), file)
         if file:
@@ -181,22 +190,41 @@ class Recording:
             with self._lock:
                 self._waiting_bytes -= len(whole)
 
-    def _settle_frame(self, number: int, file: CaptureFile | None) -> None:
-        """Write one frame, or keep the head of a large one that cannot be written."""
+    def _settle_segment(self, start: int, upto: int, file: CaptureFile | None) -> None:
+        """Write the frames from `start` on that lie in one segment."""
         ring = self._store.ring
-        self._settled = number + 1
-        frame = ring.frame(number)
-        if frame is None:
+        stop = min((start | SEGMENT_MASK) + 1, upto)
+        segment = ring.segment(start)
+        if segment is None:
+            self._settled = stop
             return
-        whole = self._store.waiting.get(number, frame.data)
+        frames = segment.frames[start & SEGMENT_MASK : (start & SEGMENT_MASK) + stop - start]
+        size = sum([len(frame.data) for frame in frames])
+        ring.account(start, size + FRAME_COST * len(frames))
         if file:
-            if (missing := number - len(file.places)) > 0:
-                file.add_loss(number)
-                self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
+            self._own_up(start, file)
+        if file and segment.is_whole and size <= _GROUP_BYTES:
+            lines = frame_lines(frames)
+            if lines is not None and file.add_group(len(frames), lines):
+                self._settled = stop
+                return
+        for frame in frames:
+            self._settled = frame.number + 1
+            self._settle_frame(frame, segment, file)
+
+    def _own_up(self, number: int, file: CaptureFile) -> None:
+        """Say in the file what never came as far as this frame."""
+        if (missing := number - len(file.places)) > 0:
+            file.add_loss(number)
+            self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
+
+    def _settle_frame(self, frame: Frame, segment: Segment, file: CaptureFile | None) -> None:
+        """Write one frame, or keep the head of a large one that cannot be written."""
+        whole = self._store.waiting.get(frame.number, frame.data)
+        if file:
             file.add_frame(frame_line(frame, whole))
-        elif frame.size > len(frame.data) and (segment := ring.segment(number)):
-            segment.heads[number] = read_heads(whole)
-        ring.account(number, len(frame.data) + FRAME_COST)
+        elif frame.size > len(frame.data):
+            segment.heads[frame.number] = read_heads(whole)
 
     def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
         """Write one note and keep it encoded, a third of the memory."""

@@ -66,6 +66,14 @@ class CaptureFile:
         self.places.add_frame(len(self.places.parts) - 1, self._offset)
         self._put(line)
 
+    def add_group(self, count: int, lines: bytes) -> bool:
+        """Append the lines of the next `count` frames at once; False when they do not fit into this part."""
+        if self._max_bytes is not None and self._offset + len(lines) > self._max_bytes:
+            return False
+        self.places.add_group(count, len(self.places.parts) - 1, self._offset)
+        self._put(lines)
+        return True
+
     def add_note(self, frame: int, line: bytes) -> None:
         """Append the line of a note on an earlier frame."""
         self.places.set_note(frame, len(self.places.parts) - 1, self._offset)

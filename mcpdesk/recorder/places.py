@@ -1,7 +1,8 @@
 """Where in the parts of a capture each line begins, and reading it back from there.
 
 A place is one integer: the part's index in the upper bits, the byte offset in the lower. Zero means nowhere,
-since every part begins with its header.
+since every part begins with its header. Frames written at once share the place of the first of them: their
+lines follow each other, one for each frame.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from threading import Lock
 _PART_BITS = 40
 _OFFSET_MASK = (1 << _PART_BITS) - 1
 _FIRST_READ = 4 << 10
+_LARGEST_READ = 16 << 20
 
 
 def part_path(path: Path, part: int) -> Path:
@@ -29,6 +31,8 @@ class Places:
         self._frames = array("Q")
         self._notes = array("Q")
         self._open: tuple[int, int] | None = None
+        self._group: tuple[int, int, list[bytes]] = (0, 0, [])
+        """Place, first frame and lines of the group read last: neighbours are read together."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -38,6 +42,11 @@ class Places:
         """Say where the next frame's line is; `part` counts from 0."""
         self._frames.append(part << _PART_BITS | offset)
         self._notes.append(0)
+
+    def add_group(self, count: int, part: int, offset: int) -> None:
+        """Say where the lines of the next `count` frames begin."""
+        self._frames.extend([part << _PART_BITS | offset] * count)
+        self._notes.extend([0] * count)
 
     def skip_frames(self, count: int) -> None:
         """Say that the next `count` frames are nowhere."""
@@ -51,6 +60,13 @@ class Places:
 
     def frame_line(self, number: int) -> bytes | None:
         """The line of a frame, or None when it is not on disk (any more)."""
+        place = self._frames[number] if 0 <= number < len(self._frames) else 0
+        with self._lock:
+            if place and place == self._group[0]:
+                return self._group[2][number - self._group[1]]
+            start, stop = self._neighbours(number, place)
+            if stop - start > 1:
+                return self._grouped(number, place, start, stop)
         return self._line(self._frames, number)
 
     def note_line(self, number: int) -> bytes | None:
@@ -74,18 +90,44 @@ class Places:
             except OSError:
                 return None
 
-    def _read(self, part: int, offset: int) -> bytes | None:
-        """One whole line at a place; None when the file ends before the line does."""
+    def _neighbours(self, number: int, place: int) -> tuple[int, int]:
+        """The first frame of the group at a place that holds `number`, and the one after its last."""
+        places = self._frames
+        start = stop = number
+        while place and start and places[start - 1] == place:
+            start -= 1
+        while place and stop < len(places) and places[stop] == place:
+            stop += 1
+        return start, stop
+
+    def _grouped(self, number: int, place: int, start: int, stop: int) -> bytes | None:
+        """One line of a group, which is read whole."""
+        try:
+            read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start)
+        except OSError:
+            return None
+        if read is None:
+            return None
+        lines = [line + b"\n" for line in read.split(b"\n")[:-1]]
+        self._group = (place, start, lines)
+        return lines[number - start]
+
+    def _read(self, part: int, offset: int, count: int = 1) -> bytes | None:
+        """Whole lines at a place; None when the file ends before they do."""
         handle = self._handle(part)
-        line, size = b"", _FIRST_READ
-        while not line.endswith(b"\n"):
-            piece = os.pread(handle, size, offset + len(line))
+        pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
+        while wanted:
+            piece = os.pread(handle, size, offset)
             if not piece:
                 return None
-            end = piece.find(b"\n")
-            line += piece if end < 0 else piece[: end + 1]
-            size *= 4
-        return line
+            if (found := piece.count(b"\n")) >= wanted:
+                piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
+                found = wanted
+            pieces.append(piece)
+            wanted -= found
+            offset += len(piece)
+            size = min(4 * size, _LARGEST_READ)
+        return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
         """The open file of a part; one is kept open, since neighbours are read together."""

@@ -62,15 +62,17 @@ class Ring:
             segment.cost += size
             self.cost += size
 
-    def trim(self) -> None:
-        """Let the oldest segments go until the budget holds; the newest always stays."""
-        while self.cost > self.budget and len(self.segments) > 1:
-            self.drop_oldest()
+    @property
+    def is_over(self) -> bool:
+        """Whether the oldest segment has to go; the newest always stays."""
+        return self.cost > self.budget and len(self.segments) > 1
 
     def oldest(self) -> Segment:
         """The segment to go next."""
         return next(iter(self.segments.values()))
 
-    def drop_oldest(self) -> None:
-        """Let one segment go."""
-        self.cost -= self.segments.pop(next(iter(self.segments))).cost
+    def drop_oldest(self) -> Segment:
+        """Let one segment go; its frames leave memory with the last reference to it."""
+        oldest = self.segments.pop(next(iter(self.segments)))
+        self.cost -= oldest.cost
+        return oldest

@@ -89,6 +89,34 @@ def test_evicted_frames_are_read_back_from_the_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) > 3
 
 
+def test_frames_of_every_kind_side_by_side_come_back_as_they_were(tmp_path: Path) -> None:
+    kinds = [
+        b'{"a":1}',
+        b'{"a":\r\n1}',
+        b" 1",
+        b"",
+        b"\xff",
+        b"nonsense",
+        b'"' + b"x" * 70_000 + b'"',
+        b"[1",
+        b"2]",
+    ]
+    frames = [
+        kinds[number % len(kinds)] if number // 200 % 2 else b'{"n":%d}' % number for number in range(1200)
+    ]
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
+    recording.start()
+    for data in frames:
+        recording.frame(1, IN, data)
+    recording.close()
+    assert recording.index.frame(0) is not None
+    assert [recording.index.whole(number) for number in range(1200)] == frames
+    archive = Archive(tmp_path / "a.jsonl")
+    assert [archive.whole(number) for number in range(1200)] == frames
+    assert archive.unreadable == 0
+    archive.close()
+
+
 def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

@@ -59,6 +59,16 @@ def test_a_frame_larger_than_a_part_is_written_all_the_same(tmp_path: Path) -> N
     file.places.close()
 
 
+def test_a_group_goes_into_one_part_or_is_left_to_the_caller(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "a.jsonl", 400, 1.0)
+    lines = [line(number) for number in range(4)]
+    assert file.add_group(4, b"".join(lines))
+    assert not file.add_group(4, b"".join(lines))
+    file.close()
+    assert [file.places.frame_line(number) for number in range(5)] == [*lines, None]
+    file.places.close()
+
+
 def test_losses_are_owned_up_to(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
     file.add_loss(3)

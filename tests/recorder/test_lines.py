@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from mcpdesk.recorder.lines import (
     connection_line,
     frame_line,
+    frame_lines,
     header_line,
     line_bytes,
     line_frame,
@@ -33,9 +36,50 @@ def test_any_bytes_come_back_as_they_were(data: bytes) -> None:
     assert line_frame(read_line(line)) == frame(data)
 
 
-def test_text_stays_legible_and_other_bytes_are_base64() -> None:
-    assert orjson.loads(frame_line(frame('{"a":"ü"}'.encode()), '{"a":"ü"}'.encode()))["text"] == '{"a":"ü"}'
-    assert orjson.loads(frame_line(frame(b"\xff"), b"\xff"))["base64"] == "/w=="
+def test_json_stays_json_and_other_bytes_are_text_or_base64() -> None:
+    def written(data: bytes) -> Any:
+        return orjson.loads(frame_line(frame(data), data))
+
+    assert written('{"a":"ü"}'.encode())["json"] == {"a": "ü"}
+    assert written(b'{"a":\n1}')["text"] == '{"a":\n1}'
+    assert written(b' {"a":1}')["text"] == ' {"a":1}'
+    assert written(b'{"a":01}')["text"] == '{"a":01}'
+    assert written(b"")["text"] == ""
+    assert written(b"\xff")["base64"] == "/w=="
+    assert written(b'"\xff"')["base64"] == "Iv8i"
+
+
+@given(
+    st.lists(st.sampled_from([b"{}", b"[1,2]", b'"a,b"', b"[1", b"2]", b" 1", b"1 ", b'"', b"", b"\n", b"0"]))
+)
+def test_lines_made_at_once_are_those_made_one_by_one(datas: list[bytes]) -> None:
+    frames = [frame(data, number) for number, data in enumerate(datas)]
+    alone = [read_line(frame_line(each, each.data)) for each in frames]
+    together = frame_lines(frames)
+    if together is None:
+        assert not all(line.json for line in alone)
+    else:
+        assert [read_line(line + b"\n") for line in together.split(b"\n")[:-1]] == alone
+        assert [line_frame(line) for line in alone] == frames
+
+
+def test_a_frame_deeper_than_a_parser_goes_comes_back_as_it_was() -> None:
+    for depth in (500, 900, 990, 1_000, 5_000):
+        data = b"[" * depth + b"]" * depth
+        assert line_bytes(read_line(frame_line(frame(data), data))) == data
+
+
+@given(st.text(max_size=40))
+def test_lines_of_the_first_format_are_still_read(text: str) -> None:
+    old = b'{"n":4,"t":1764000000.25,"c":3,"d":"out","text":%b}\n' % orjson.dumps(text)
+    assert line_frame(read_line(old)) == frame(text.encode())
+
+
+@pytest.mark.parametrize("cut", range(2, 40))
+def test_a_line_cut_off_anywhere_is_refused(cut: int) -> None:
+    line = frame_line(frame(b'{"a":{"b":1}}'), b'{"a":{"b":1}}')
+    with pytest.raises(ValueError):
+        read_line(line[:-cut])
 
 
 def test_a_large_frame_is_written_whole_and_read_back_cut() -> None:
@@ -47,8 +91,9 @@ def test_a_large_frame_is_written_whole_and_read_back_cut() -> None:
 
 
 def test_a_frame_that_was_not_kept_whole_says_how_long_it_was() -> None:
-    cut = Frame(0, 1.0, 1, Direction.IN, b"begin", 999)
-    assert line_frame(read_line(frame_line(cut, b"begin"))).size == 999
+    for begin in (b"begin", b"12"):
+        cut = Frame(0, 1.0, 1, Direction.IN, begin, 999)
+        assert line_frame(read_line(frame_line(cut, begin))) == cut
 
 
 def test_connections_notes_losses_and_headers_are_lines_too() -> None:

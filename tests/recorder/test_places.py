@@ -19,6 +19,29 @@ def test_lines_of_any_length_are_read_from_several_parts(tmp_path: Path) -> None
     places.close()
 
 
+def test_lines_of_a_group_are_told_apart(tmp_path: Path) -> None:
+    lines = [b"{%d}\n" % number for number in range(3)] + [b"z" * 100_000 + b"\n", b"\r\x0b\n"]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"header\n" + b"".join(lines[:3]) + b"between\n" + b"".join(lines[3:]) + b"after\n")
+    places = Places()
+    places.parts.append(path)
+    places.add_group(3, 0, 7)
+    places.add_group(2, 0, 7 + 12 + 8)
+    assert [places.frame_line(number) for number in range(5)] == lines
+    assert [places.frame_line(number) for number in (4, 0, 3, 2)] == [lines[4], lines[0], lines[3], lines[2]]
+    assert places.frame_line(5) is None
+    places.close()
+
+
+def test_a_group_whose_end_is_missing_is_none(tmp_path: Path) -> None:
+    places = Places()
+    places.parts.append(tmp_path / "cut.jsonl")
+    places.parts[0].write_bytes(b"header\n{}\n{")
+    places.add_group(2, 0, 7)
+    assert [places.frame_line(number) for number in (0, 1)] == [None, None]
+    places.close()
+
+
 def test_what_is_nowhere_is_none(tmp_path: Path) -> None:
     places = Places()
     places.parts.append(tmp_path / "gone.jsonl")

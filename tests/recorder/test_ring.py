@@ -25,12 +25,13 @@ def test_a_frame_is_found_by_its_number() -> None:
 
 def test_the_oldest_segments_go_when_the_budget_is_passed() -> None:
     ring = filled(5 * SEGMENT_FRAMES, budget=3 * SEGMENT_FRAMES * 10)
-    ring.trim()
+    while ring.is_over:
+        ring.drop_oldest()
     assert ring.cost <= ring.budget
     assert ring.frame(0) is None and ring.frame(2 * SEGMENT_FRAMES) is not None
 
 
 def test_the_newest_segment_stays_however_large_it_is() -> None:
     ring = filled(SEGMENT_FRAMES, budget=1)
-    ring.trim()
+    assert not ring.is_over
     assert ring.frame(0) is not None
