@@ -44,8 +44,11 @@ class Settings:
     model: str
     page_size: int
     session_ttl_s: int
+    request_timeout_s: int
+    max_connections: int
     max_sessions: int
     max_in_flight: int
+    max_subscriptions: int
     resume_bytes: int
     """Of one session."""
     capture_max_bytes: int
@@ -127,10 +130,16 @@ SETTINGS: tuple[Setting, ...] = (
             "Items on a page of a list answer.", least=1, most=10_000),
     Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
             "An HTTP session nobody uses ends after this long.", least=1),
+    Setting("request_timeout_s", Kind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
+            "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.", least=1),
+    Setting("max_connections", Kind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
+            "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.", least=1),
     Setting("max_sessions", Kind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
             "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1),
     Setting("max_in_flight", Kind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
             "Requests a connection or session may have in flight; further ones are refused.", least=1),
+    Setting("max_subscriptions", Kind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
+            "Resources a connection or session may subscribe to; further ones are refused.", least=1),
     Setting("resume_bytes", Kind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke."),
     Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),

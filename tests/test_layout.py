@@ -25,7 +25,6 @@ TESTED_ELSEWHERE = {
     "server/call.py": "tests/server/test_conversation.py",
     "server/server.py": "tests/server/test_offers.py",
     "server/resource.py": "tests/server/test_reading.py",
-    "transports/http/connection.py": "tests/transports/http/test_mcp.py",
     "transports/http/guard.py": "tests/transports/http/test_mcp.py",
     "transports/http/session_outlet.py": "tests/transports/http/test_resumption.py",
 }

@@ -41,6 +41,11 @@ class Channel:
         self._may_write.set()
         self._is_open = True
 
+    @property
+    def may_batch(self) -> bool:
+        """Whether the peer's revision has arrays of messages."""
+        return self.dialogue.conversation.may_batch
+
     def take(self, frame: bytes) -> int:
         """One frame arrived; returns its number in the record."""
         number = self._record(self.connection, Direction.IN, frame)

@@ -56,6 +56,11 @@ class HostedDialogue:
         """Whether no call is in flight."""
         return not self.conversation.running
 
+    @property
+    def outlives_connection(self) -> bool:
+        """Whether a call of the handshake era is in flight: losing the connection is no cancellation there."""
+        return any(not call.terms.revision.is_stateless for call in self.conversation.running)
+
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake."""
         known = BY_NAME.get(revision)

@@ -185,6 +185,7 @@ class Host:
         await asyncio.gather(*self._watches, return_exceptions=True)
         self.services.subscriptions.close()
         self.services.rounds.close()
+        self.services.jobs.close()
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
@@ -275,6 +276,8 @@ class Host:
             allowed_hosts=settings.allowed_hosts,
             max_body_bytes=settings.max_body_bytes,
             session_ttl_s=settings.session_ttl_s,
+            request_timeout_s=settings.request_timeout_s,
+            max_connections=settings.max_connections,
             max_sessions=settings.max_sessions,
             resume_bytes=settings.resume_bytes,
             enable_mcp=settings.enable_mcp,

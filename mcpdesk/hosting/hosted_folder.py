@@ -100,4 +100,5 @@ def _limits(settings: Settings) -> Limits:
         question_timeout_s=settings.question_timeout_ms / 1000,
         page_size=settings.page_size,
         in_flight=settings.max_in_flight,
+        subscriptions=settings.max_subscriptions,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.jsonrpc import Id, invalid_params
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 
 LIST_CHANGED = {
@@ -20,6 +20,7 @@ LIST_CHANGED = {
 """Registry kind to the filter key of `subscriptions/listen` and the notification's method."""
 
 UPDATED = "notifications/resources/updated"
+LONGEST_URI = 8192
 
 
 @dataclass(eq=False, slots=True)
@@ -74,6 +75,18 @@ class Subscriptions:
 
     def _of(self, server: str) -> list[Subscriber]:
         return [each for each in self._subscribers.values() if each.server == server]
+
+
+def check_uris(uris: Collection[str], most: int, kept: int = 0) -> None:
+    """Whether these may be subscribed to beside `kept` others.
+
+    Raises: RemoteProtocolError (-32602) when that are more than `most`, or one is too long.
+    """
+    if kept + len(uris) > most:
+        raise invalid_params(f"no more than {most} resources can be subscribed to (max_subscriptions)")
+    for uri in uris:
+        if len(uri) > LONGEST_URI:
+            raise invalid_params(f"a URI of {len(uri)} characters is too long; allowed are {LONGEST_URI}")
 
 
 def _message(subscriber: Subscriber, method: str, params: dict[str, Any]) -> bytes:

@@ -11,7 +11,10 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
-    """The whole body. Raises: Refused for one over `limit` bytes (413), compressed (415) or cut off."""
+    """The whole body.
+
+    Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400) or too slow (408).
+    """
     size = request.content_length
     if size is not None and size > limit:
         raise _too_large(size, limit)
@@ -27,6 +30,10 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
         return await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise _too_large(None, limit) from None
+    except TimeoutError as error:
+        answer = plain_error(408, str(error))
+        answer.force_close()
+        raise Refused(answer) from None
     except ConnectionError:
         raise Refused(plain_error(400, "the body broke off")) from None
 

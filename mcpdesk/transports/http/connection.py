@@ -1,30 +1,63 @@
-"""One TCP connection: aiohttp's protocol object, plus the sessionless dialogues that end with it."""
+"""One TCP connection: aiohttp's protocol object, its sessionless dialogues, and how long it may dawdle."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from aiohttp import web
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.streams import StreamReader
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Endpoint
+from mcpdesk.transports.http.answers import plain_error
 
 Head: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """A request line, and the headers below it."""
 
+SLOWEST = 16 << 10
+"""Bytes that give a body one second more to arrive in."""
+UNREAD_S = 60.0
+"""How long a client that was sent too much may read nothing of it."""
+
+log = logging.getLogger(__name__)
+
 
 class Connection(RequestHandler):
-    """Closing a connection cancels what its sessionless requests started. Source: WIRE 5.2."""
+    """Closing a connection ends what its stateless requests started. Source: WIRE 5.2.
 
-    __slots__ = ("_head", "_on_lost", "_raw_head", "dialogues")
+    Sessionless calls of the handshake era go on, though their answers reach nobody: `leave` takes the
+    dialogues they belong to. Source: WIRE 4.1.
+    """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    __slots__ = (
+        "_came",
+        "_head",
+        "_head_bytes",
+        "_least_unread",
+        "_leave",
+        "_newest",
+        "_on_lost",
+        "_raw_head",
+        "_read_at",
+        "_waits_for",
+        "_waits_since",
+        "dialogues",
+    )
+
+    def __init__(self, *args: Any, leave: Callable[[Dialogue], None], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.dialogues: dict[tuple[str, str], Dialogue] = {}
+        self._leave = leave
+        self._newest: StreamReader = EMPTY_PAYLOAD
+        self._head_bytes = 0
+        self._came = 0
+        self._waits_for: tuple[int, bool] | None = None
+        self._waits_since = 0.0
+        self._least_unread = 0
+        self._read_at = 0.0
         self._raw_head: tuple[str, str, Any] = ("", "", ())
         self._head: Head = ("", ())
         self._on_lost: Callable[[], None] | None = None
@@ -58,39 +91,106 @@ class Connection(RequestHandler):
             self.dialogues[key] = dialogue
         return dialogue
 
+    def data_received(self, data: bytes) -> None:
+        """Parse more of what came, and notice whether it finished a head or went into a body."""
+        known, in_body = self._request_count, not self._newest.is_eof()
+        super().data_received(data)
+        if self._request_count != known:
+            self._newest = self._messages[-1][1]
+            self._head_bytes = self._came = 0
+        elif in_body:
+            self._came += len(data)
+        else:
+            self._head_bytes += len(data)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next request has not come, or not entirely, and nothing else is done meanwhile."""
+        return self._waiter is not None and not self._messages
+
+    @property
+    def used(self) -> float:
+        """When its last request was answered, else when it was opened, on a clock of its own."""
+        return self._next_keepalive_close_time
+
+    def check(self, now: float, patience_s: float) -> None:
+        """Give a client up that lets us wait for the rest of its request, or that reads no answers."""
+        awaited = self._awaited()
+        if awaited is None or awaited != self._waits_for:
+            self._waits_for, self._waits_since = awaited, now
+        elif now - self._waits_since > patience_s + self._came / SLOWEST:
+            self._give_up(f"the request did not arrive within {patience_s:g} s (request_timeout_s)")
+        self._check_reading(now)
+
+    def refuse(self, status: int, reason: str) -> None:
+        """Answer what never became a request, and close."""
+        if self.transport is not None:
+            body = plain_error(status, reason).body
+            phrase = HTTPStatus(status).phrase
+            head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            assert isinstance(body, bytes)
+            self.transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no HTTP, or to a mistake of ours. Only the latter is news for the log."""
+        if status >= 500:
+            log.error("cannot answer %s %s", request.method, request.path, exc_info=exc)
+        if request.writer.output_size:
+            raise ConnectionError("an answer has begun already")
+        told = (message or "").partition("\n")[0].strip(" :") or HTTPStatus(status).phrase
+        answer = plain_error(status, told)
+        answer.force_close()
+        return answer
+
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         for dialogue in self.dialogues.values():
-            dialogue.close("the client disconnected")
+            if dialogue.outlives_connection:
+                self._leave(dialogue)
+            else:
+                dialogue.close("the client disconnected")
         self.dialogues.clear()
         if self._on_lost is not None:
             self._on_lost()
+
+    def _awaited(self) -> tuple[int, bool] | None:
+        """What of which request is missing, its body or not; None: nothing that is due."""
+        request = self._current_request
+        if request is not None:
+            is_due = request.content is self._newest and not self._newest.is_eof()
+            return (self._request_count, True) if is_due else None
+        is_begun = self._head_bytes or not self._request_count
+        return (self._request_count, False) if self.is_waiting and is_begun else None
+
+    def _give_up(self, reason: str) -> None:
+        self._waits_for = None
+        if self._current_request is not None:
+            self._newest.set_exception(TimeoutError(reason))
+        elif self._head_bytes:
+            self.refuse(408, reason)
+        else:
+            self.force_close()
+
+    def _check_reading(self, now: float) -> None:
+        if not self.writing_paused or self.transport is None:
+            self._least_unread = 0
+            return
+        unread = self.transport.get_write_buffer_size()
+        if not self._least_unread or unread < self._least_unread:
+            self._least_unread, self._read_at = unread, now
+        elif now - self._read_at > UNREAD_S:
+            log.warning("ended a connection that left %d bytes of answers unread", unread)
+            self.transport.abort()
 
 
 def peer_of(request: web.BaseRequest) -> str:
     """What the client calls itself, or where it is, until it introduces itself."""
     agent = request.headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
     return agent[:60] or (request.remote or "unix")
-
-
-class Listener(web.Server):
-    """aiohttp's low-level server with our connections and body limit."""
-
-    def __init__(self, handler: Any, max_body_bytes: int) -> None:
-        super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
-        self._max_body_bytes = max_body_bytes
-
-    def __call__(self) -> RequestHandler:
-        return Connection(self, loop=self._loop, **self._kwargs)
-
-    def _request(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: Any,
-        writer: Any,
-        task: asyncio.Task[None],
-    ) -> web.BaseRequest:
-        return web.BaseRequest(
-            message, payload, protocol, writer, task, self._loop, client_max_size=self._max_body_bytes
-        )

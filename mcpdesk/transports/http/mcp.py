@@ -18,6 +18,7 @@ from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.pulse import Pulse
 from mcpdesk.transports.http.resumption import ResumableStream
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions import Session, Sessions
@@ -36,6 +37,7 @@ class McpRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._pulse = Pulse()
         self.sessions = Sessions(site.rules.session_ttl_s, site.rules.max_sessions)
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
@@ -59,10 +61,12 @@ class McpRoutes:
 
     async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Open a session's standing stream, or explain what this endpoint is."""
-        identifier = request.headers.get(SESSION_HEADER)
-        if not identifier or "text/event-stream" not in request.headers.get("Accept", ""):
+        refusal = _outside_sessions(request, endpoint)
+        if refusal is not None:
+            return refusal
+        if "text/event-stream" not in request.headers.get("Accept", ""):
             return _post_only(endpoint)
-        session = self.sessions.get(identifier, endpoint.name)
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.name)
         if session is None:
             return plain_error(404, "No such session: initialize again")
         last = request.headers.get(LAST_EVENT_HEADER)
@@ -77,10 +81,10 @@ class McpRoutes:
 
     async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """End a session."""
-        identifier = request.headers.get(SESSION_HEADER)
-        if not identifier:
-            return _post_only(endpoint)
-        session = self.sessions.get(identifier, endpoint.name)
+        refusal = _outside_sessions(request, endpoint)
+        if refusal is not None:
+            return refusal
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.name)
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.end(session, "the client ended the session")
@@ -135,14 +139,22 @@ class McpRoutes:
         def recorded(sent: bytes) -> None:
             record(connection, Direction.OUT, sent)
 
-        may_stream = wanted.stream and (self._site.rules.streaming or not wanted.json)
-        if not may_stream and isinstance(message, dict) and message.get("method") == LISTEN:
+        is_listening = isinstance(message, dict) and message.get("method") == LISTEN
+        may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
+        if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         outlet = PostOutlet(request, may_stream, recorded)
         if session is not None and session.is_kept:
             outlet = SessionOutlet(request, may_stream, recorded, session.events)
         answer = dialogue.accept_message(message, outlet, request.headers)
-        status, body = answer if isinstance(answer, tuple) else await answer
+        if isinstance(answer, tuple):
+            status, body = answer
+        else:
+            self._pulse.watch(outlet)
+            try:
+                status, body = await answer
+            finally:
+                self._pulse.forget(outlet)
         if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:
@@ -176,6 +188,17 @@ class McpRoutes:
         refusal = codec.error_response(None, error)
         self._site.recorder.frame(dialogue.connection, Direction.OUT, refusal)
         return json_answer(400, refusal)
+
+
+def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
+    """The refusal for a verb that sessions alone have; None: the request names one."""
+    version = request.headers.get(VERSION_HEADER, "")
+    known = BY_NAME.get(version)
+    if version and known is None:
+        return rpc_error(400, unsupported(version[:80]))
+    if not request.headers.get(SESSION_HEADER) or (known is not None and known.is_stateless):
+        return _post_only(endpoint)
+    return None
 
 
 def _post_only(endpoint: Endpoint) -> web.Response:

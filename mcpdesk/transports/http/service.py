@@ -16,8 +16,8 @@ from mcpdesk.errors import TransportError
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.connection import Listener
 from mcpdesk.transports.http.guard import Guard
+from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
@@ -111,7 +111,7 @@ class HttpService:
     async def _serve(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        self._listener = Listener(self._handle, self._site.rules.max_body_bytes)
+        self._listener = Listener(self._handle, lambda: self._site.rules)
         if sock.family == socket.AF_UNIX:
             self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:

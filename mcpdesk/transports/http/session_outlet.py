@@ -21,6 +21,11 @@ class SessionOutlet(PostOutlet):
         self._store = store
         self._events: ResumableStream | None = None
 
+    @property
+    def primes(self) -> bool:
+        """Whether the client understands an event id without a message."""
+        return self.may_send and self._store.primes
+
     def send(self, message: bytes) -> None:
         """Keep and send a message; dropped when the client takes no stream."""
         if self.may_send:
@@ -36,8 +41,8 @@ class SessionOutlet(PostOutlet):
             await asyncio.sleep(0)
 
     def keep_alive(self) -> None:
-        """Commit to a stream if the client takes one, and write a comment."""
-        if self.may_send:
+        """Commit to a stream if the client takes one and is there, and write a comment."""
+        if self.may_send and (self.stream is not None or self.request.transport is not None):
             live = self._opened().live
             if live is not None:
                 live.put(KEEP_ALIVE)

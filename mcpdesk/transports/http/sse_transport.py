@@ -57,7 +57,9 @@ class SseRoutes:
             return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
         try:
             body = await read_body(request, self._site.rules.max_body_bytes)
-            classify(codec.decode(body))
+            message = codec.decode(body)
+            if not (isinstance(message, list) and message and listening.channel.may_batch):
+                classify(message)
         except Refused as refused:
             return refused.answer
         except ProtocolError as error:

@@ -137,6 +137,11 @@ class PostOutlet:
         """Whether the client takes a stream."""
         return self._may_stream
 
+    @property
+    def primes(self) -> bool:
+        """Whether its client can take the stream up again once it knows an event id."""
+        return False
+
     def send(self, message: bytes) -> None:
         """Queue a message; dropped when the client takes no stream."""
         if self._may_stream:

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Awaitable
 
 import aiohttp
+import orjson
 import pytest
 
-from mcpdesk.protocol.stateless import VERSION_KEY
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import VERSION_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
 from tests.support.site import events, serving
@@ -190,6 +192,43 @@ async def test_the_standing_stream_carries_list_changes() -> None:
                     pass
 
 
+@pytest.mark.requirement("4.13", "5.1")
+@pytest.mark.parametrize("verb", ["GET", "DELETE"])
+@pytest.mark.parametrize(("version", "status"), [("2026-07-28", 405), ("1999-01-01", 400)])
+async def test_verbs_of_sessions_follow_the_version_header(verb: str, version: str, status: int) -> None:
+    async with serving() as served:
+        headers = (await served.session()) | {"MCP_Protocol_Version": version}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["Accept"] = "text/event-stream"
+        async with served.client.request(verb, f"{served.url}/mcp/sample", headers=named) as answer:
+            assert answer.status == status
+        assert (await served.post(CALL, **(headers | {"MCP_Protocol_Version": "2025-11-25"}))).status == 200
+
+
+async def test_a_listener_gets_its_stream_where_other_answers_are_no_streams() -> None:
+    async with serving(Rules(streaming=False)) as served:
+        answer = await served.modern("subscriptions/listen", {"notifications": {}})
+        assert (answer.status, answer.content_type) == (200, "text/event-stream")
+        assert b"acknowledged" in await answer.content.readuntil(b"\n\n")
+        answer.close()
+
+
+@pytest.mark.requirement("2.3", "4.2", "4.3")
+async def test_a_batch_over_http_is_answered_with_an_array_or_not_at_all() -> None:
+    async with serving() as served:
+        headers = await served.session("2025-03-26")
+        noted = {"jsonrpc": "2.0", "method": "notifications/whatever"}
+        pings = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, "1")]
+        answer = await served.post([*pings, noted], **headers)
+        assert [each["id"] for each in await answer.json()] == [1, "1"]
+        answer = await served.post([noted, {"jsonrpc": "2.0", "id": 9, "result": {}}], **headers)
+        assert (answer.status, await answer.read()) == (202, b"")
+        answer = await served.post([STEPS], **headers)
+        assert answer.content_type == "text/event-stream"
+        last = (await answer.text()).strip().splitlines()[-1]
+        assert last.startswith('data: [{"jsonrpc":"2.0","id":7,"result"')
+
+
 async def _read(post: Awaitable[aiohttp.ClientResponse]) -> bytes:
     return await (await post).read()
 
@@ -347,8 +386,12 @@ async def test_a_listener_that_takes_no_stream_is_told_so() -> None:
 async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
     async with serving() as served:
         host, port = served.url.removeprefix("http://").split(":")
-        body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"forever"}}'
-        head = f"POST /mcp/sample HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        meta = request_meta(R5, {"name": "t", "version": "1"})
+        params = {"name": "forever", "_meta": meta}
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        named = f"MCP-Protocol-Version: {R5.name}\r\nMcp-Method: tools/call\r\nMcp-Name: forever\r\n"
+        sizes = f"Host: {host}:{port}\r\nContent-Length: {len(body)}\r\n"
+        head = f"POST /mcp/sample HTTP/1.1\r\n{sizes}{named}\r\n"
         for cut in (*range(0, len(body), 7), *[len(body)] * 20):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.write(head.encode() + body[:cut])

@@ -27,14 +27,19 @@ class Workshop:
         self.served = served
         self.may_end = asyncio.Event()
         self.let_go: bool | None = None
-        tools = [Tool("slow", self.slow, {"type": "object"}), Tool("leave", self.leave, {"type": "object"})]
-        served.hosted.server.tools.replace(tools)
+        made = {"slow": self.slow, "quiet": self.quiet, "leave": self.leave}
+        tools = [Tool(name, handler, {"type": "object"}) for name, handler in made.items()]
+        served.hosted.server.tools.replace([*tools, *served.hosted.server.tools])
 
     async def slow(self, arguments: dict[str, Any], context: Context) -> Any:
         await context.progress(1)
         await self.may_end.wait()
         await context.progress(2)
         return "finished"
+
+    async def quiet(self, arguments: dict[str, Any], context: Context) -> Any:
+        await self.may_end.wait()
+        return "at last"
 
     async def leave(self, arguments: dict[str, Any], context: Context) -> Any:
         self.let_go = await context.let_go(20)

@@ -57,10 +57,10 @@ class Stream:
         body = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params}
         assert await self.post(body) == 202
 
-    async def shake_hands(self) -> dict[str, Any]:
+    async def shake_hands(self, revision: str = "2024-11-05") -> dict[str, Any]:
         client = {"name": "old", "version": "1"}
         await self.request(
-            0, "initialize", {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client}
+            0, "initialize", {"protocolVersion": revision, "capabilities": {}, "clientInfo": client}
         )
         answer = await self.message()
         assert await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
@@ -99,6 +99,18 @@ async def test_a_session_of_the_revision() -> None:
         info = max(served.recorder.connections.values(), key=lambda each: each.number)
         assert (info.transport, info.revision, info.peer) == ("sse", "2024-11-05", "old 1")
         assert served.recorder.notes[0].line == "POST /mcp/sample/messages?connection=*** HTTP/1.1"
+
+
+@pytest.mark.requirement("2.3", "2.4")
+async def test_batches_are_taken_from_sessions_of_their_revision_only() -> None:
+    batch = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)]
+    async with serving() as served, listening(served) as one, listening(served) as two:
+        await one.shake_hands("2025-03-26")
+        assert await one.post(batch) == 202
+        _, answers = await one.event()
+        assert [each["id"] for each in orjson.loads(answers)] == [1, 2]
+        await two.shake_hands("2024-11-05")
+        assert await two.post(batch) == 400
 
 
 async def test_messages_reach_their_own_connection_only() -> None:

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import stream as module
-from mcpdesk.transports.http.connection import Listener
+from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.stream import EventStream
 
 
@@ -26,7 +27,7 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
         over.set()
         return await stream.finish()
 
-    listener = Listener(flood, 1000)
+    listener = Listener(flood, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1024)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -44,7 +45,7 @@ async def test_one_message_may_be_of_any_size() -> None:
         stream.put(b"x" * (module.UNREAD_LIMIT + 1))
         return await stream.finish()
 
-    listener = Listener(answer, 1000)
+    listener = Listener(answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

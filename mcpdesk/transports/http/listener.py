@@ -1,0 +1,107 @@
+"""All connections of one address: how many there may be, and who lets us wait too long."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from mcpdesk.transports.base import Dialogue, Rules
+from mcpdesk.transports.http.connection import Connection
+
+SWEEP_S = 1.0
+"""How often connections are looked at: every limit in seconds may be overrun by that much."""
+SPARE_FILES = 128
+"""Of the files this process may open, those that are none of our connections'."""
+MOST_LEFT = 1_000
+"""Calls that may go on without their client; the oldest are ended when there are more."""
+
+
+class Listener(web.Server):
+    """aiohttp's low-level server with our connections and limits. `rules` says what holds now."""
+
+    def __init__(self, handler: Any, rules: Callable[[], Rules]) -> None:
+        super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
+        self._rules = rules
+        self._left: dict[Dialogue, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> RequestHandler:
+        return Connection(self, loop=self._loop, leave=self._leave, **self._kwargs)
+
+    @property
+    def left(self) -> int:
+        """How many dialogues go on without their connection."""
+        return len(self._left)
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Count one more. Of too many, one that is idle makes room, or this one is turned away."""
+        super().connection_made(handler, transport)
+        assert isinstance(handler, Connection)
+        if self._timer is None:
+            self._timer = self._loop.call_later(SWEEP_S, self._sweep)
+        most = min(self._rules().max_connections, _most_files() - SPARE_FILES)
+        if len(self.connections) <= most or len(self._open()) <= most:
+            return
+        idle = [each for each in self._open() if each.is_waiting and each is not handler]
+        if idle:
+            min(idle, key=lambda each: each.used).force_close()
+        else:
+            handler.refuse(503, f"{most} connections are open already (max_connections)")
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """Close all connections, and what goes on without one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for dialogue in self._left:
+            dialogue.close("the server stops")
+        self._left.clear()
+        await super().shutdown(timeout)
+
+    def _open(self) -> list[Connection]:
+        """Those that are not being closed."""
+        return [
+            each for each in self.connections if isinstance(each, Connection) and each.transport is not None
+        ]
+
+    def _leave(self, dialogue: Dialogue) -> None:
+        """Keep a dialogue until its calls are over."""
+        self._left[dialogue] = None
+        if len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            oldest.close("too many calls whose client is gone")
+
+    def _sweep(self) -> None:
+        now, patience_s = self._loop.time(), self._rules().request_timeout_s
+        for connection in self._open():
+            connection.check(now, patience_s)
+        for dialogue in [each for each in self._left if each.is_idle]:
+            del self._left[dialogue]
+            dialogue.close("the client disconnected")
+        is_needed = self.connections or self._left
+        self._timer = self._loop.call_later(SWEEP_S, self._sweep) if is_needed else None
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: Any,
+        writer: Any,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        most = self._rules().max_body_bytes
+        return web.BaseRequest(message, payload, protocol, writer, task, self._loop, client_max_size=most)
+
+
+def _most_files() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,42 @@
+"""Calls that take long: clients are shown life, and those that can resume get an event id to do it with."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcpdesk.transports.http.stream import KEEP_ALIVE_S, PostOutlet
+
+SWEEP_S = 0.25
+PRIME_AFTER_S = 0.5
+"""Silence after which a call whose stream can be taken up again becomes one, with its first event id."""
+
+
+class Pulse:
+    """The outlets of all calls under way on one listener. One timer serves them all."""
+
+    def __init__(self) -> None:
+        self._due: dict[PostOutlet, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def watch(self, outlet: PostOutlet) -> None:
+        """A call begins."""
+        loop = asyncio.get_running_loop()
+        self._due[outlet] = loop.time() + (PRIME_AFTER_S if outlet.primes else KEEP_ALIVE_S)
+        if self._timer is None:
+            self._timer = loop.call_later(SWEEP_S, self._sweep)
+
+    def forget(self, outlet: PostOutlet) -> None:
+        """The call is over."""
+        self._due.pop(outlet, None)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for outlet, due in list(self._due.items()):
+            if due <= now:
+                outlet.keep_alive()
+                self._due[outlet] = now + KEEP_ALIVE_S
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._due else None

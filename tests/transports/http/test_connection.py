@@ -1,0 +1,238 @@
+"""Connections that dawdle are given up, and what runs for a lost one ends or goes on as its era says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import connection, listener
+from tests.support.site import Served, serving
+
+WITHIN_S = 5.0
+HASTY = Rules(request_timeout_s=0.2)
+HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
+LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SWEEP_S", 0.05)
+
+
+@asynccontextmanager
+async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    place = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 16)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def all_of(reader: asyncio.StreamReader) -> bytes:
+    """Everything up to the end of the connection."""
+    async with asyncio.timeout(WITHIN_S):
+        with suppress(ConnectionError):
+            return await reader.read()
+    return b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"P", HEAD, HEAD + b"Content-Length: 1000\r\n\r\n{", HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{"],
+)
+async def test_a_request_that_never_ends_is_refused_by_name(sent: bytes) -> None:
+    async with serving(HASTY) as served, connected(served) as (reader, writer):
+        writer.write(sent)
+        answer = await all_of(reader)
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n") and b"request_timeout_s" in answer
+    body = answer.partition(b"\r\n\r\n")[2]
+    assert set(orjson.loads(body)) == {"error"}
+
+
+async def test_a_byte_now_and_then_buys_no_time() -> None:
+    async with serving(HASTY) as served, connected(served) as (reader, writer):
+        answer, started = asyncio.create_task(all_of(reader)), False
+        while not answer.done():
+            writer.write(b"x" if started else HEAD + b"X-Slow: ")
+            started = True
+            await asyncio.wait({answer}, timeout=0.02)
+        assert answer.result().startswith(b"HTTP/1.1 408")
+
+
+async def test_who_says_nothing_at_all_is_let_go_without_a_word() -> None:
+    async with serving(HASTY) as served, connected(served) as (reader, _):
+        assert await all_of(reader) == b""
+
+
+async def test_a_large_body_gets_the_time_it_needs() -> None:
+    size = 1 << 20
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"%b"}}' % (b"x" * size)
+    async with serving(Rules(request_timeout_s=0.1)) as served, connected(served) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:size])
+        swept = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.4, swept.set)
+        await swept.wait()
+        writer.write(body[size:])
+        async with asyncio.timeout(WITHIN_S):
+            assert b"200" in await reader.readline()
+
+
+async def test_a_connection_that_has_been_served_may_be_idle() -> None:
+    async with serving(HASTY) as served, connected(served) as (reader, writer):
+        for head, body in ((HEAD + b"Content-Length: %d\r\n\r\n" % len(LIST), LIST),) * 2:
+            writer.write(head)
+            await writer.drain()
+            writer.write(body)
+            async with asyncio.timeout(WITHIN_S):
+                length = 0
+                while line := (await reader.readline()).strip():
+                    if line.lower().startswith(b"content-length"):
+                        length = int(line.split()[1])
+                assert b"tools" in await reader.readexactly(length)
+            swept = asyncio.Event()
+            asyncio.get_running_loop().call_later(0.5, swept.set)
+            await swept.wait()
+
+
+async def test_a_long_call_is_no_slow_request() -> None:
+    async with serving(HASTY) as served:
+        started, may_end = asyncio.Event(), asyncio.Event()
+
+        async def slow(arguments: dict[str, Any], context: Context) -> Any:
+            started.set()
+            await may_end.wait()
+            return "finished"
+
+        served.hosted.server.tools.replace([Tool("slow", slow, {"type": "object"})])
+        asyncio.get_running_loop().call_later(0.5, may_end.set)
+        answer = await served.modern("tools/call", {"name": "slow"})
+        assert (await answer.json())["result"]["content"][0]["text"] == "finished"
+
+
+async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_S", 0.1)
+    async with serving() as served:
+        gone = asyncio.Event()
+
+        async def flood(arguments: dict[str, Any], context: Context) -> Any:
+            try:
+                while True:
+                    await context.progress(1 + len(gone_after), message="x" * 60_000)
+                    gone_after.append(1)
+            finally:
+                gone.set()
+
+        gone_after: list[int] = []
+        served.hosted.server.tools.replace([Tool("flood", flood, {"type": "object"}, timeout_s=60)])
+        meta = request_meta(R5, {"name": "t", "version": "1"}) | {"progressToken": 1}
+        body = orjson.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "flood", "_meta": meta}}
+        )
+        named = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: flood\r\n"
+        async with connected(served) as (_, writer):
+            writer.write(HEAD + named + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            async with asyncio.timeout(WITHIN_S):
+                await gone.wait()
+        assert len(gone_after) < 2_000
+
+
+async def turn() -> None:
+    """Let the loop do what is due."""
+    await asyncio.sleep(0.01)
+
+
+class Workshop:
+    """A tool that says when it began, and how it ended."""
+
+    def __init__(self, served: Served) -> None:
+        self.began, self.may_end, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.finished = False
+        served.hosted.server.tools.replace([Tool("slow", self.slow, {"type": "object"})])
+
+    async def slow(self, arguments: dict[str, Any], context: Context) -> Any:
+        try:
+            self.began.set()
+            await self.may_end.wait()
+            self.finished = True
+        finally:
+            self.over.set()
+
+
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"%b}}'
+
+
+async def lose(served: Served, shop: Workshop, named: bytes, meta: bytes) -> None:
+    """Call the tool, and close the connection while it runs."""
+    body = CALL % meta
+    async with connected(served) as (_, writer):
+        writer.write(HEAD + named + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        async with asyncio.timeout(WITHIN_S):
+            await shop.began.wait()
+
+
+@pytest.mark.requirement("4.12")
+@pytest.mark.parametrize(
+    "named", [b"", b"MCP-Protocol-Version: 2025-06-18\r\n", b"MCP-Protocol-Version: 2025-11-25\r\n"]
+)
+async def test_a_sessionless_call_of_the_handshake_era_goes_on_without_its_connection(named: bytes) -> None:
+    async with serving() as served:
+        shop = Workshop(served)
+        await lose(served, shop, named, b"")
+        async with asyncio.timeout(WITHIN_S):
+            shop.may_end.set()
+            await shop.over.wait()
+            assert shop.finished
+            while served.hosted.dialogues:
+                await turn()
+
+
+@pytest.mark.requirement("5.10")
+async def test_a_stateless_call_ends_with_its_connection() -> None:
+    named = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n"
+    meta = b',"_meta":%b' % orjson.dumps(request_meta(R5, {"name": "t", "version": "1"}))
+    async with serving() as served:
+        shop = Workshop(served)
+        await lose(served, shop, named, meta)
+        async with asyncio.timeout(WITHIN_S):
+            await shop.over.wait()
+        assert not shop.finished
+
+
+async def test_calls_without_a_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "MOST_LEFT", 2)
+    async with serving() as served:
+        running = 0
+
+        async def slow(arguments: dict[str, Any], context: Context) -> Any:
+            nonlocal running
+            running += 1
+            shop.began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                running -= 1
+                shop.over.set()
+
+        shop = Workshop(served)
+        served.hosted.server.tools.replace([Tool("slow", slow, {"type": "object"}, timeout_s=60)])
+        for _ in range(5):
+            shop.began.clear()
+            await lose(served, shop, b"", b"")
+        async with asyncio.timeout(WITHIN_S):
+            while running > 2:
+                await turn()
+        assert running == 2
