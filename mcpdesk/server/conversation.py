@@ -29,7 +29,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.client_requests import ClientRequests
 from mcpdesk.server.dispatch import Dispatcher
-from mcpdesk.server.subscriptions import Subscriber
+from mcpdesk.server.subscriptions import Subscriber, check_uris
 
 
 class Reply(NamedTuple):
@@ -75,7 +75,7 @@ class Conversation:
         self._is_closed = False
         self._in_flight: dict[tuple[bool, Id], Call] = {}
         self._subscriber: Subscriber | None = None
-        self._requests = ClientRequests()
+        self._requests = ClientRequests(push)
 
     @property
     def running(self) -> list[Call]:
@@ -125,6 +125,9 @@ class Conversation:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
         for call in self.running:
             call.end(reason)
+        if self._requests.may_own:
+            jobs = self.dispatcher.services.jobs
+            jobs.forget_owner(self.dispatcher.server.name, self._requests.owner, reason)
 
     def _accept_request(
         self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None
@@ -273,7 +276,10 @@ class Conversation:
         return _result(identifier, {})
 
     def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
-        self.session.subscriptions.add(params["uri"])
+        subscribed = self.session.subscriptions
+        new = {params["uri"]} - subscribed
+        check_uris(new, self.dispatcher.server.limits.subscriptions, len(subscribed))
+        subscribed |= new
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:

@@ -25,6 +25,9 @@ class Limits:
     question_timeout_s: float = 600.0
     page_size: int = 100
     """Items a page of a list answer."""
+    max_tasks: int = 1000
+    task_ttl_s: float | None = 3600.0
+    """How long a task is kept from when it began, and the most a client may ask for; None: for good."""
     in_flight: int = 1024
     """Requests one connection or session may have in flight."""
     subscriptions: int = 1000

@@ -67,6 +67,10 @@ class Dialogue(Protocol):
     def is_idle(self) -> bool:
         """Whether no call is in flight."""
 
+    @property
+    def outlives_connection(self) -> bool:
+        """Whether a call in flight goes on when the connection it came by is lost."""
+
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone."""
 
@@ -124,6 +128,9 @@ class Rules:
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     session_ttl_s: float = 3600.0
+    request_timeout_s: float = 30.0
+    """How long a request may take to arrive; a large body gets longer."""
+    max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20
     """What a session keeps of its streams for a client whose connection broke."""

@@ -18,6 +18,7 @@ from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.pulse import Pulse
 from mcpdesk.transports.http.resumption import ResumableStream
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions import Session, Sessions
@@ -36,6 +37,7 @@ class McpRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._pulse = Pulse()
         self.sessions = Sessions(site.rules.session_ttl_s, site.rules.max_sessions)
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
@@ -145,7 +147,14 @@ class McpRoutes:
         if session is not None and session.is_kept:
             outlet = SessionOutlet(request, may_stream, recorded, session.events)
         answer = dialogue.accept_message(message, outlet, request.headers)
-        status, body = answer if isinstance(answer, tuple) else await answer
+        if isinstance(answer, tuple):
+            status, body = answer
+        else:
+            self._pulse.watch(outlet)
+            try:
+                status, body = await answer
+            finally:
+                self._pulse.forget(outlet)
         if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:
