@@ -21,13 +21,17 @@ FRAME_COST: Final = 200
 class Segment:
     """Up to 128 successive frames, the encoded notes on them, and heads of those cut short."""
 
-    __slots__ = ("cost", "frames", "heads", "is_whole", "notes")
+    __slots__ = ("cost", "frames", "fresh", "heads", "is_whole", "lines", "notes")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.notes: dict[int, bytes | HttpNote] = {}
         self.heads: dict[int, list[Head]] = {}
         self.cost = 0
+        self.fresh = 0
+        """Bytes it held when it was full."""
+        self.lines: tuple[int, bytes] | None = None
+        """Lines of a full segment for the capture file, and the frame they begin with."""
         self.is_whole = True
         """Whether no frame here was cut short."""
 
