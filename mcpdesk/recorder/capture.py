@@ -1,9 +1,9 @@
 """The recording of a running core: the newest frames in memory, every frame in the capture file.
 
 Transports hand frames over on the hot path; a thread of its own writes them in batches, at most a quarter of
-a second later, and lets the oldest go from memory. Who fills a segment makes its lines at once, while they are
-in the processor's cache: a thread competing for the interpreter would take three times as long. Where the file
-cannot be written, recording goes on in memory and `error` says why.
+a second later, and lets the oldest go from memory. Who fills a segment makes its lines at once, while they
+are in the processor's cache: a thread competing for the interpreter would take three times as long. Where the
+file cannot be written, recording goes on in memory and `error` says why.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Recording:
         self._append = ring.open(number).frames.append
 
     def _fill(self, segment: Segment, stop: int) -> None:
-        """A segment is full; `stop` follows its last frame. The writer is woken before it has to take much."""
+        """Make the lines of a full segment; `stop` follows its last frame. Wakes the writer before it is much."""
         size = sum([len(frame.data) for frame in segment.frames])
         segment.fresh = size + FRAME_COST * SEGMENT_FRAMES
         if self._file is not None and segment.is_whole and size <= _GROUP_BYTES:
