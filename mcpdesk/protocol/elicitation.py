@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,12 +19,18 @@ _KEPT: dict[str, frozenset[str]] = {
 }
 """Type of a field -> the keywords a client knows; others stay behind."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
+_WORD = re.compile(r"(?<=[a-z])([A-Z])")
+_SECRET = re.compile(
+    r"\b(pass ?words?|passwd|pass ?phrases?|credentials?|api ?keys?|(private|secret|access|signing) keys?"
+    r"|(access|auth|bearer|refresh|session) tokens?|card number|cvv|cvc)\b|\bsecret$"
+)
 
 
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
     """What a form asks for, in the words of a revision. References into `$defs` are put in place.
 
-    Raises: ValueError naming the field that is no primitive, or that the revision cannot express.
+    Raises: ValueError naming the field that is no primitive, asks for a secret, or that the revision cannot
+    express.
     """
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -42,12 +49,22 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
         field["items"] = _items(name, _placed(field.get("items"), definitions))
     if not isinstance(kind, str) or kind not in _KEPT:
         raise ValueError(f"{name}: a form holds texts, numbers, booleans and choices, nothing nested")
+    if kind == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
+        raise ValueError(f"{name}: a form must not ask for secrets; open a page for it with ctx.elicit_url")
     kept = {key: value for key, value in field.items() if key in _KEPT[kind]}
     if kept.get("format") not in _FORMATS:
         kept.pop("format", None)
     if kept.get("default", ...) is None:
         del kept["default"]
     return kept if revision.has_elicitation_modes else _plain(name, kept, revision)
+
+
+def _is_secret(called: object) -> bool:
+    """Whether a name or a title is one of a password, a key or a card."""
+    if not isinstance(called, str):
+        return False
+    words = _WORD.sub(r" \1", called).replace("_", " ").replace("-", " ").lower()
+    return _SECRET.search(words) is not None
 
 
 def _placed(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:

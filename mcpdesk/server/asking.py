@@ -14,6 +14,7 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, content
 from mcpdesk.protocol.elicitation import flat_schema, read_answer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.sampling import check_turns
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asked import Elicited, Root, Sampled, read_roots, read_sampled
 from mcpdesk.server.schema import compile_schema
@@ -77,7 +78,7 @@ def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Asking[Sampled]:
     """A message for the client's model to write. `options` are members of the request; None leaves one out.
 
-    Raises: ClientError for messages the revision cannot carry.
+    Raises: ClientError for messages the revision cannot carry, ValueError for tool results out of balance.
     """
     given = {key: value for key, value in options.items() if value is not None}
     params: JSONObject = {"messages": _messages(messages, terms)} | given
@@ -120,6 +121,7 @@ def _sampling_needs(options: Mapping[str, Any]) -> JSONObject:
 def _messages(messages: Messages, terms: Terms) -> list[JSONObject]:
     listed = [messages] if isinstance(messages, str) else messages
     plain = [_message(each) for each in listed]
+    check_turns(plain)
     return (
         plain
         if terms.revision.has_sampling_tools

@@ -197,16 +197,6 @@ REQUIREMENTS = (
         "2025-11-25:client/elicitation",
         "An empty elicitation capability means forms only.",
     ),
-    Requirement(
-        "6.12",
-        "2025-11-25:client/elicitation",
-        "Forms ask for nothing sensitive.",
-        "what a form asks for is its author's choice",
-    ),
-    Requirement(
-        "6.13",
-        "2025-11-25:client/sampling",
-        "Tool results in sampling are unmixed and balanced.",
-        "messages a handler sends are not checked; the client refuses them",
-    ),
+    Requirement("6.12", "2025-11-25:client/elicitation", "Forms ask for nothing sensitive."),
+    Requirement("6.13", "2025-11-25:client/sampling", "Tool results in sampling are unmixed and balanced."),
 )

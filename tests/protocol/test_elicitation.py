@@ -71,6 +71,23 @@ def test_what_is_not_flat_names_its_field(field: Any) -> None:
         one(field)
 
 
+@pytest.mark.requirement("6.12")
+@pytest.mark.parametrize(
+    "name",
+    ["password", "newPassword", "api_key", "API-Key", "clientSecret", "access_token", "cvc"],
+)
+def test_a_form_asks_for_no_secret(name: str) -> None:
+    for properties in ({name: {"type": "string"}}, {"it": {"type": "string", "title": f"Your {name}"}}):
+        with pytest.raises(ValueError, match="elicit_url"):
+            flat_schema({"type": "object", "properties": properties}, R5)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "secret_word", "monkey", "passenger", "keyboard", "pin"])
+def test_what_only_looks_like_a_secret_is_asked_for(name: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}, "hasPassword": {"type": "boolean"}}}
+    assert flat_schema(schema, R5)["properties"].keys() == {name, "hasPassword"}
+
+
 @pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": "object", "properties": []}])
 def test_a_form_is_an_object(schema: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the schema of a form"):

@@ -46,9 +46,19 @@ def test_early_revisions_get_a_message_a_block() -> None:
     both = [{"role": "user", "content": [{"type": "text", "text": "a"}, IMAGE]}]
     assert len(asking.sampling(both, {}, TERMS[R3]).params["messages"]) == 2
     assert asking.sampling(both, {}, TERMS[R4]).params["messages"] == both
-    use = [{"role": "assistant", "content": {"type": "tool_use"}}]
+    use: list[Any] = [
+        {"role": "assistant", "content": {"type": "tool_use", "id": "a", "name": "t", "input": {}}},
+        {"role": "user", "content": {"type": "tool_result", "toolUseId": "a", "content": []}},
+    ]
     with pytest.raises(ClientError, match="tool_use"):
         asking.sampling(use, {}, TERMS[R3])
+
+
+@pytest.mark.requirement("6.13")
+def test_tool_results_are_checked_before_anything_is_sent() -> None:
+    result = {"role": "user", "content": {"type": "tool_result", "toolUseId": "a", "content": []}}
+    with pytest.raises(ValueError, match="message 2: no tool use"):
+        asking.sampling(["hello", result], {}, TERMS[R5])
 
 
 @pytest.mark.parametrize(
