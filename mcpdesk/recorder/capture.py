@@ -123,7 +123,7 @@ class Recording:
         self._append = ring.open(number).frames.append
 
     def _fill(self, segment: Segment, stop: int) -> None:
-        """Make the lines of a full segment; `stop` follows its last frame. Wakes the writer before it is much."""
+        """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
         size = sum([len(frame.data) for frame in segment.frames])
         segment.fresh = size + FRAME_COST * SEGMENT_FRAMES
         if self._file is not None and segment.is_whole and size <= _GROUP_BYTES:
