@@ -29,6 +29,22 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     "AskUserQuestion": [
         ("questions_json", "string", "required", "JSON string with questions and options"),
     ],
+    "InvokeSkill": [
+        ("skill_name", "string", "required", "The skill name to invoke"),
+        ("arguments", "string", "optional", "Arguments to pass to the skill"),
+    ],
+    "PlanMode": [
+        ("action", "string", "required", "Action: enter, exit, status, json, reset"),
+        ("goal", "string", "optional", "Goal/description"),
+        ("plan_file", "string", "optional", "Path to markdown plan file"),
+    ],
+    "TaskManager": [
+        ("action", "string", "required", "Action: create, add, complete, list, pending, switch"),
+        ("query", "string", "required", "The search query"),
+        ("task_id", "integer", "optional", "Task ID"),
+        ("step_id", "integer", "optional", "Step ID"),
+        ("text", "string", "optional", "Task name or step text"),
+    ],
 }
 """Name, type, status and description of every parameter, as the table of these tools has them."""
 

@@ -73,6 +73,18 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return hint, ()
 
 
+def without_none(hint: Any) -> Any:
+    """A hint without the None it allows: what may be left out need not be null as well."""
+    base, notes = split(hint)
+    parts = [part for part in get_args(base) if part is not NoneType]
+    if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
+        return hint
+    base = Union[tuple(parts)]
+    for note in notes:
+        base = Annotated[base, note]
+    return base
+
+
 def says_nothing(hint: Any) -> bool:
     """Whether a hint tells too little about a value to be worth a schema: `Any`, `dict`, `list[dict]` ..."""
     base, _ = split(hint)

@@ -164,6 +164,7 @@ class Host:
         for function in self._pending:
             function()
         self._pending.clear()
+        await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
         if self.plan.meet:
             await self._meet()
         if self.plan.http:

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mcpdesk.errors import ManifestError
+from mcpdesk.errors import ManifestError, StorageError
 from mcpdesk.hosting.builtins import built_in
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.reload import Changes, apply
+from mcpdesk.hosting.skill_files import skill_resources
 from mcpdesk.hosting.watcher import watch
+from mcpdesk.paths import config_folder
 from mcpdesk.server.home import Home
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.server import Limits, Server
@@ -31,7 +33,9 @@ class HostedFolder:
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
-        self.server.home = Home(self.folder, settings.state_dir / "servers" / _state_name(name, self.folder))
+        state = settings.state_dir / "servers" / _state_name(name, self.folder)
+        self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
+        self.server.home = Home(self.folder, state, self._skills)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
@@ -68,6 +72,14 @@ class HostedFolder:
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
 
+    async def wake(self) -> None:
+        """Take up what a previous run left."""
+        assert self.server.home is not None
+        try:
+            await self.server.home.wake()
+        except StorageError as error:
+            self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
+
     async def close(self) -> None:
         """End what the server still does."""
         if self.server.home is not None:
@@ -77,6 +89,7 @@ class HostedFolder:
         asked = self._loaded.manifest.builtins
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
+        self._loaded.resources += skill_resources(self._skills)
         return apply(self._loaded, self.server, known, refused)
 
     def _unavailable(self) -> list[Unavailable]:

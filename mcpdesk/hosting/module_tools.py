@@ -55,6 +55,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         meta=note.meta,
         timeout_s=note.timeout_s,
         runs_programs=note.runs_programs,
+        while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
         is_offered=note.is_offered,
         mirrored=_mirrored(signature.input_schema, place),

@@ -73,7 +73,7 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
     document = Document("") if text is None else _document(path, text, place)
     fields = document.fields
     name = text_of(fields, "name", place) or name
-    mime_type = text_of(fields, "mimeType", place) or _mime_type(path, data, text)
+    mime_type = text_of(fields, "mimeType", place) or mime_type_of(path, data, text)
     body = document.body.encode() if fields else data
     return Resource(
         uri=_uri(name),
@@ -94,9 +94,8 @@ def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callabl
     def contents() -> str | bytes:
         if not path.resolve().is_relative_to(folder):
             raise PermissionError(f"{path.name} leaves the server folder")
-        data = path.read_bytes()
-        text = _text(data) if _may_be_text(mime_type) else None
-        return data if text is None else _document(path, text, path.name).body
+        content = text_or_bytes(path.read_bytes(), mime_type)
+        return content if isinstance(content, bytes) else _document(path, content, path.name).body
 
     async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
         return contents() if is_small else await asyncio.to_thread(contents)
@@ -201,15 +200,19 @@ def _uri(name: str) -> str:
     return f"resource://{quote(name)}"
 
 
-def _mime_type(path: Path, data: bytes, text: str | None) -> str:
+def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
+    """The type of a file by its name, else by its content; plain text when nothing is known of it."""
     known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
     if known:
         return known
     return "text/plain" if text is not None or not data else "application/octet-stream"
 
 
-def _may_be_text(mime_type: str) -> bool:
-    return bool(TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip()))
+def text_or_bytes(data: bytes, mime_type: str) -> str | bytes:
+    """A file's content as text where its type and its bytes allow it."""
+    may_be_text = TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip())
+    text = _text(data) if may_be_text else None
+    return data if text is None else text
 
 
 def _text(data: bytes) -> str | None:

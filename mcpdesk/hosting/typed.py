@@ -19,6 +19,7 @@ from mcpdesk.hosting.hints import (
     says_nothing,
     schema_of,
     split,
+    without_none,
 )
 from mcpdesk.server.tool import ToolResult
 
@@ -117,6 +118,8 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, pla
     hint = hints.get(parameter.name, Any)
     if hint is Any and type(parameter.default) in (str, int, float, bool):
         hint = type(parameter.default)
+    if parameter.default is None:
+        hint = without_none(hint)
     return described(hint, doc.parameters.get(parameter.name, ""))
 
 
@@ -133,7 +136,7 @@ def _input_schema(
     properties: dict[str, Any] = schema.get("properties", {})
     for name, parameter in parameters.items():
         properties[name].pop("default", None)
-        if parameter.default is not NOT_GIVEN:
+        if parameter.default is not NOT_GIVEN and parameter.default is not None:
             properties[name] |= _default(parameter.default)
     return schema
 

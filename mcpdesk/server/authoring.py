@@ -42,6 +42,7 @@ class Note:
     timeout_s: float | None = None
     requires_jwt: bool = False
     runs_programs: bool = False
+    while_planning: bool = False
     is_offered: bool = True
 
 
@@ -69,6 +70,7 @@ def tool(
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
+    while_planning: bool = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]: ...
@@ -89,6 +91,7 @@ def tool(
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
+    while_planning: bool = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:
@@ -117,6 +120,7 @@ def tool(
         timeout_s=timeout,
         requires_jwt=requires_jwt,
         runs_programs=runs_programs,
+        while_planning=while_planning,
     )
     return _noting(note) if function is None else _noting(note)(function)
 

@@ -9,14 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcpdesk.server.planning import Plan, recall
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcpdesk.storage.database import Database
 
 
 class Home:
     """A server's own folder of files, and a folder for state. Used on the core's loop."""
 
-    def __init__(self, folder: Path, state: Path) -> None:
+    def __init__(self, folder: Path, state: Path, skills: Sequence[Path] = ()) -> None:
+        self.plan: Plan | None = None
+        """What is being planned, or was last."""
+        self.skills = tuple(skills)
+        """Folders with a folder for each skill; the first one that has a name counts."""
         self.folder = folder
         """The server folder: programs run here."""
         self.state = state
@@ -32,7 +40,16 @@ class Home:
         """The server's state file."""
         from mcpdesk.storage.database import Database
 
-        return Database(self.state / "state.sqlite")
+        return Database(self._file)
+
+    @property
+    def _file(self) -> Path:
+        return self.state / "state.sqlite"
+
+    async def wake(self) -> None:
+        """Take up what a previous run left. Raises: StorageError."""
+        if self._file.exists():
+            await recall(self)
 
     async def close(self) -> None:
         """The server stops."""

@@ -48,6 +48,8 @@ class Tool:
     """Seconds; None takes the server's setting."""
     runs_programs: bool = False
     """True for Bash and its kind: such a tool makes a key due over TCP."""
+    while_planning: bool = False
+    """True: plan mode does not refuse it although it is not read-only."""
     requires_jwt: bool = False
     is_offered: bool = True
     """False: served only from when a handler offers it."""

@@ -12,6 +12,7 @@ from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.hosted import run_hosted
+from mcpdesk.server.planning import refused
 from mcpdesk.server.schema import Failure, SchemaError
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -59,6 +60,9 @@ class ToolCalls:
             return [Failure((), str(error))]
 
     async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+        home = self._server.home
+        if home is not None and (reason := refused(tool, home.plan)):
+            return outcome.failed(reason)
         try:
             check_input, check_output = self.validators.of(tool)
         except SchemaError as error:

@@ -9,5 +9,8 @@ from __future__ import annotations
 BUILTINS = {
     "Bash": "mcpdesk.tools.shell",
     "AskUserQuestion": "mcpdesk.tools.ask",
+    "InvokeSkill": "mcpdesk.tools.skills",
+    "PlanMode": "mcpdesk.tools.plan",
+    "TaskManager": "mcpdesk.tools.tasks",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""

@@ -138,7 +138,7 @@ def test_arguments_a_header_repeats_are_annotated_in_hints_and_schemas(tmp_path:
     assert typed.input_schema["properties"]["region"]["x-mcp-header"] == "Region"
 
 
-@pytest.mark.parametrize("hint", ["str | None", "float", "list[str]"])
+@pytest.mark.parametrize("hint", ["str | int", "float", "list[str]"])
 def test_an_argument_no_header_can_repeat_leaves_the_tool_out(tmp_path: Path, hint: str) -> None:
     found = found_in(
         tmp_path,

@@ -54,7 +54,8 @@ def test_signature_becomes_a_closed_object_schema() -> None:
     assert properties["count"] == {"type": "integer", "default": 2}
     assert properties["path"] == {"type": "string", "default": "/tmp"}
     assert properties["centre"]["default"] == {"x": 1, "y": 3}
-    assert properties["anything"] == {"default": None}
+    assert properties["anything"] == {}
+    assert properties["when"] == {"type": "string", "format": "date"}, "left out is not null"
 
 
 def test_arguments_become_what_the_hints_say() -> None:

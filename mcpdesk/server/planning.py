@@ -1,0 +1,50 @@
+"""The plan of a server: while one is being made, tools that change things are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpdesk.server.home import Home
+    from mcpdesk.server.tool import Tool
+
+KEY = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is being planned, or was last. `since` is ISO 8601, `file` an absolute path."""
+
+    goal: str
+    file: str
+    since: str
+    is_active: bool
+
+
+def refused(tool: Tool, plan: Plan | None) -> str:
+    """Why a tool may not run now; empty when it may."""
+    if plan is None or not plan.is_active or tool.while_planning or tool.annotations.get("readOnlyHint"):
+        return ""
+    return (
+        f"{tool.name} is not read-only, and plan mode is on (goal: {plan.goal[:200]}). "
+        "Finish the plan and leave with PlanMode, action exit."
+    )
+
+
+async def recall(home: Home) -> None:
+    """Take up the plan a previous run left."""
+    from mcpdesk.storage.facts import fact
+
+    kept = await home.data.run(lambda connection: fact(connection, KEY))
+    home.plan = None if kept is None else Plan(**json.loads(kept))
+
+
+async def remember(home: Home, plan: Plan | None) -> None:
+    """Keep a plan; None forgets it. Raises: StorageError, and nothing has changed then."""
+    from mcpdesk.storage.facts import keep
+
+    text = None if plan is None else json.dumps(asdict(plan))
+    await home.data.run(lambda connection: keep(connection, KEY, text))
+    home.plan = plan

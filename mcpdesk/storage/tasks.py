@@ -1,0 +1,113 @@
+"""Tasks with steps, and which task is the current one: functions of a connection, within a transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from sqlite3 import Connection
+
+from mcpdesk.storage.facts import fact, keep
+
+CURRENT = "task.current"
+MOST_ID = (1 << 63) - 1
+"""What an SQLite integer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a task. `completed` is Unix time in seconds, None while it is open."""
+
+    id: int
+    text: str
+    completed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task with its steps in the order they were added."""
+
+    id: int
+    name: str
+    created: float
+    completed: float | None
+    is_current: bool
+    steps: tuple[Step, ...]
+
+
+def create(connection: Connection, name: str) -> int:
+    """Add a task, make it the current one, and return its number."""
+    sql = "INSERT INTO tasks (name, created) VALUES (?, ?)"
+    number = connection.execute(sql, (name, time.time())).lastrowid
+    assert number is not None
+    switch(connection, number)
+    return number
+
+
+def add(connection: Connection, task: int, text: str) -> int:
+    """Add a step to a task, which is open again if it was completed; returns the step's number."""
+    sql = "SELECT coalesce(max(id), 0) + 1 FROM steps WHERE task = ?"
+    (number,) = connection.execute(sql, (task,)).fetchone()
+    connection.execute(
+        "INSERT INTO steps (task, id, text, created) VALUES (?, ?, ?, ?)", (task, number, text, time.time())
+    )
+    connection.execute("UPDATE tasks SET completed = NULL WHERE id = ?", (task,))
+    return int(number)
+
+
+def complete(connection: Connection, task: int, step: int | None = None) -> None:
+    """Complete one step, or without one the task with all its steps. What is complete keeps its time."""
+    now = time.time()
+    sql = "UPDATE steps SET completed = ? WHERE task = ? AND completed IS NULL AND id = coalesce(?, id)"
+    connection.execute(sql, (now, task, step))
+    if step is None:
+        sql = "UPDATE tasks SET completed = ? WHERE id = ? AND completed IS NULL"
+        connection.execute(sql, (now, task))
+
+
+def switch(connection: Connection, task: int) -> None:
+    """Make a task the current one."""
+    keep(connection, CURRENT, str(task))
+
+
+def current(connection: Connection) -> int | None:
+    """The number of the current task."""
+    number = fact(connection, CURRENT)
+    return None if number is None else int(number)
+
+
+def one(connection: Connection, number: int) -> Task | None:
+    """A task by its number, which may be any."""
+    if not 0 < number <= MOST_ID:
+        return None
+    return next(iter(_tasks(connection, "WHERE id = ?", (number,))), None)
+
+
+def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
+    """The newest tasks whose name contains a word, in either case; `is_open` leaves out completed ones."""
+    where = "WHERE instr(lower(name), lower(?)) AND (completed IS NULL OR NOT ?)"
+    return _tasks(connection, where, (word, is_open), limit)
+
+
+def count(connection: Connection, task: int | None = None) -> int:
+    """How many tasks there are, or steps of one task."""
+    if task is None:
+        (number,) = connection.execute("SELECT count(*) FROM tasks").fetchone()
+    else:
+        (number,) = connection.execute("SELECT count(*) FROM steps WHERE task = ?", (task,)).fetchone()
+    return int(number)
+
+
+def _tasks(connection: Connection, where: str, values: Iterable[object], limit: int = 1) -> list[Task]:
+    chosen = current(connection)
+    sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
+    rows = connection.execute(sql, (*values, limit)).fetchall()
+    return [
+        Task(number, name, created, completed, number == chosen, _steps(connection, number))
+        for number, name, created, completed in reversed(rows)
+    ]
+
+
+def _steps(connection: Connection, task: int) -> tuple[Step, ...]:
+    sql = "SELECT id, text, completed FROM steps WHERE task = ? ORDER BY id"
+    return tuple(Step(*row) for row in connection.execute(sql, (task,)))

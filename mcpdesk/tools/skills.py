@@ -1,0 +1,151 @@
+"""InvokeSkill: instructions kept in `skills/<name>/SKILL.md`, with what the caller says filled in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import content
+from mcpdesk.server.authoring import tool
+from mcpdesk.server.context import Context
+from mcpdesk.server.home import Home
+from mcpdesk.server.tool import ToolResult
+
+SKILL = "SKILL.md"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9]\d*)")
+SKILL_BYTES = 1 << 20
+ARGUMENTS_LIMIT = 100_000
+"""Characters."""
+MOST_FILES = 200
+"""Supporting files that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """A file that comes with a skill."""
+
+    uri: str
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill, ready to be followed.
+
+    Attributes:
+        instructions: The text of its SKILL.md, arguments filled in
+        folder: Where it lies
+        files: What else lies there, readable as resources
+    """
+
+    name: str
+    instructions: str
+    folder: str
+    files: tuple[SkillFile, ...]
+
+
+@tool(
+    name="InvokeSkill",
+    title="Invoke a skill",
+    read_only=True,
+    destructive=False,
+    idempotent=True,
+    open_world=False,
+)
+async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> ToolResult[Skill]:
+    """Invoke a skill by name for reusable workflows. Returns its instructions, to be followed from then on,
+    and the files that belong to it. An unknown name is answered with the names there are.
+
+    Args:
+        skill_name: The skill name to invoke
+        arguments: Arguments to pass to the skill
+    """
+    if len(arguments) > ARGUMENTS_LIMIT:
+        raise HandlerError(f"arguments: has {len(arguments)} characters; {ARGUMENTS_LIMIT} are allowed")
+    folder = _folder(skill_name, ctx.home)
+    instructions = filled(_body(folder), arguments)
+    skill = Skill(skill_name, instructions, str(folder), tuple(_files(folder)))
+    return ToolResult((content.text(_text(skill)),), skill)
+
+
+def uri_of(skill: str, place: str) -> str:
+    """The URI of a file of a skill; `place` is its path within the skill's folder."""
+    return f"skill://{skill}/{quote(place)}"
+
+
+def filled(text: str, arguments: str) -> str:
+    """Put arguments in place of `$ARGUMENTS`, and their words in place of `$1` to the last.
+
+    A text that has no place for them gets them at its end.
+    """
+    words = _words(arguments)
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "ARGUMENTS":
+            return arguments
+        number = int(found[1][:6])
+        return words[number - 1] if number <= len(words) else ""
+
+    result, places = PLACEHOLDER.subn(value, text)
+    return result if places or not arguments else f"{result.rstrip()}\n\nARGUMENTS: {arguments}"
+
+
+def _words(arguments: str) -> list[str]:
+    """As a shell splits them, or at blanks where quotes do not close."""
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()
+
+
+def _folder(name: str, home: Home) -> Path:
+    known = {folder.name: folder for base in reversed(home.skills) for folder in skills_below(base)}
+    if NAME.fullmatch(name) and name in known:
+        return known[name]
+    listed = ", ".join(sorted(known)) or f"none; one is made with {home.folder}/skills/NAME/{SKILL}"
+    raise HandlerError(f"skill_name: there is no skill {name[:80]!r}. Available: {listed}")
+
+
+def skills_below(base: Path) -> Iterator[Path]:
+    """The folders of skills in a folder. What a link leads out of it is none."""
+    for folder in sorted(base.iterdir()) if base.is_dir() else ():
+        is_inside = (folder / SKILL).resolve().is_relative_to(base.resolve())
+        if is_inside and (folder / SKILL).is_file() and NAME.fullmatch(folder.name):
+            yield folder
+
+
+def _body(folder: Path) -> str:
+    """The text of SKILL.md below its front matter."""
+    path = folder / SKILL
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HandlerError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > SKILL_BYTES:
+        raise HandlerError(f"{path} has {len(data)} bytes; at most {SKILL_BYTES} are allowed")
+    text = data.decode("utf-8-sig", errors="replace")
+    head, mark, body = text.removeprefix("---").partition("\n---")
+    return body.partition("\n")[2].lstrip("\n") if text.startswith("---\n") and mark and head else text
+
+
+def _files(folder: Path) -> Iterator[SkillFile]:
+    root = folder.resolve()
+    paths = (path for path in sorted(folder.rglob("*")) if path.name != SKILL or path.parent != folder)
+    inside = (path for path in paths if path.is_file() and path.resolve().is_relative_to(root))
+    for path, _ in zip(inside, range(MOST_FILES), strict=False):
+        place = path.relative_to(folder).as_posix()
+        yield SkillFile(uri_of(folder.name, place), place, path.stat().st_size)
+
+
+def _text(skill: Skill) -> str:
+    if not skill.files:
+        return skill.instructions
+    lines = [f"- {file.path} ({file.size} bytes): {file.uri}" for file in skill.files]
+    return "\n".join([skill.instructions.rstrip(), "", f"Files of this skill, in {skill.folder}:", *lines])

@@ -1,0 +1,224 @@
+"""TaskManager: lists of things to do that outlive the conversation they were made in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import content
+from mcpdesk.server.authoring import tool
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.texts import given
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from mcpdesk.storage.tasks import Task as Kept
+
+NAME_LIMIT = 500
+"""Characters of a task's name."""
+TEXT_LIMIT = 10_000
+"""Characters of a step."""
+MOST_TASKS = 10_000
+MOST_STEPS = 1_000
+LISTED = 200
+"""The newest tasks that `list` and `pending` give."""
+ACTIONS = "create, add, complete, list, pending, switch"
+
+Action = Literal["create", "add", "complete", "list", "pending", "switch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a task."""
+
+    step_id: int
+    text: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task and its steps."""
+
+    task_id: int
+    name: str
+    done: bool
+    current: bool
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks concerned.
+
+    Attributes:
+        step_id: The step that was added or completed
+    """
+
+    tasks: tuple[Task, ...]
+    step_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    query: str
+    task_id: int | None
+    step_id: int | None
+    text: str | None
+
+
+@tool(
+    name="TaskManager",
+    title="Manage tasks",
+    read_only=False,
+    destructive=False,
+    idempotent=False,
+    open_world=False,
+)
+async def task_manager(
+    action: Action,
+    query: str,
+    ctx: Context,
+    task_id: int | None = None,
+    step_id: int | None = None,
+    text: str | None = None,
+) -> ToolResult[Tasks]:
+    """Manage persistent tasks with create/add/complete. create makes a task named `query`, from then on the
+    current one; add puts the step `text` into it, or into `task_id`; complete ends the step `step_id`, or the
+    whole task; list and pending show tasks whose name contains `query` (empty: all); switch makes `task_id`
+    the current one.
+
+    Args:
+        action: Action: create, add, complete, list, pending, switch
+        query: The search query
+        task_id: Task ID
+        step_id: Step ID
+        text: Task name or step text
+    """
+    request = _Request(query, task_id, step_id, text)
+    tasks, said, step = await ctx.home.data.run(lambda connection: _RUNS[action](connection, request))
+    body = Tasks(tuple(_shown(task) for task in tasks), step)
+    return ToolResult((content.text("\n".join([said, *map(_lines, body.tasks)])),), body)
+
+
+_Done = tuple[list["Kept"], str, int | None]
+
+
+def _create(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    name = given("query", request.query or request.text, NAME_LIMIT)
+    if tasks.count(connection) >= MOST_TASKS:
+        raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the most")
+    number = tasks.create(connection, name)
+    return [_task(connection, number)], f"Created task {number}, now the current one:", None
+
+
+def _add(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    text = given("text", request.text or request.query, TEXT_LIMIT)
+    task = _chosen(connection, request)
+    if tasks.count(connection, task.id) >= MOST_STEPS:
+        raise HandlerError(f"task {task.id} has {MOST_STEPS} steps already, which is the most")
+    step = tasks.add(connection, task.id, text)
+    return [_task(connection, task.id)], f"Added step {step} to task {task.id}:", step
+
+
+def _complete(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    task = _chosen(connection, request)
+    step = request.step_id
+    if step is not None and step not in [each.id for each in task.steps]:
+        known = ", ".join(str(each.id) for each in task.steps) or "none"
+        raise HandlerError(f"step_id: task {task.id} has no step {step}; its steps: {known}")
+    tasks.complete(connection, task.id, step)
+    what = f"task {task.id}" if step is None else f"step {step} of task {task.id}"
+    return [_task(connection, task.id)], f"Completed {what}:", step
+
+
+def _list(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    found = tasks.named(connection, request.query.strip(), LISTED)
+    return found, _counted(found, "task", request), None
+
+
+def _pending(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    found = tasks.named(connection, request.query.strip(), LISTED, is_open=True)
+    return found, _counted(found, "pending task", request), None
+
+
+def _switch(connection: Connection, request: _Request) -> _Done:
+    from mcpdesk.storage import tasks
+
+    task = _chosen(connection, request, by_name=True)
+    tasks.switch(connection, task.id)
+    return [_task(connection, task.id)], f"Task {task.id} is the current one:", None
+
+
+_RUNS: dict[str, Callable[[Connection, _Request], _Done]] = {
+    "create": _create,
+    "add": _add,
+    "complete": _complete,
+    "list": _list,
+    "pending": _pending,
+    "switch": _switch,
+}
+
+
+def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> Kept:
+    """The task meant: by its number, else by `query` where that is asked for, else the current one."""
+    from mcpdesk.storage import tasks
+
+    if request.task_id is not None:
+        return _task(connection, request.task_id)
+    if by_name:
+        found = tasks.named(connection, given("task_id or query", request.query, NAME_LIMIT), 2)
+        if len(found) != 1:
+            many = "more than one task" if found else "no task"
+            raise HandlerError(f"query: {many} has a name with {request.query!r}; give its task_id")
+        return found[0]
+    number = tasks.current(connection)
+    if number is None:
+        raise HandlerError("task_id: is missing, and there is no current task; create one first")
+    return _task(connection, number)
+
+
+def _task(connection: Connection, number: int) -> Kept:
+    from mcpdesk.storage import tasks
+
+    task = tasks.one(connection, number)
+    if task is None:
+        raise HandlerError(f"task_id: there is no task {number}; `list` shows those there are")
+    return task
+
+
+def _counted(found: list[Kept], what: str, request: _Request) -> str:
+    matching = f" with {request.query.strip()!r}" if request.query.strip() else ""
+    if not found:
+        return f"No {what}{matching}."
+    newest = " (the newest)" if len(found) == LISTED else ""
+    return f"{len(found)} {what}{'s' if len(found) > 1 else ''}{matching}{newest}:"
+
+
+def _shown(task: Kept) -> Task:
+    steps = tuple(Step(step.id, step.text, step.completed is not None) for step in task.steps)
+    return Task(task.id, task.name, task.completed is not None, task.is_current, steps)
+
+
+def _lines(task: Task) -> str:
+    mark = " (current)" if task.current else ""
+    steps = (f"  {step.step_id}. {_box(step.done)} {step.text}" for step in task.steps)
+    return "\n".join([f"{_box(task.done)} {task.task_id} {task.name}{mark}", *steps])
+
+
+def _box(done: bool) -> str:
+    return "[x]" if done else "[ ]"

@@ -1,0 +1,27 @@
+"""A home for the tools under test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.server.home import Home
+from tests.tools.support import ToolContext
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    """Of a server with an empty folder and no state."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    made = Home(folder, tmp_path / "state", (folder / "skills", tmp_path / "own" / "skills"))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def context(home: Home) -> ToolContext:
+    """A caller of the tools of that server."""
+    return ToolContext(home=home)

@@ -1,0 +1,108 @@
+"""PlanMode: the plan is a file, and nothing but reading goes on while it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.builtins import built_in
+from mcpdesk.server.home import Home
+from mcpdesk.server.planning import refused
+from tests.tools.support import ToolContext, use
+
+
+async def plan(context: ToolContext, action: str, **more: Any) -> dict[str, Any]:
+    body: dict[str, Any] = (await use("PlanMode", context, action=action, **more)).structured
+    return body
+
+
+async def test_a_plan_begins_with_a_file_of_its_own(context: ToolContext) -> None:
+    status = await plan(context, "enter", goal="Move house")
+    assert status["active"] and status["goal"] == "Move house"
+    assert Path(status["plan_file"]).read_text() == "# Plan: Move house\n\n"
+    assert Path(status["plan_file"]).is_relative_to(context.home.state)
+
+
+async def test_what_was_written_to_the_file_is_the_plan(context: ToolContext) -> None:
+    status = await plan(context, "enter", goal="Move house", plan_file="docs/plan.md")
+    path = context.home.folder / "docs" / "plan.md"
+    assert status["plan_file"] == str(path)
+    path.write_text("1. Pack\n")
+    assert (await plan(context, "status"))["plan"] == "1. Pack\n"
+    done = await use("PlanMode", context, action="exit")
+    assert "1. Pack" in done.content[0]["text"] and not done.structured["active"]
+
+
+async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
+    (context.home.folder / "plan.md").write_text("half of it")
+    assert (await plan(context, "enter", goal="Rest", plan_file="plan.md"))["plan"] == "half of it"
+
+
+async def test_only_tools_that_are_read_only_run_meanwhile(context: ToolContext) -> None:
+    await plan(context, "enter", goal="Move house")
+    blocked = {name: bool(refused(built_in(name), context.home.plan)) for name in ("Bash", "TaskManager")}
+    allowed = {name: refused(built_in(name), context.home.plan) for name in ("PlanMode", "AskUserQuestion")}
+    assert blocked == {"Bash": True, "TaskManager": True}
+    assert allowed == {"PlanMode": "", "AskUserQuestion": ""}
+    await plan(context, "exit")
+    assert refused(built_in("Bash"), context.home.plan) == ""
+
+
+async def test_plan_mode_survives_the_server(home: Home, context: ToolContext) -> None:
+    await plan(context, "enter", goal="Move house")
+    await home.close()
+    again = Home(home.folder, home.state)
+    await again.wake()
+    assert again.plan is not None and again.plan.is_active and again.plan.goal == "Move house"
+    await again.close()
+
+
+async def test_reset_forgets_the_plan_and_leaves_its_file(home: Home, context: ToolContext) -> None:
+    path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
+    assert await plan(context, "reset") == {
+        "active": False,
+        "goal": None,
+        "since": None,
+        "plan_file": None,
+        "plan": None,
+    }
+    assert path.exists() and home.plan is None
+
+
+async def test_json_is_the_status_as_data(context: ToolContext) -> None:
+    await plan(context, "enter", goal="Move house")
+    told = await use("PlanMode", context, action="json")
+    assert '"active":true' in told.content[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"action": "enter"}, "goal: is missing"),
+        ({"action": "enter", "goal": "g" * 2001}, "goal: has 2001 characters"),
+        ({"action": "exit"}, "plan mode is off"),
+        ({"action": "enter", "goal": "g", "plan_file": "../plan.md"}, "lies outside the server folder"),
+        ({"action": "enter", "goal": "g", "plan_file": "/etc/plan.md"}, "lies outside the server folder"),
+        ({"action": "enter", "goal": "g", "plan_file": "run.sh"}, r"has to end with \.md"),
+        ({"action": "enter", "goal": "g", "plan_file": "a\0.md"}, r"plan_file: holds the control character"),
+        ({"action": "enter", "goal": "g", "plan_file": "taken.md"}, "is no file"),
+        ({"action": "enter", "goal": "g", "plan_file": "link/plan.md"}, "lies outside the server folder"),
+    ],
+)
+async def test_what_cannot_be_done_says_why(
+    context: ToolContext, tmp_path: Path, arguments: dict[str, Any], complaint: str
+) -> None:
+    (context.home.folder / "taken.md").mkdir()
+    (context.home.folder / "link").symlink_to(tmp_path)
+    with pytest.raises(HandlerError, match=complaint):
+        await use("PlanMode", context, **arguments)
+    assert context.home.plan is None
+
+
+async def test_entering_twice_names_the_goal_there_is(context: ToolContext) -> None:
+    await plan(context, "enter", goal="Move house")
+    with pytest.raises(HandlerError, match="on already, for: Move house"):
+        await plan(context, "enter", goal="Another")
