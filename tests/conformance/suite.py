@@ -15,8 +15,11 @@ from pathlib import Path
 PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = 22
 """The major version of Node the suite needs at least."""
-REVISIONS = ("2025-11-25", "2026-07-28")
-"""Those the suite has a requirement set for."""
+JUDGED = ("2025-11-25", "2026-07-28")
+"""Revisions the suite has a requirement set for."""
+OLDER = ("2025-03-26", "2025-06-18")
+"""Revisions it has scenarios for; all that apply are run, and all count."""
+REVISIONS = OLDER + JUDGED
 FETCH_S = 60.0
 RUN_S = 60.0
 GENERIC = "wire-schema-valid"
@@ -51,15 +54,14 @@ class Suite:
     command: tuple[str, ...]
 
     def required(self, revision: str) -> frozenset[str]:
-        """The scored server scenarios of a revision."""
+        """The scored server scenarios of a revision that has a requirement set."""
         text = self._run("list", "--requirements", revision).partition("Server scenarios")[2]
         return frozenset(re.findall(r"^  - (\S+)$", text.partition("Client scenarios")[0], re.MULTILINE))
 
     def server(self, url: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
         """Run all server scenarios of a revision, or one, against a URL; `folder` takes its papers."""
-        scored = self.required(revision)
-        chosen = ("--scenario", scenario, "--spec-version", revision, "--force") if scenario else ()
-        self._run("server", "--url", url, *(chosen or ("--requirements", revision)), "-o", str(folder))
+        self._run("server", "--url", url, *_chosen(revision, scenario), "-o", str(folder))
+        scored = self.required(revision) if revision in JUDGED else None
         return [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
 
     def _run(self, *arguments: str) -> str:
@@ -74,6 +76,14 @@ class Suite:
         if "SyntaxError" in ran.stderr or ran.returncode not in (0, 1):
             raise RuntimeError(f"the suite broke down: {ran.stderr.strip() or ran.stdout.strip()}")
         return ran.stdout
+
+
+def _chosen(revision: str, scenario: str) -> tuple[str, ...]:
+    if scenario:
+        return "--scenario", scenario, "--spec-version", revision, "--force"
+    if revision in JUDGED:
+        return "--requirements", revision
+    return "--suite", "all", "--spec-version", revision
 
 
 def find() -> Suite:
@@ -121,8 +131,8 @@ def _node_package() -> str:
     return f"node-{sys.platform}-{machine}@{NODE}"
 
 
-def outcome_at(path: Path, scored: frozenset[str]) -> Outcome:
-    """What the papers of one scenario say; `scored` names the scenarios that count."""
+def outcome_at(path: Path, scored: frozenset[str] | None) -> Outcome:
+    """What the papers of one scenario say; `scored` names the scenarios that count, None: all do."""
     name = re.sub(r"-\d{4}-\d\d-\d\dT.*$", "", path.parent.name.removeprefix("server-"))
     checks = json.loads(path.read_text())
     failures = tuple(
@@ -134,7 +144,7 @@ def outcome_at(path: Path, scored: frozenset[str]) -> Outcome:
     is_skipped = "SKIPPED" in own and own <= {"SKIPPED", "INFO"}
     if not is_skipped and not failures and "SUCCESS" not in own:
         failures = ("nothing was proven",)
-    return Outcome(name, name in scored, failures, is_skipped)
+    return Outcome(name, scored is None or name in scored, failures, is_skipped)
 
 
 def _first_line(text: object) -> str:
