@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any
-from urllib.parse import urlsplit
+
+from mcpdesk.inbox.question import host_of
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
 _WHOLE = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
-WEB = frozenset({"http", "https"})
 
 
 def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
@@ -42,15 +42,6 @@ def number(text: str) -> int | float | None:
 def link_problem(link: str) -> str:
     """Why a link is not one to open; empty when it is."""
     return "" if host_of(link) else "only http and https links can be opened"
-
-
-def host_of(link: str) -> str:
-    """The host a link of the web leads to; empty for any other link."""
-    try:
-        parts = urlsplit(link)
-        return (parts.hostname or "") if parts.scheme.lower() in WEB else ""
-    except ValueError:
-        return ""
 
 
 def _number_problem(rules: Mapping[str, Any], text: str) -> str:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
+
+WEB = frozenset({"http", "https"})
+"""Schemes of links a person may be asked to open."""
 
 
 class QuestionState(StrEnum):
@@ -84,3 +88,12 @@ class Question:
     answered_by: str = ""
     ended: float | None = None
     """Unix time in seconds at which it left `WAITING`; None while it waits."""
+
+
+def host_of(link: str) -> str:
+    """The host a link of the web leads to; empty for any other link."""
+    try:
+        parts = urlsplit(link)
+        return (parts.hostname or "") if parts.scheme.lower() in WEB else ""
+    except ValueError:
+        return ""

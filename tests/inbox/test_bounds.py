@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.inbox.bounds import host_of, link_problem, number, out_of_bounds
+from mcpdesk.inbox.bounds import link_problem, number, out_of_bounds
+from mcpdesk.inbox.question import host_of
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -52,9 +53,11 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(*pages: Page, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Asked]:
+async def asked(
+    *pages: Page, size: tuple[int, int] = (80, 24), may_cancel: bool = False
+) -> AsyncIterator[Asked]:
     link = quiet_link()
-    question = link.ask(*pages)
+    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel)
     async with running_frame(link, size=size) as (app, pilot):
         desk = Asked(app, pilot, link, question)
         await desk.until(lambda: desk.is_open)

@@ -7,7 +7,7 @@ Calls of `slow-report` stay open until `link.calls[-1].finish(...)`; all others 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -377,6 +377,8 @@ class FakeLink:
         self.calls: list[FakeCall] = []
         self.answers: list[tuple[int, tuple[Answer, ...]]] = []
         self.declined: list[tuple[int, str]] = []
+        self.cancelled: list[int] = []
+        self.watching: dict[str, int] = {}
         self.reloads: list[str] = []
         self.losses: tuple[str, ...] = ()
         self.recording = sample_recording(moment)
@@ -428,6 +430,19 @@ class FakeLink:
     def decline(self, question: int, reason: str = "") -> None:
         self.declined.append((question, reason))
         self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by="desk")
+
+    def cancel_question(self, question: int) -> None:
+        self.cancelled.append(question)
+        self._settle(question, state=QuestionState.CANCELLED, answered_by="desk")
+
+    def watch(self, server: str, uri: str) -> None:
+        self.watching[uri] = 0
+
+    def unwatch(self, server: str, uri: str) -> None:
+        del self.watching[uri]
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        return dict(self.watching)
 
     def reload(self, server: str) -> None:
         self.reloads.append(server)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.inbox.question import Answer, Option, Page, QuestionState
 from mcpdesk.tui.widgets.question_page import OptionRow, OwnWords
 from tests.support.asking import CHECKS, DATABASE, asked
 from tests.support.frame import toasts
+
+LINK = Page("Sign in", "link", own_words=False, is_required=False, link="https://example.org/in")
+FORM = (
+    Page("Where to?", "Name", default=Answer(other="Ada")),
+    Page(
+        "Where to?", "Size", (Option("small"), Option("large")), own_words=False, default=Answer(("large",))
+    ),
+    Page("Where to?", "Age", is_required=False, rules={"type": "integer", "maximum": 99}),
+)
 
 
 async def test_a_digit_and_enter_answer_a_single_page() -> None:
@@ -127,3 +138,67 @@ async def test_the_mouse_does_it_all() -> None:
         await desk.pilot.click(OwnWords)
         await desk.press("x", "enter")
         assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(other="x"))
+
+
+async def test_defaults_are_filled_in_and_may_stay() -> None:
+    async with asked(*FORM) as desk:
+        await desk.press("enter", "enter", "enter")
+        assert desk.link.answers[0][1] == (Answer(other="Ada"), Answer(("large",)), Answer())
+
+
+async def test_what_is_out_of_bounds_is_said_before_it_is_sent() -> None:
+    async with asked(FORM[2]) as desk:
+        await desk.press("1", "0", "0", "enter")
+        assert str(desk.dialog.query_one(".note", Static).content) == "At most 99."
+        await desk.press("backspace", "enter")
+        assert desk.link.answers[0][1] == (Answer(other="10"),)
+
+
+async def test_only_what_is_offered_can_be_chosen_where_own_words_are_not() -> None:
+    async with asked(FORM[1]) as desk:
+        await desk.press("3", "down", "down", "down")
+        assert desk.marks == "( )(•)" and desk.app.focused is None
+        await desk.press("1", "enter")
+        assert desk.link.answers[0][1] == (Answer(("small",)),)
+
+
+async def test_a_link_is_agreed_to_copied_and_opened_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    async def open_link(app: object, link: str) -> None:
+        opened.append(link)
+
+    monkeypatch.setattr("mcpdesk.tui.browser.open_link", open_link)
+    async with asked(LINK) as desk:
+        shown = str(desk.dialog.query_one(".link", Static).content)
+        assert shown == LINK.link and opened == []
+        await desk.press("y", "o")
+        assert desk.app.clipboard == LINK.link and opened == [LINK.link]
+        await desk.press("enter")
+        assert desk.link.answers[0][1] == (Answer(),)
+
+
+async def test_a_link_that_is_none_of_the_web_cannot_be_agreed_to() -> None:
+    async with asked(replace(LINK, link="javascript:alert(1)")) as desk:
+        await desk.press("enter")
+        assert desk.link.answers == []
+        assert "only http" in str(desk.dialog.query_one(".note", Static).content).lower()
+
+
+async def test_cancelling_is_there_for_questions_that_allow_it() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("c")
+        assert desk.link.cancelled == []
+    async with asked(DATABASE, may_cancel=True) as desk:
+        await desk.press("c")
+        assert desk.link.cancelled == [desk.question.id]
+        await desk.until(lambda: not desk.is_open)
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Cancelled. claude-code 2.1 goes on."])
+
+
+async def test_letters_are_keys_again_after_escape() -> None:
+    async with asked(Page("Why?"), may_cancel=True) as desk:
+        await desk.press("d", "c", "escape")
+        assert desk.link.cancelled == [] and desk.marks == "(•)"
+        await desk.press("c")
+        assert desk.link.cancelled == [desk.question.id]

@@ -40,3 +40,8 @@ def test_words_that_are_blank_are_no_answer() -> None:
     draft = Draft(Page("Why?"))
     draft.write("   ")
     assert draft.problem == "write something"
+
+
+def test_a_draft_begins_with_what_is_filled_in() -> None:
+    draft = Draft(Page("Which?", options=OPTIONS, multi_select=True, default=Answer(("b", "c"), "and d")))
+    assert draft.answer == Answer(("b", "c"), "and d")

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.tui.render.question_text import ended_line, plain
+from mcpdesk.tui.render.question_text import asker, ended_line, plain
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (
@@ -37,6 +37,20 @@ def test_an_answer_is_marked_in_its_page() -> None:
         "",
         "answered by desk after 1 min, at 12:01:01",
     ]
+
+
+def test_what_was_read_and_the_link_are_told() -> None:
+    pages = (Page("Sign in", detail="once a day", link="https://example.org/\x1b"),)
+    assert plain(replace(ASKED, pages=pages)).splitlines()[:3] == [
+        "Sign in",
+        "once a day",
+        "https://example.org/␛",
+    ]
+
+
+def test_a_call_of_the_desks_own_is_named_by_what_it_runs() -> None:
+    assert asker(replace(ASKED, peer="desk", tool="greet", server="hello")) == "greet of hello"
+    assert asker(replace(ASKED, peer="cursor")) == "cursor"
 
 
 def test_a_reason_is_told() -> None:

@@ -11,11 +11,12 @@ class Draft:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.chosen: set[int] = set()
+        filled = page.default
+        self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
         """Indexes of the chosen options."""
-        self.other = ""
+        self.other = filled.other
         """What was written, chosen or not."""
-        self.other_chosen = False
+        self.other_chosen = bool(filled.other)
 
     def toggle(self, index: int) -> None:
         """Choose an option, or take the choice back; on a page for one choice it replaces the others."""

@@ -7,6 +7,7 @@ import time
 from textual.content import Content
 
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.tui.render.link_text import link_text
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import clean, one_line
 
@@ -17,6 +18,11 @@ def in_full(question: Question) -> Content:
     answers = question.answers or tuple(Answer() for _ in pages)
     blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
+
+
+def asker(question: Question) -> str:
+    """Who asks: the peer, or what a call of the desk's own runs."""
+    return f"{question.tool or 'a tool'} of {question.server}" if question.peer == "desk" else question.peer
 
 
 def plain(question: Question) -> str:
@@ -39,12 +45,14 @@ def ended_line(question: Question) -> str:
 def _page(page: Page, answer: Answer) -> Content:
     header = f"  [{one_line(page.header, 30)}]" if page.header else ""
     head = Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))
+    about = [Content.styled(clean(page.detail), "$text-muted")] if page.detail else []
+    about += [link_text(page.link)] if page.link else []
     rows = [_option(page, option.label, option.description, answer) for option in page.options]
     if answer.other:
         rows.append(
             Content.assemble((f"  {_mark(page, True)} ", ""), (clean(answer.other), "bold $text-success"))
         )
-    return Content("\n").join([head, *rows])
+    return Content("\n").join([head, *about, *rows])
 
 
 def _option(page: Page, label: str, description: str, answer: Answer) -> Content:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,23 +17,20 @@ from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_draft import Draft
+from mcpdesk.tui.render.question_keys import question_keys
+from mcpdesk.tui.render.question_text import asker
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.part_line import Part, PartLine
-from mcpdesk.tui.widgets.question_page import OwnWords, QuestionPage
+from mcpdesk.tui.widgets.question_page import QuestionPage
+from mcpdesk.tui.widgets.question_words import Left, LongWords
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
 
 LOOK_S = 0.1
 SOON_S = 60
 """Time left below which the dialog says so."""
-KEYS = (
-    ("digits", "choose", "screen.choose", 2),
-    ("space", "toggles", "screen.choose", 1),
-    ("enter", "next", "screen.next_page", 9),
-    ("⌫", "back", "screen.previous_page", 4),
-    ("d", "decline", "screen.decline", 6),
-    ("esc", "later", "screen.later", 7),
-)
-"""Key, what it does, what a click on it does, and which goes first where there is little room (low)."""
 ENDINGS = {
     QuestionState.DECLINED: "was declined by {by}",
     QuestionState.CANCELLED: "was closed by {by}",
@@ -129,7 +126,7 @@ class QuestionScreen(ModalScreen[None]):
 
     def action_scroll(self, by: int) -> None:
         """Scroll a long page by screens."""
-        self.page.scroll_relative(y=by * max(1, self.page.size.height - 1), animate=False)
+        self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
         """Go on, or answer on the last page."""
@@ -152,6 +149,28 @@ class QuestionScreen(ModalScreen[None]):
         self._fit()
         self.query_one("#reason", Input).focus()
 
+    def action_cancel(self) -> None:
+        """Close it without saying yes or no."""
+        self._send()
+        self.link.cancel_question(self.question.id)
+        self._look()
+
+    async def action_open_link(self) -> None:
+        """Open the link of the page in a browser."""
+        from mcpdesk.tui.browser import open_link
+
+        await open_link(self.app, self.page.draft.page.link)
+
+    def action_copy_link(self) -> None:
+        """Copy the link of the page."""
+        cast("DeskApp", self.app).copy(self.page.draft.page.link, "the link")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Links and cancelling are there where the question has them."""
+        if action in ("open_link", "copy_link"):
+            return bool(self.question.pages[self._at].link)
+        return self.question.may_cancel if action == "cancel" else True
+
     def action_later(self) -> None:
         """Esc: back from the reason, else put the question off with what was chosen so far."""
         if self.has_class("-declining"):
@@ -168,10 +187,21 @@ class QuestionScreen(ModalScreen[None]):
             del self.drafts[ended]
         self.drafts[self.question.id] = (self.question, self._drafts)
 
-    @on(OwnWords.Left)
+    @on(Left)
     def _words_left(self) -> None:
-        if not self.page.leave_words():
-            self.action_later()
+        self.page.leave_words()
+
+    @on(LongWords.Submitted)
+    async def _text_submitted(self) -> None:
+        await self.action_next_page()
+
+    def on_descendant_focus(self) -> None:
+        """Letters are written from now on."""
+        self._show_keys()
+
+    def on_descendant_blur(self) -> None:
+        """Letters are keys again."""
+        self._show_keys()
 
     @on(QuestionPage.Changed)
     def _draft_changed(self) -> None:
@@ -211,7 +241,7 @@ class QuestionScreen(ModalScreen[None]):
         low = self.has_class("-low")
         note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
         around = (3 if low else 7) + note + 2 * declining
-        self.page.styles.max_height = max(3, self.size.height - around)
+        self.page.fit(max(3, self.size.height - around))
 
     def _send(self) -> None:
         self._sent = True
@@ -235,16 +265,16 @@ class QuestionScreen(ModalScreen[None]):
         if ended is None:
             self.notify("The question is gone.", markup=False)
         elif self._sent and self._is_mine(ended):
-            self.notify(f"{ended.state.capitalize()}. {one_line(ended.peer, 30)} goes on.", markup=False)
+            self.notify(f"{ended.state.capitalize()}. {one_line(asker(ended), 40)} goes on.", markup=False)
         else:
             said = ENDINGS[ended.state].format(by=ended.answered_by or "somebody", reason=ended.reason)
-            text = one_line(f"The question of {one_line(ended.peer, 30)} {said}", 110)
+            text = one_line(f"The question of {one_line(asker(ended), 40)} {said}", 110)
             self.notify(text, severity="warning", markup=False)
 
     def _is_mine(self, ended: Question) -> bool:
         if ended.state is QuestionState.ANSWERED:
             return ended.answers == tuple(draft.answer for draft in self._drafts)
-        return ended.state is QuestionState.DECLINED
+        return ended.state in (QuestionState.DECLINED, QuestionState.CANCELLED)
 
     def _note(self, text: str) -> None:
         note = self.query_one(".note", Static)
@@ -253,22 +283,24 @@ class QuestionScreen(ModalScreen[None]):
         self._fit()
 
     def _show_keys(self) -> None:
-        last = self._at + 1 == len(self._drafts)
-        parts: list[Part] = []
-        for key, title, action, rank in KEYS:
-            if action == "screen.previous_page" and not self._at:
-                continue
-            title = "answers" if action == "screen.next_page" and last else title
-            said = Content.assemble((key, "bold $footer-key-foreground"), f" {title}   ")
-            parts.append(Part(said, action, rank=rank))
-        self.query_one(PartLine).show(parts)
+        hints = question_keys(self.question, self._at, is_writing=self.page.is_writing)
+        self.query_one(PartLine).show(
+            [
+                Part(
+                    Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   "),
+                    hint.action,
+                    rank=hint.rank,
+                )
+                for hint in hints
+            ]
+        )
 
     def _show_title(self) -> None:
         """`peer asks · waiting 12 s ──── 1 of 2`, the line between in the colour of the border."""
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
-        said = f"{one_line(self.question.peer, 30)} asks · waiting {since(now - self.question.asked)}"
+        said = f"{one_line(asker(self.question), 40)} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
             said += f" · {since(left)} left"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""

@@ -1,20 +1,24 @@
-"""One page of a question: its text, its options, and a line for own words. Changes nothing but its draft."""
+"""One page of a question: its text, its options or link, and room for own words. Changes only its draft."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
 
+from mcpdesk.tui.render.link_text import link_text, oddities
 from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.widgets.question_words import LongWords, OwnWords
 
+AROUND_DETAIL = 6
+"""Rows that question, margins and a text to write take besides what is read before."""
 LABEL_CELLS = 26
 """Labels get at most this much room beside their descriptions, and wrap in it."""
 
@@ -69,25 +73,6 @@ class OptionRow(Horizontal):
         self.set_class(is_cursor, "-cursor")
 
 
-class OwnWords(Input):
-    """Where something else is written. Up and esc lead back to the options."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "leave", "Options", show=False),
-        Binding("escape", "leave", "Options", show=False),
-    ]
-    DEFAULT_CSS = """
-    OwnWords, OwnWords:focus { border: none; height: 1; padding: 0 1; width: 1fr; background: $panel; }
-    """
-
-    class Left(Message):
-        """The person is done writing, or never wanted to."""
-
-    def action_leave(self) -> None:
-        """Back to the options."""
-        self.post_message(self.Left())
-
-
 class QuestionPage(VerticalScroll, can_focus=False):
     """Everything between the frame's top and its line of keys."""
 
@@ -96,10 +81,17 @@ class QuestionPage(VerticalScroll, can_focus=False):
     QuestionPage > .head { height: auto; padding: 0 1; margin-bottom: 1; }
     QuestionPage > .head > .question { width: 1fr; height: auto; text-style: bold; }
     QuestionPage > .head > .header { width: auto; height: 1; margin-left: 2; color: $text-accent; }
-    QuestionPage > .own { height: 1; padding: 0 1; }
+    QuestionPage > .detail {
+        height: auto; padding: 0 1; margin-bottom: 1; color: $text-muted; scrollbar-size-vertical: 1;
+    }
+    QuestionPage > .detail > Static { height: auto; }
+    QuestionPage > .link { height: auto; padding: 0 2; margin: 0 1; background: $panel; }
+    QuestionPage > .odd { height: auto; padding: 0 1; margin-top: 1; color: $text-warning; }
+    QuestionPage > .own { height: auto; padding: 0 1; }
     QuestionPage > .own > Static { width: auto; margin-right: 1; }
     QuestionPage > .own.-chosen > .label { text-style: bold; color: $text-primary; }
-    QuestionPage.-low > .head { margin-bottom: 0; }
+    QuestionPage.-long > .detail { color: $foreground; }
+    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
     """
 
     class Changed(Message):
@@ -112,43 +104,67 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._count = len(draft.page.options)
 
     def compose(self) -> ComposeResult:
-        """Text, options, own words."""
+        """Text, link, options, own words."""
         page = self.draft.page
         with Horizontal(classes="head"):
             yield Static(clean(page.question), classes="question", markup=False)
             if page.header:
                 yield Static(one_line(page.header, 24), classes="header", markup=False)
+        if page.detail:
+            with VerticalScroll(classes="detail", can_focus=False):
+                yield Static(clean(page.detail), markup=False)
+        if page.link:
+            yield Static(link_text(page.link), classes="link")
+            if odd := [f"! {said}" for said in oddities(page.link)]:
+                yield Static("\n".join(odd), classes="odd", markup=False)
         described = any(option.description for option in page.options)
         widest = max((cell_len(clean(option.label)) for option in page.options), default=0)
         for index in range(self._count):
             yield OptionRow(index, self.draft, min(widest, LABEL_CELLS) if described else 0)
-        with Horizontal(classes="own"):
-            yield Static(str((self._count + 1) % 10), markup=False)
-            yield Static(self.draft.mark(self._count), classes="mark", markup=False)
-            yield Static("something else" if self._count else "your answer", classes="label", markup=False)
-            yield OwnWords(self.draft.other, compact=True)
+        if page.own_words:
+            with Horizontal(classes="own"):
+                yield from self._room_for_words()
 
     def on_mount(self) -> None:
         """A page without options is for writing."""
+        self.set_class(self.draft.page.is_long, "-long")
         self._show()
-        if not self._count:
+        if not self._count and self.words is not None:
             self.words.focus()
 
     @property
-    def words(self) -> OwnWords:
-        """The line for own words."""
-        return self.query_one(OwnWords)
+    def words(self) -> OwnWords | LongWords | None:
+        """Where own words go, if they are allowed."""
+        found = self.query(".words").results(OwnWords | LongWords)
+        return next(found, None)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether keys go to the own words."""
+        return self.words is not None and self.words.has_focus
+
+    def fit(self, rows: int) -> None:
+        """Take at most so many rows; what is to be read before writing scrolls for itself."""
+        self.styles.max_height = rows
+        if self.draft.page.is_long:
+            for detail in self.query(".detail"):
+                detail.styles.max_height = max(2, rows - AROUND_DETAIL)
+
+    def scroll_by(self, screens: int) -> None:
+        """Scroll what is long."""
+        found = [*self.query(".detail").results(VerticalScroll), self]
+        area = next((each for each in found if each.max_scroll_y), self)
+        area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
         """Move the cursor; below the last option one writes."""
-        if self._count:
-            self.cursor = max(0, min(self.cursor + by, self._count))
-            self._follow()
+        self.cursor = max(0, min(self.cursor + by, self._last))
+        self._follow()
 
     def choose(self, index: int | None = None) -> None:
         """Toggle an option, that under the cursor by default; the one after the last is for writing."""
         index = self.cursor if index is None else index
-        if index > self._count:
+        if index > self._last:
             return
         self.cursor = index
         if index < self._count:
@@ -156,13 +172,13 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.post_message(self.Changed())
         self._follow()
 
-    def leave_words(self) -> bool:
-        """Take the cursor from the line for own words to the options; False when there are none."""
-        if not self._count:
-            return False
-        self.cursor = self._count - 1
-        self._follow()
-        return True
+    def leave_words(self) -> None:
+        """Take the cursor from the own words to the options, or just let go of the keys."""
+        if self._count:
+            self.cursor = self._count - 1
+            self._follow()
+        else:
+            self.screen.set_focus(None)
 
     @on(OptionRow.Clicked)
     def _row_clicked(self, event: OptionRow.Clicked) -> None:
@@ -172,28 +188,53 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @on(Input.Changed)
     def _words_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if event.value != self.draft.other:
-            self.draft.write(event.value)
-            self._show()
-            self.post_message(self.Changed())
+        self._take(event.value)
+
+    @on(TextArea.Changed)
+    def _text_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        self._take(event.text_area.text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The mouse may have gone to the line for own words."""
-        if isinstance(event.widget, OwnWords):
+        """The mouse may have gone to the own words."""
+        if event.widget is self.words:
             self.cursor = self._count
             self._show()
 
+    @property
+    def _last(self) -> int:
+        """Where the cursor can go at most; -1 when there is nothing to choose or write."""
+        return self._count if self.draft.page.own_words else self._count - 1
+
+    def _room_for_words(self) -> Iterator[Widget]:
+        if self.draft.page.is_long:
+            yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
+            return
+        label = "something else" if self._count else "your answer"
+        yield Static(str((self._count + 1) % 10), markup=False)
+        yield Static(self.draft.mark(self._count), classes="mark", markup=False)
+        yield Static(label, classes="label", markup=False)
+        yield OwnWords(self.draft.other, compact=True, classes="words")
+
+    def _take(self, text: str) -> None:
+        if text != self.draft.other:
+            self.draft.write(text)
+            self._show()
+            self.post_message(self.Changed())
+
     def _follow(self) -> None:
         self._show()
-        if self.cursor == self._count:
+        if self.cursor == self._count and self.words is not None:
             self.words.focus()
             return
         self.screen.set_focus(None)
-        self.query(OptionRow)[self.cursor].scroll_visible(animate=False)
+        if self._count:
+            self.query(OptionRow)[self.cursor].scroll_visible(animate=False)
 
     def _show(self) -> None:
         for row in self.query(OptionRow):
             row.show(row.index == self.cursor)
-        own = self.query_one(".own")
-        own.set_class(self.draft.other_chosen, "-chosen")
-        own.query_one(".mark", Static).update(self.draft.mark(self._count))
+        for own in self.query(".own"):
+            own.set_class(self.draft.other_chosen, "-chosen")
+            for mark in own.query(".mark").results(Static):
+                mark.update(self.draft.mark(self._count))
