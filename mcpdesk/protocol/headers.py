@@ -65,10 +65,14 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
         raise mismatch(f"Mcp-Method is {_shown(named)}, the body says {method!r}")
     known = METHODS.get(method)
     if known is not None and known.routing_field:
-        _check_name(headers.get("mcp-name"), params.get(known.routing_field))
+        check_name(headers.get("mcp-name"), params.get(known.routing_field))
 
 
-def _check_name(header: str | None, expected: object) -> None:
+def check_name(header: str | None, expected: object) -> None:
+    """Compare `Mcp-Name` with what the body names.
+
+    Raises: RemoteProtocolError (-32020, HTTP 400) saying what is wrong.
+    """
     if header is None:
         raise mismatch("Mcp-Name is missing")
     try:

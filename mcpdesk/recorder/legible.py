@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol.codec import decode
 from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.header_checks import Checked, checked
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.masking import mask_headers, mask_message, mask_text
 
@@ -35,10 +37,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
     except ProtocolError as error:
         cut = "" if len(whole) == kept.size else f"only {len(whole):,} of {kept.size:,} bytes were kept: "
         return Legible(_text(whole[:_BEGINNING]), f"{cut}{error.message}")
-    part = index.part_of(exchange.number, frame)
-    if part is not None and isinstance(value, list) and part < len(value):
-        value = value[part]
-    return Legible(mask_message(value, schema))
+    return Legible(mask_message(_part(index, exchange, frame, value), schema))
 
 
 def http(index: Index, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
@@ -47,6 +46,27 @@ def http(index: Index, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | 
     if note is None:
         return None
     return (mask_text(note.line), mask_headers(note.headers, index.secret_headers))
+
+
+def http_checked(
+    index: Index, exchange: Exchange, frame: int, schema: Any = None
+) -> tuple[str, list[Checked]] | None:
+    """What `http` gives for the request of an exchange, each header held against the body."""
+    note, kept = index.note(frame), index.frame(frame)
+    if note is None:
+        return None
+    body: Any = None
+    if kept is not None and kept.size <= LARGEST:
+        with suppress(ProtocolError):
+            body = _part(index, exchange, frame, decode(index.whole(frame)))
+    headers = checked(note.headers, body, exchange.revision, schema, index.secret_headers)
+    return mask_text(note.line), headers
+
+
+def _part(index: Index, exchange: Exchange, frame: int, value: Any) -> Any:
+    """The message of `exchange` in a frame that may be a batch."""
+    part = index.part_of(exchange.number, frame)
+    return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
 
 
 def _text(data: bytes) -> str:

@@ -8,7 +8,19 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.traffic_detail import TabLine, TrafficDetail
-from tests.support.traffic import IN, OUT, busy_recording, call, connection, progress, settle, text
+from tests.support.traffic import (
+    IN,
+    OUT,
+    asking_recording,
+    asks,
+    busy_recording,
+    call,
+    connection,
+    progress,
+    retry,
+    settle,
+    text,
+)
 
 
 class DetailApp(App[None]):
@@ -138,3 +150,88 @@ async def test_nothing_chosen_empties_it() -> None:
         app.show("initialize")
         app.detail.show(None)
         assert app.query_one(".nothing").display and app.detail.shown is None
+
+
+async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None:
+    app = DetailApp(asking_recording())
+    async with app.run_test(size=(100, 60)) as pilot:
+        app.show("book-flight")
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "steps"
+        steps = app.tree("#steps")
+        for words in ("round 1 #11", 'message: "Which seat?"', "round 3 #13", 'meal: "vegan"', '"Booked."'):
+            assert words in steps
+        assert "▸ messages" in steps
+        facts = app.text(".facts")
+        assert "2026-07-28 stateless" in facts and "http" in facts and "3 rounds · client" in facts
+        app.detail.action_show_tab(-1)
+        await pilot.pause()
+        assert 'name: "book-flight"' in app.tree(".request") and '"Booked."' in app.tree(".response")
+
+
+async def test_steps_are_for_operations_only() -> None:
+    app = DetailApp(asking_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("plan-party")
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "steps"
+        app.show("notifications/progress")
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "messages"
+        assert "steps" not in "".join(part.text.plain for part in app.query_one(TabLine).parts)
+
+
+async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:
+    recording = asking_recording()
+    app = DetailApp(recording)
+    async with app.run_test(size=(100, 60)) as pilot:
+        app.detail.show(2)
+        await pilot.pause()
+        tree = app.query_one("#steps JsonTree", JsonTree)
+        assert app.detail.shown is not None and app.detail.shown.number == 0
+        assert str(tree.selected[0]).startswith("round 3 #13")
+        app.detail.action_show_tab(1)
+        app.detail.show(1)
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "steps"
+        assert str(tree.selected[0]).startswith("round 2 #12")
+
+
+async def test_a_round_more_is_shown_as_it_comes() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, revision="2026-07-28"))
+    recording.frame(1, IN, call(1, "pay"))
+    recording.frame(1, OUT, asks(1, "s", account="Which account?"))
+    settle(recording)
+    app = DetailApp(recording)
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("pay")
+        await pilot.pause()
+        assert "asks the client" in app.text(".title") and "Which account?" in app.tree(".response")
+        recording.frame(1, IN, retry(2, "pay", "s", account={"name": "main"}))
+        settle(recording)
+        app.detail.look()
+        await pilot.pause()
+        assert 'name: "main"' in app.tree("#steps") and "pending" in app.tree("#steps")
+        recording.frame(1, OUT, text(2, "paid"))
+        settle(recording)
+        app.detail.look()
+        await pilot.pause()
+        assert '"paid"' in app.tree("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
+
+
+async def test_headers_are_shown_with_what_is_known_of_them() -> None:
+    app = DetailApp(asking_recording())
+    async with app.run_test(size=(100, 60)) as pilot:
+        app.show("book-flight")
+        app.detail.action_show_tab(1)
+        await pilot.pause()
+        said = app.text("#http Static")
+        for words in (
+            "tools/call #11",
+            "✓ Mcp-Method: tools/call  agrees",
+            "✗ Mcp-Name:  missing",
+            "✓ Mcp-Name:",
+        ):
+            assert words in said
+        assert "Bearer ••••" in said

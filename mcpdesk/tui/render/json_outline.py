@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -43,10 +43,20 @@ class Row:
 
 
 class Outline:
-    """The rows of a value, the root first. `marks` are remarks at paths, such as schema violations."""
+    """The rows of a value, the root first. `marks` are remarks at paths, such as schema violations.
 
-    def __init__(self, value: Any, marks: Mapping[Path, str] | None = None, room: int = 60) -> None:
+    As much is unfolded as `room` lines hold, but nothing below the keys in `folded`.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        marks: Mapping[Path, str] | None = None,
+        room: int = 60,
+        folded: Collection[str] = (),
+    ) -> None:
         self.value = value
+        self._folded = folded
         self.marks = dict(marks or {})
         self._marked_above = {path[:end] for path in self.marks for end in range(len(path))}
         self._shown: dict[Path, int] = {}
@@ -165,7 +175,9 @@ class Outline:
             self.open(0)
         for depth in range(1, 20):
             level = [
-                at for at, row in enumerate(self.rows) if row.depth == depth and _is_container(row.value)
+                at
+                for at, row in enumerate(self.rows)
+                if row.depth == depth and _is_container(row.value) and row.key not in self._folded
             ]
             cost = sum(min(count_children(self.rows[at].value), SLICE) for at in level)
             if not level or len(self.rows) + cost > room:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -56,9 +56,12 @@ class JsonTree(LineList):
         """The path of the value under the cursor."""
         return self._row(self.cursor).path if self.row_count else ()
 
-    def load(self, value: Any, marks: Mapping[Path, str] | None = None) -> None:
-        """Show another value; `marks` are remarks at paths, drawn in red with a cross."""
-        self._outline = Outline(value, marks)
+    def load(self, value: Any, marks: Mapping[Path, str] | None = None, folded: Collection[str] = ()) -> None:
+        """Show another value; `marks` are remarks at paths, drawn in red with a cross.
+
+        What stands under the keys in `folded` is unfolded by the person alone.
+        """
+        self._outline = Outline(value, marks, folded=folded)
         self._hidden = self._hidden_rows()
         self._query, self._typing, self._hits = "", False, []
         self.cursor = 0
@@ -132,7 +135,7 @@ class JsonTree(LineList):
         """Go to another place that was found."""
         if self._hits:
             self._hit = (self._hit + by) % len(self._hits)
-            self._show(self._hits[self._hit])
+            self.reveal(self._hits[self._hit])
 
     def on_key(self, event: events.Key) -> None:
         """Take keys while a search is typed; escape ends it."""
@@ -213,7 +216,8 @@ class JsonTree(LineList):
         self.action_next_hit()
         self.refresh()
 
-    def _show(self, path: Path) -> None:
+    def reveal(self, path: Path) -> None:
+        """Unfold what holds the value at a path, and go to it."""
         at = self._outline.reveal(path) - self._hidden
         self.rows_changed()
         self.cursor = at

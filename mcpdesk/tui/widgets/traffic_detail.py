@@ -1,4 +1,7 @@
-"""One exchange in full: both messages as trees, what HTTP said, and what came along while it ran."""
+"""One exchange in full: both messages as trees, its steps, what HTTP said, and what came along while it ran.
+
+Only the tab in sight is filled; a message is decoded when it is shown.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,20 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.recorder.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.legible import message
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import size_text
+from mcpdesk.tui.render.http_text import http_text
+from mcpdesk.tui.render.operation_steps import MESSAGES, last_round, steps, title_of
 from mcpdesk.tui.render.since import clock
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.traffic_line import operation_words, with_era
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
-TABS = ("messages", "http", "events")
+TABS = ("messages", "steps", "http", "events")
 _STYLES = {
     Status.OK: "$text-success",
     Status.ERROR: "$text-error",
@@ -36,7 +42,11 @@ _STYLES = {
     Status.MALFORMED: "$text-error",
     Status.PENDING: "$text-accent",
 }
-_WORDS = {Status.TOOL_ERROR: "tool error", Status.LATE: "late: nobody waited for it any more"}
+_WORDS = {
+    Status.TOOL_ERROR: "tool error",
+    Status.LATE: "late: nobody waited for it any more",
+    Status.ASKS: "asks the client",
+}
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
@@ -62,7 +72,7 @@ class TrafficDetail(Vertical):
     DEFAULT_CSS = """
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & > .facts { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
+        & > .facts { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
         & > TabLine { height: 1; padding: 0 1; }
         & > ContentSwitcher { height: 1fr; }
         & .sides { layout: horizontal; height: 1fr; }
@@ -77,7 +87,8 @@ class TrafficDetail(Vertical):
         }
         & .scroll:focus { border-top: solid $border; }
         & .scroll Static { height: auto; }
-        & .events { height: 1fr; padding: 0 1; border-top: solid $border-blurred; }
+        & .tree { height: 1fr; padding: 0 1; border-top: solid $border-blurred; }
+        & .tree:focus-within { border-top: solid $border; }
         & .nothing { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
         &.-empty > * { display: none; }
         &.-empty > .nothing { display: block; }
@@ -96,6 +107,12 @@ class TrafficDetail(Vertical):
         self.shown: Exchange | None = None
         self._schema_of = schema_of
         self._tab = TABS[0]
+        self._frames: dict[str, Status | int | None] = {"request": None, "response": None}
+        """What the sides show: a frame, or why there is none."""
+        self._stale: set[str] = set()
+        """Tabs that show something older than `shown`."""
+        self._aim: int | None = None
+        """The step to go to when the steps are filled in."""
 
     def compose(self) -> ComposeResult:
         """Title, facts, tabs, and one page a tab."""
@@ -110,20 +127,27 @@ class TrafficDetail(Vertical):
                         box.border_title = side
                         yield Static(classes="problem", markup=False)
                         yield JsonTree()
+            with Vertical(id="steps", classes="tree"):
+                yield JsonTree()
             with VerticalScroll(id="http", classes="scroll"):
                 yield Static(markup=False)
-            with Vertical(id="events", classes="events"):
+            with Vertical(id="events", classes="tree"):
                 yield JsonTree()
 
     def show(self, number: int | None) -> None:
-        """Show another exchange, or none."""
+        """Show another exchange, or none. One that is part of another is shown as a step of that."""
         if number is None:
             self.shown = None
             self.add_class("-empty")
             return
-        if self.shown is None or self.shown.number != number:
+        whole = self.index.operations.whole.get(number, number)
+        self._aim = number if number != whole else None
+        if self.shown is None or self.shown.number != whole:
             self.shown = None
-            self._load(self.index.exchange(number))
+            self._load(self.index.exchange(whole))
+        elif self._aim is not None:
+            self._stale.add("steps")
+            self._show_tab("steps")
 
     def look(self) -> None:
         """Take up what changed since: the response, more notifications, the running clock."""
@@ -132,12 +156,19 @@ class TrafficDetail(Vertical):
         fresh = self.index.exchange(self.shown.number)
         if fresh != self.shown:
             self._load(fresh)
-        elif fresh.ended is None:
+        elif fresh.ended is None or fresh.asked_at is not None:
             self._describe(fresh)
 
     def action_show_tab(self, by: int) -> None:
         """Go to another tab."""
-        self._show_tab(TABS[(TABS.index(self._tab) + by) % len(TABS)])
+        tabs = self._tabs
+        self._show_tab(tabs[(tabs.index(self._tab) + by) % len(tabs)])
+
+    @property
+    def _tabs(self) -> tuple[str, ...]:
+        """Those there is something for: steps are for what takes more than one."""
+        has_steps = self.shown is not None and bool(self.shown.parts)
+        return TABS if has_steps else tuple(tab for tab in TABS if tab != "steps")
 
     @on(TabLine.Picked)
     def tab_picked(self, event: TabLine.Picked) -> None:
@@ -157,25 +188,48 @@ class TrafficDetail(Vertical):
         had_focus = self.has_focus_within
         self.query_one(ContentSwitcher).current = tab
         if self.shown is not None:
+            self._fill(self.shown)
             self._describe(self.shown)
         if had_focus:
             self.call_after_refresh(self.focus_first)
 
     def _load(self, exchange: Exchange) -> None:
-        """Fill in what is new of an exchange; trees that show the same frame stay as they are."""
+        """Take up what is new of an exchange; trees that show the same frame stay as they are."""
         before = self.shown
         self.shown = exchange
         self.remove_class("-empty")
-        for side in ("request", "response"):
-            frame = getattr(exchange, side)
-            if before is None or getattr(before, side) != frame:
-                self._load_side(exchange, side, frame)
+        self._stale |= {"messages", "http"}
         if before is None or before.notifications != exchange.notifications:
-            self._load_events(exchange)
-        self._load_http(exchange)
-        self._describe(exchange)
+            self._stale.add("events")
+        if exchange.parts:
+            self._stale.add("steps")
+        if before is None:
+            self._frames = dict.fromkeys(self._frames)
+        if before is None or not before.parts:
+            if exchange.parts and self._tab == "messages":
+                self._tab = "steps"
+            elif not exchange.parts and self._tab == "steps":
+                self._tab = "messages"
+        self._show_tab(self._tab)
 
-    def _load_side(self, exchange: Exchange, side: str, frame: int | None) -> None:
+    def _fill(self, exchange: Exchange) -> None:
+        """Fill the tab in sight, where it shows something older."""
+        if self._tab in self._stale:
+            self._stale.remove(self._tab)
+            _FILLS[self._tab](self, exchange)
+
+    def _fill_messages(self, exchange: Exchange) -> None:
+        last = last_round(self.index, exchange)
+        for side, one, frame in (
+            ("request", exchange, exchange.request),
+            ("response", last, last.response),
+        ):
+            shows = one.status if frame is None else frame
+            if self._frames[side] != shows:
+                self._frames[side] = shows
+                self._fill_side(one, side, frame)
+
+    def _fill_side(self, exchange: Exchange, side: str, frame: int | None) -> None:
         box = self.query_one(f".{side}", Vertical)
         value, problem = _awaited(exchange, side), ""
         if frame is not None:
@@ -186,7 +240,19 @@ class TrafficDetail(Vertical):
         box.query_one(JsonTree).load(value)
         box.display = frame is not None or exchange.kind is Kind.REQUEST
 
-    def _load_events(self, exchange: Exchange) -> None:
+    def _fill_steps(self, exchange: Exchange) -> None:
+        tree = self.query_one("#steps JsonTree", JsonTree)
+        tree.load(steps(self.index, exchange, self._schema_of(exchange)), folded=(MESSAGES,))
+        title = None if self._aim is None else title_of(self.index, exchange, self._aim)
+        if title is not None:
+            tree.reveal((title,))
+
+    def _fill_http(self, exchange: Exchange) -> None:
+        self.query_one("#http Static", Static).update(
+            http_text(self.index, exchange, self._schema_of(exchange))
+        )
+
+    def _fill_events(self, exchange: Exchange) -> None:
         events = {}
         for frame in exchange.notifications[-_EVENTS:]:
             kept = self.index.frame(frame)
@@ -199,23 +265,17 @@ class TrafficDetail(Vertical):
             events or "no progress and no log messages came with it"
         )
 
-    def _load_http(self, exchange: Exchange) -> None:
-        blocks = []
-        for frame in (exchange.request, exchange.response):
-            said = None if frame is None else http(self.index, frame)
-            if said is not None:
-                lines = [Content.styled(clean(said[0]), "bold")]
-                lines += [_header(name, value) for name, value in said[1]]
-                blocks.append(Content("\n").join(lines))
-        missing = Content("This did not pass over HTTP.")
-        self.query_one("#http Static", Static).update(Content("\n\n").join(blocks) if blocks else missing)
-
     def _describe(self, exchange: Exchange) -> None:
         self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
-        self.query_one(".facts", Static).update(Content(_facts(exchange)))
-        counts = {"events": f" {len(exchange.notifications)}" if exchange.notifications else ""}
+        info = self.index.connections.get(exchange.connection)
+        facts = _facts(exchange, info.transport if info else "", time())
+        self.query_one(".facts", Static).update(Content(facts))
+        counts = {
+            "steps": f" {len(exchange.parts) + 1}",
+            "events": f" {len(exchange.notifications)}" if exchange.notifications else "",
+        }
         parts = []
-        for tab in TABS:
+        for tab in self._tabs:
             style = "bold underline $text-primary" if tab == self._tab else "$text-muted"
             text = Content.styled(f"{tab}{counts.get(tab, '')}", style)
             parts.append(Part(text, f"pick('{tab}')"))
@@ -247,18 +307,22 @@ def _title(exchange: Exchange, now: float) -> Content:
     return Content("").join(parts)
 
 
-def _facts(exchange: Exchange) -> str:
+def _facts(exchange: Exchange, transport: str, now: float) -> str:
     arrow = "→" if exchange.direction is Direction.IN else "←"
     facts = [
         f"{exchange.peer} {arrow} {exchange.server or 'server'}",
         clock(exchange.started),
         size_text(exchange.size),
-        exchange.revision,
+        with_era(exchange.revision),
+        transport,
+        operation_words(exchange, now),
     ]
     return " · ".join(one_line(fact) for fact in facts if fact)
 
 
-def _header(name: str, value: str) -> Content:
-    """One header; those the protocol itself reads stand out."""
-    style = "$text-primary" if name.lower().startswith("mcp-") else "$text-muted"
-    return Content.assemble((f"{one_line(name)}: ", style), one_line(value))
+_FILLS: dict[str, Callable[[TrafficDetail, Exchange], None]] = {
+    "messages": TrafficDetail._fill_messages,
+    "steps": TrafficDetail._fill_steps,
+    "http": TrafficDetail._fill_http,
+    "events": TrafficDetail._fill_events,
+}

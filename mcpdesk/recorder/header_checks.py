@@ -1,0 +1,271 @@
+"""Whether the headers of a request say what its body says, and what they have to say. Source: WIRE 4, 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.headers import check_name, decode_value
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.param_headers import PREFIX, Mirrored, check_parameters, mirrored
+from mcpdesk.protocol.revisions import BY_NAME, Revision
+from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_text
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_BOTH = ("application/json", "text/event-stream")
+
+
+class Verdict(Enum):
+    """Glyph, and whether it is a fault."""
+
+    GOOD = "✓"
+    BAD = "✗"
+    OPEN = "·"
+    """Not judged, or of no meaning here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One header to show, its secrets masked. `words` is empty for headers the protocol does not read."""
+
+    name: str
+    value: str
+    verdict: Verdict = Verdict.OPEN
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the checks read: headers by lower-case name, and the body as JSON."""
+
+    headers: Mapping[str, str]
+    method: str
+    params: Mapping[str, Any]
+    revision: Revision | None
+    """None when it is not known, or none that was published."""
+    schema: Mapping[str, Any] | None
+    """The input schema of the called tool, where it is known."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether headers repeat the body."""
+        return self.revision is not None and self.revision.is_stateless
+
+
+Finding = tuple[Verdict, str]
+_Check = Callable[[str | None, Request], Finding | None]
+
+
+def checked(
+    headers: Iterable[tuple[str, str]],
+    body: Any,
+    revision: str,
+    schema: Mapping[str, Any] | None = None,
+    secret: Iterable[str] = (),
+) -> list[Checked]:
+    """The headers of a request in their order, then those that are missing.
+
+    `body` is the message, unmasked; `revision` the one its exchange states; `secret` names further headers to
+    mask.
+    """
+    given = list(headers)
+    by_name = {name.lower(): value for name, value in given}
+    message = body if isinstance(body, Mapping) else {}
+    params = message.get("params")
+    request = Request(
+        by_name,
+        str(message.get("method", "")),
+        params if isinstance(params, Mapping) else {},
+        BY_NAME.get(revision),
+        schema,
+    )
+    findings = dict(_findings(request))
+    shown = [
+        Checked(name, _legible(name, masked), *findings.pop(name.lower(), (Verdict.OPEN, "")))
+        for (name, _), (_, masked) in zip(given, mask_headers(given, secret), strict=True)
+    ]
+    return shown + [
+        Checked(_WRITTEN.get(name, name), "", verdict, words)
+        for name, (verdict, words) in findings.items()
+        if name not in by_name
+    ]
+
+
+def _findings(request: Request) -> Iterator[tuple[str, Finding]]:
+    for name, check in _CHECKS.items():
+        if (finding := check(request.headers.get(name), request)) is not None:
+            yield name, finding
+    yield from _parameters(request)
+
+
+def _host(value: str | None, request: Request) -> Finding:
+    if not value:
+        return Verdict.BAD, "missing"
+    if _name(f"//{value}") in _LOOPBACK:
+        return Verdict.GOOD, "this machine"
+    return Verdict.OPEN, "another name: allowed_hosts decides"
+
+
+def _origin(value: str | None, request: Request) -> Finding | None:
+    if value is None:
+        return None
+    if _name(value) and urlsplit(value).netloc == request.headers.get("host"):
+        return Verdict.GOOD, "same as Host"
+    if _name(value) in _LOOPBACK:
+        return Verdict.GOOD, "this machine"
+    return Verdict.OPEN, "another origin: allowed_origins decides"
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _content_type(value: str | None, request: Request) -> Finding:
+    if value is None:
+        return Verdict.BAD, "missing"
+    is_json = value.partition(";")[0].strip().lower() == _BOTH[0]
+    return (Verdict.GOOD, "JSON") if is_json else (Verdict.BAD, f"has to be {_BOTH[0]}")
+
+
+def _accept(value: str | None, request: Request) -> Finding:
+    if value is None:
+        return Verdict.BAD, "missing"
+    kinds = {kind.partition(";")[0].strip().lower() for kind in value.split(",")}
+    lacking = [kind for kind in _BOTH if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})]
+    return (
+        (Verdict.BAD, f"lacks {' and '.join(lacking)}") if lacking else (Verdict.GOOD, "takes both answers")
+    )
+
+
+def _version(value: str | None, request: Request) -> Finding | None:
+    revision = request.revision
+    if request.method == "initialize":
+        return None if value is None else (Verdict.OPEN, "this request only agrees on one")
+    if revision is None:
+        return None if value is None else (Verdict.OPEN, "the revision is not known")
+    if not revision.has_version_header:
+        return None if value is None else (Verdict.OPEN, f"not used in {revision}")
+    if value is None:
+        return Verdict.BAD, "missing"
+    if value != revision.name:
+        return Verdict.BAD, f"the {'body says' if request.is_stateless else 'session speaks'} {revision}"
+    return Verdict.GOOD, "agrees" if request.is_stateless else "as in the session"
+
+
+def _session(value: str | None, request: Request) -> Finding | None:
+    if value is None:
+        return None
+    if request.is_stateless:
+        return Verdict.OPEN, "not used in the stateless era"
+    if request.method == "initialize":
+        return Verdict.BAD, "a session begins with this request"
+    return Verdict.GOOD, "in a session"
+
+
+def _method(value: str | None, request: Request) -> Finding | None:
+    if not request.is_stateless:
+        return None if value is None else (Verdict.OPEN, "not used in the handshake era")
+    if value is None:
+        return Verdict.BAD, "missing"
+    return _compared(value == request.method)
+
+
+def _name_header(value: str | None, request: Request) -> Finding | None:
+    if not request.is_stateless:
+        return None if value is None else (Verdict.OPEN, "not used in the handshake era")
+    known = METHODS.get(request.method)
+    if known is None or not known.routing_field:
+        return None if value is None else (Verdict.OPEN, "not used with this method")
+    return _judged(value, lambda: check_name(value, request.params.get(known.routing_field)))
+
+
+def _parameters(request: Request) -> Iterator[tuple[str, Finding]]:
+    """One finding for every argument that is mirrored, or might be."""
+    given = {name: value for name, value in request.headers.items() if name.startswith(PREFIX)}
+    if not request.is_stateless or request.method != "tools/call" or request.schema is None:
+        words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
+        yield from ((name, (Verdict.OPEN, words)) for name in given)
+        return
+    annotated = {each.header: each for each in _annotated(request.schema)}
+    arguments = request.params.get("arguments")
+    for name in {**given, **annotated}:
+        each = annotated.get(name)
+        if each is None:
+            yield name, (Verdict.OPEN, "no argument of this tool")
+        elif (finding := _parameter(each, given, arguments)) is not None:
+            yield name, finding
+
+
+def _parameter(each: Mirrored, given: Mapping[str, str], arguments: Any) -> Finding | None:
+    finding = _judged(
+        given.get(each.header),
+        lambda: check_parameters([each], arguments if isinstance(arguments, Mapping) else {}, given),
+    )
+    return None if each.header not in given and finding[0] is Verdict.GOOD else finding
+
+
+def _annotated(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
+    try:
+        return mirrored(schema)
+    except ValueError:
+        return ()
+
+
+def _judged(value: str | None, check: Callable[[], None]) -> Finding:
+    """What a check of the server says, in words that repeat no value."""
+    try:
+        check()
+    except RemoteProtocolError:
+        if value is None:
+            return Verdict.BAD, "missing"
+        try:
+            decode_value(value)
+        except ValueError:
+            return Verdict.BAD, "malformed"
+        return _compared(False)
+    return _compared(True)
+
+
+def _compared(agrees: bool) -> Finding:
+    return (Verdict.GOOD, "agrees") if agrees else (Verdict.BAD, "the body says otherwise")
+
+
+def _legible(name: str, value: str) -> str:
+    """A masked value; what is encoded in it stands behind it."""
+    if not name.lower().startswith(("mcp-name", PREFIX)) or value == MASK:
+        return value
+    try:
+        decoded = decode_value(value)
+    except ValueError:
+        return value
+    if decoded == value:
+        return value
+    return f"{value} ({MASK if is_secret(name) else mask_text(decoded)})"
+
+
+_CHECKS: dict[str, _Check] = {
+    "host": _host,
+    "origin": _origin,
+    "content-type": _content_type,
+    "accept": _accept,
+    "mcp-protocol-version": _version,
+    "mcp-session-id": _session,
+    "mcp-method": _method,
+    "mcp-name": _name_header,
+}
+_WRITTEN = {
+    "host": "Host",
+    "content-type": "Content-Type",
+    "accept": "Accept",
+    "mcp-protocol-version": "MCP-Protocol-Version",
+    "mcp-method": "Mcp-Method",
+    "mcp-name": "Mcp-Name",
+}
+"""Headers that may be missing, as they are written."""

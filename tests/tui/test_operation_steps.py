@@ -1,0 +1,82 @@
+"""An operation as steps: every round, question and look at a task with what was said in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.tui.render import operation_steps
+from mcpdesk.tui.render.operation_steps import MESSAGES, last_round, steps, title_of
+from tests.support.traffic import IN, OUT, asking_recording, call, request, settle
+
+
+def shown(number: int) -> dict[str, dict[str, object]]:
+    index = asking_recording().index
+    return steps(index, index.exchange(number))
+
+
+def test_rounds_hold_answers_then_what_came_of_them() -> None:
+    first, second, third = shown(0).items()
+    assert first[0].startswith("round 1 #11 · asks after ") and second[0].startswith("round 2 #12 · at +")
+    assert first[1]["questions"] == {"seat (elicitation/create)": {"message": "Which seat?"}}
+    assert second[1]["answers"] == {"seat": {"action": "accept", "content": {"seat": "7A"}}}
+    assert list(second[1]["questions"]) == ["meal (elicitation/create)", "bag (elicitation/create)"]  # type: ignore[call-overload]
+    assert third[0].partition("after")[0].endswith("ok ") and list(third[1]) == [
+        "answers",
+        "result",
+        MESSAGES,
+    ]
+
+
+def test_questions_to_the_client_stand_before_the_result_of_their_call() -> None:
+    asked, sampled, called = shown(3).items()
+    assert asked[1]["question"] == {"message": "Inside or outside?"}
+    assert asked[1]["answer"] == {"action": "accept", "content": {"place": "garden"}}
+    assert sampled[0].startswith("sampling/createMessage #2") and "error after" in sampled[0]
+    assert sampled[1]["answer"] == {"code": -1, "message": "User rejected sampling request"}
+    assert called[0].startswith("tools/call #1") and "result" in called[1]
+
+
+def test_looks_at_a_task_stand_after_its_creation() -> None:
+    created, looked, looked_again = shown(7).items()
+    assert created[0].startswith("tools/call #20") and looked[0].startswith("tasks/get #21")
+    assert looked_again[1]["result"]["status"] == "completed"  # type: ignore[index]
+
+
+def test_every_step_has_its_whole_messages() -> None:
+    for step in shown(0).values():
+        messages = step[MESSAGES]
+        assert isinstance(messages, dict) and messages["request"]["method"] == "tools/call"
+
+
+def test_secrets_are_masked_by_the_schema_of_the_tool() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a", {"code": "4711"}))
+    recording.frame(1, OUT, request(1, "roots/list"))
+    settle(recording)
+    schema = {"properties": {"code": {"type": "string", "format": "password"}}}
+    index = recording.index
+    assert "4711" not in str(steps(index, index.exchange(0), schema))
+    assert "4711" in str(steps(index, index.exchange(0)))
+
+
+def test_a_step_under_way_is_pending_and_last() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, OUT, request(1, "roots/list"))
+    settle(recording)
+    index = recording.index
+    titles = list(steps(index, index.exchange(0)))
+    assert titles[0] == "tools/call #1 · pending" and titles[1].endswith("pending")
+
+
+def test_a_title_is_found_by_the_number_and_the_last_round_by_itself() -> None:
+    index = asking_recording().index
+    whole, party = index.exchange(0), index.exchange(3)
+    assert str(title_of(index, whole, 1)).startswith("round 2") and title_of(index, whole, 99) is None
+    assert last_round(index, whole).id == 13 and last_round(index, party) is party
+
+
+def test_only_the_newest_steps_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation_steps, "MOST", 2)
+    assert [title[:7] for title in shown(0)] == ["round 2", "round 3"]
