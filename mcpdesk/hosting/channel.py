@@ -97,6 +97,7 @@ class Channel:
         self._is_open = False
         self._may_write.set()
         self.dialogue.close(reason)
+        self._lanes.close()
 
     async def _deliver(self, work: Coroutine[Any, Any, tuple[int, bytes | None]]) -> None:
         _, body = await work
@@ -120,12 +121,16 @@ class Pipe(Channel):
         self._framer = LineFramer(limit)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes, in any split."""
-        for frame in self._framer.feed(data):
-            if frame:
-                self.take(frame)
-            else:
-                self._refuse_line()
+        """Take the next bytes, in any split; what need not wait has been answered on return."""
+        self._lanes.gather()
+        try:
+            for frame in self._framer.feed(data):
+                if frame:
+                    self.take(frame)
+                else:
+                    self._refuse_line()
+        finally:
+            self._lanes.go()
 
     def eof(self) -> None:
         """The peer sends no more; a last line without a newline still counts."""

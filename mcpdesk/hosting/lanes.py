@@ -1,15 +1,23 @@
-"""Runs many short coroutines without a task each.
+"""Runs many short coroutines without a task each, and without a turn of the loop.
 
-A lane is one task that works through the queue for as long as nothing waits. When a coroutine really waits,
-the lane stays with it and another lane takes over the queue. Every coroutine thus runs inside a real task.
+A lane is one task that works through the queue for as long as nothing waits, and then parks. A parked lane
+goes on inside the call of `go`. When a coroutine really waits, the lane stays with it and another one takes
+over the queue. Every coroutine thus runs inside a real task; what it leaves in context variables ends with
+its lane.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
 from typing import Any
+
+MOST_PARKED = 64
+"""Lanes kept for work to come."""
+STARTED_AT_ONCE = 16
+"""Lanes begun in one turn of the loop when none is parked."""
 
 
 class Lanes:
@@ -18,36 +26,133 @@ class Lanes:
     def __init__(self) -> None:
         self._queue: deque[Coroutine[Any, Any, None]] = deque()
         self._lanes: set[asyncio.Task[None]] = set()
-        self._is_starting = False
+        self._parked: list[_Gate] = []
+        self._under_way = 0
+        self._is_armed = False
+        self._is_closed = False
+        self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        return len(self._queue) + len(self._lanes)
+        return len(self._queue) + self._under_way
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine soon, in order of arrival. It must not raise."""
+        """Run a coroutine in the next turn of the loop, in order of arrival. It must not raise."""
         self._queue.append(work)
-        if not self._is_starting:
-            self._start()
+        if not self._is_armed:
+            self._arm()
+
+    def gather(self) -> None:
+        """Let what `run` is given from now on wait for `go`, which has to follow before the loop turns."""
+        self._is_armed = True
+
+    def go(self) -> None:
+        """Run what is queued now, until each coroutine has ended or waits for something."""
+        self._is_armed = False
+        if not self._queue:
+            return
+        loop = asyncio.get_running_loop()
+        current = asyncio.current_task(loop)
+        if current is not None:
+            asyncio._leave_task(loop, current)
+        try:
+            while self._queue and self._parked:
+                self._parked.pop().open()
+        finally:
+            if current is not None:
+                asyncio._enter_task(loop, current)
+        if self._queue:
+            for _ in range(min(len(self._queue), STARTED_AT_ONCE)):
+                lane = loop.create_task(self._work(_Gate(loop, self._parked)))
+                self._lanes.add(lane)
+                lane.add_done_callback(self._lanes.discard)
+            # Runs right after the first steps of these: what they have left waits behind waiting coroutines.
+            self._arm()
 
     async def finished(self) -> None:
         """Wait until everything queued so far is done."""
-        while self._lanes:
-            await asyncio.wait(self._lanes)
+        while len(self):
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
 
-    def _start(self) -> None:
-        self._is_starting = True
-        loop = asyncio.get_running_loop()
-        lane = loop.create_task(self._work())
-        self._lanes.add(lane)
-        lane.add_done_callback(self._lanes.discard)
-        # Runs right after the lane's first step: what is still queued then waits behind a waiting coroutine.
-        loop.call_soon(self._look_behind)
+    def close(self) -> None:
+        """Keep no lanes any more. What is under way goes on."""
+        self._is_closed = True
+        while self._parked:
+            self._parked.pop().wake()
 
-    def _look_behind(self) -> None:
-        self._is_starting = False
-        if self._queue:
-            self._start()
+    def _arm(self) -> None:
+        self._is_armed = True
+        asyncio.get_running_loop().call_soon(self.go)
 
-    async def _work(self) -> None:
-        while self._queue:
-            await self._queue.popleft()
+    async def _work(self, gate: _Gate) -> None:
+        untouched, lane = copy_context(), asyncio.current_task()
+        while True:
+            while self._queue:
+                self._under_way += 1
+                try:
+                    await self._queue.popleft()
+                finally:
+                    self._under_way -= 1
+                    if self._waiting:
+                        self._tell()
+                # Contexts that share all their variables are found equal at once. A cancellation that came
+                # too late for its coroutine would meet the next one.
+                if copy_context() != untouched or getattr(lane, "_must_cancel", False):
+                    return
+            if self._is_closed or len(self._parked) >= MOST_PARKED:
+                return
+            await gate
+
+    def _tell(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiting.clear()
+
+
+class _Gate:
+    """Where a lane is parked: to its task a future, but one whose end takes effect at once."""
+
+    _asyncio_future_blocking = False
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, parked: list[_Gate]) -> None:
+        self._loop = loop
+        self._parked = parked
+        self._is_cancelled = False
+        self._step: Callable[[_Gate], object]
+        self._context: Context
+
+    def __await__(self) -> Generator[_Gate, None, None]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def open(self) -> None:
+        """Let the lane go on, now."""
+        self._context.run(self._step, self)
+
+    def wake(self) -> None:
+        """Let the lane go on in the next turn of the loop."""
+        self._loop.call_soon(self._step, self, context=self._context)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the lane."""
+        return self._loop
+
+    def add_done_callback(self, step: Callable[[_Gate], object], *, context: Context) -> None:
+        """The lane's task waits, and goes on by `step`."""
+        self._step, self._context = step, context
+        self._parked.append(self)
+
+    def cancel(self, msg: object = None) -> bool:
+        """The lane's task is to end."""
+        self._is_cancelled = True
+        if self in self._parked:
+            self._parked.remove(self)
+            self.wake()
+        return True
+
+    def result(self) -> None:
+        """Asked by the task when it goes on."""
+        if self._is_cancelled:
+            raise asyncio.CancelledError

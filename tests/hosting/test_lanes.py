@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 
 from mcpdesk.hosting.lanes import Lanes
 
@@ -40,3 +41,128 @@ async def test_work_that_waits_holds_nobody_up() -> None:
         await lanes.finished()
     assert done == ["quick", "quick", "waited", "waited"]
     assert len(lanes) == 0
+
+
+async def parked() -> Lanes:
+    """Lanes of which one is parked."""
+    lanes = Lanes()
+
+    async def work() -> None:
+        return None
+
+    lanes.run(work())
+    await lanes.finished()
+    await asyncio.sleep(0)
+    return lanes
+
+
+async def test_what_need_not_wait_is_done_when_go_returns() -> None:
+    lanes, seen = await parked(), []
+
+    async def work() -> None:
+        async with asyncio.TaskGroup():
+            seen.append(asyncio.current_task())
+
+    lanes.gather()
+    lanes.run(work())
+    lanes.run(work())
+    assert seen == []
+    outer = asyncio.current_task()
+    lanes.go()
+    assert len(seen) == 2 and outer not in seen
+    assert asyncio.current_task() is outer
+    lanes.close()
+
+
+async def test_work_let_go_in_one_turn_ends_in_another() -> None:
+    lanes, gate, seen = await parked(), asyncio.Event(), []
+
+    async def work() -> None:
+        seen.append("began")
+        await gate.wait()
+        seen.append("ended")
+
+    lanes.gather()
+    for _ in range(40):
+        lanes.run(work())
+    lanes.go()
+    assert seen == ["began"]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert seen == ["began"] * 40
+    gate.set()
+    async with asyncio.timeout(5):
+        await lanes.finished()
+    assert seen[40:] == ["ended"] * 40
+    lanes.close()
+
+
+async def test_context_variables_of_one_call_do_not_reach_the_next() -> None:
+    lanes, seen, user = await parked(), [], ContextVar("user", default="nobody")
+
+    async def work(name: str) -> None:
+        seen.append(user.get())
+        user.set(name)
+
+    for name in ("ada", "bob", "eve"):
+        lanes.gather()
+        lanes.run(work(name))
+        lanes.go()
+        await lanes.finished()
+    assert seen == ["nobody"] * 3
+    lanes.close()
+
+
+async def test_a_call_cancelled_while_it_waits_leaves_its_lane_to_others() -> None:
+    lanes, seen = await parked(), []
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            task.uncancel()
+            seen.append("cancelled")
+
+    for _ in range(2):
+        lanes.run(work())
+        async with asyncio.timeout(5):
+            await lanes.finished()
+    assert seen == ["cancelled"] * 2
+    lanes.close()
+
+
+async def test_no_task_is_left_of_lanes_that_are_closed_or_cancelled() -> None:
+    before = asyncio.all_tasks()
+    closed, cancelled = await parked(), await parked()
+    assert len(asyncio.all_tasks() - before) == 2
+    closed.close()
+    for lane in cancelled._lanes:
+        lane.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_cancellation_too_late_for_its_work_does_not_meet_the_next() -> None:
+    lanes, seen = await parked(), []
+
+    async def cancels_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        task.uncancel()
+
+    async def next_one() -> None:
+        await asyncio.sleep(0)
+        seen.append("done")
+
+    lanes.run(cancels_itself())
+    lanes.run(next_one())
+    async with asyncio.timeout(5):
+        await lanes.finished()
+    assert seen == ["done"]
+    lanes.close()
