@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from tests.bench import table
-from tests.bench.figure import Effort
+from tests.bench import table, typescript
+from tests.bench.figure import PEERS, TYPESCRIPT, Effort
 
 FAMILIES = {
     "paint": "first paint of the desk",
-    "start": "process start to the first answer over stdio",
+    "start": "process start to the first answer over stdio, as a pump and alone",
+    "cold": "process start to the first answer, over stdio and HTTP",
     "http": "calls over HTTP, both eras",
+    "cycle": "whole sessions over HTTP",
+    "big": "one MiB of text, over HTTP and stdio",
+    "progress": "progress events through one answer, over HTTP and stdio",
+    "catalogue": "a server of 1,000 tools",
     "stdio": "round trips over stdio, both eras",
+    "ws": "round trips over a WebSocket",
+    "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "desk": "keys and calls with the desk on screen",
     "traffic": "the traffic screen with 100,000 frames",
 }
@@ -21,7 +28,23 @@ FAMILIES = {
 
 def main() -> None:
     """Run the families asked for, all without a name."""
-    listed = "\n".join(f"  {name:10}{what}" for name, what in FAMILIES.items())
+    parser = _parser()
+    given = parser.parse_args()
+    if unknown := [name for name in given.names if name not in FAMILIES]:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    peers = tuple(given.beside or PEERS)
+    if TYPESCRIPT in peers and (reason := typescript.missing()):
+        print(f"not measured: the TypeScript SDK; {reason}")
+        peers = tuple(peer for peer in peers if peer != TYPESCRIPT)
+    effort = Effort(1, 0.7, peers) if given.quick else Effort(max(1, given.rounds), peers=peers)
+    print(table.heading(), flush=True)
+    for name in given.names or FAMILIES:
+        for figure in import_module(f"tests.bench.{name}").figures(effort):
+            print(table.row(figure), flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:11}{what}" for name, what in FAMILIES.items())
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measure mcpdesk beside its peers.",
@@ -31,14 +54,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="families to measure (all)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians of them are shown (3)")
     parser.add_argument("--quick", action="store_true", help="one short round: a glance, not a measurement")
-    given = parser.parse_args()
-    if unknown := [name for name in given.names if name not in FAMILIES]:
-        parser.error(f"unknown: {', '.join(unknown)}")
-    effort = Effort(1, 0.7) if given.quick else Effort(max(1, given.rounds))
-    print(table.heading(), flush=True)
-    for name in given.names or FAMILIES:
-        for figure in import_module(f"tests.bench.{name}").figures(effort):
-            print(table.row(figure), flush=True)
+    parser.add_argument("--beside", action="append", choices=PEERS, help="a peer to measure (all)")
+    return parser
 
 
 if __name__ == "__main__":

@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _SESSION = re.compile(rb"\r\nmcp-session-id: *([^\r]+)", re.IGNORECASE)
 _HEAD_END = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
+_TO_LAST_CHUNK = -1
 
 
 class AnswerReader:
     """Collects the bytes of one answer after the other, of a connection with one request in flight."""
 
     def __init__(self) -> None:
-        self._pieces = b""
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._wanted = 0
+        """Length of the answer under way, or `_TO_LAST_CHUNK`; 0 is not known yet."""
         self._usual = -1
         """Length of the last answer that gave its length."""
 
@@ -22,30 +27,40 @@ class AnswerReader:
         """The whole answer when `data` completes it, else None."""
         if len(data) == self._usual and not self._pieces:
             return data
-        self._pieces += data
-        head = self._pieces.find(_HEAD_END)
-        if head < 0 or not self._is_whole(head):
+        self._pieces.append(data)
+        self._size += len(data)
+        if not self._wanted and not self._read_head():
             return None
-        whole, self._pieces = self._pieces, b""
+        if self._wanted == _TO_LAST_CHUNK:
+            if not self._has_last_chunk():
+                return None
+        elif self._size < self._wanted:
+            return None
+        else:
+            self._usual = self._size
+        whole = b"".join(self._pieces)
+        self._pieces, self._size, self._wanted = [], 0, 0
         return whole
 
-    def _is_whole(self, head: int) -> bool:
-        length = _LENGTH.search(self._pieces, 0, head)
-        if length is None:
-            return self._pieces.endswith(_LAST_CHUNK)
-        wanted = head + len(_HEAD_END) + int(length[1])
-        if len(self._pieces) < wanted:
+    def _read_head(self) -> bool:
+        so_far = b"".join(self._pieces)
+        end = so_far.find(_HEAD_END)
+        if end < 0:
             return False
-        self._usual = wanted
+        length = _LENGTH.search(so_far, 0, end)
+        is_chunked = length is None and _CHUNKED.search(so_far, 0, end)
+        body = int(length[1]) if length else 0
+        self._wanted = _TO_LAST_CHUNK if is_chunked else end + len(_HEAD_END) + body
         return True
+
+    def _has_last_chunk(self) -> bool:
+        end = self._pieces[-1][-len(_LAST_CHUNK) :]
+        if len(end) < len(_LAST_CHUNK):
+            end = b"".join(self._pieces[-len(_LAST_CHUNK) :])
+        return end.endswith(_LAST_CHUNK)
 
 
 def session_of(answer: bytes) -> str:
-    """The session an answer opened.
-
-    Raises: RuntimeError when it opened none.
-    """
+    """The session an answer opened; "" for a server that keeps none."""
     found = _SESSION.search(answer)
-    if found is None:
-        raise RuntimeError(f"no session: {answer[:300]!r}")
-    return found[1].decode()
+    return found[1].decode() if found else ""

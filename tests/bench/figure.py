@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
+from tests.bench.measured import Measured
+
 Value = TypeVar("Value")
+
+OURS, FRAME, SDK, TYPESCRIPT = "ours", "frame", "SDK", "TypeScript"
+"""Who is measured; but for `ours` and what a family names itself, these are the peers."""
+PEERS = (FRAME, SDK, TYPESCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +21,14 @@ class Goal:
     """A bound on the ratio to the peer, or on the figure itself where it has no peer."""
 
     bound: float
-    at_most: bool
+    at_most: bool = False
 
     def reached(self, value: float) -> bool:
         """Whether a value keeps within the bound."""
         return value <= self.bound if self.at_most else value >= self.bound
 
     def __str__(self) -> str:
-        return f"{'<=' if self.at_most else '>='} {self.bound:g}"
+        return f"{'<=' if self.at_most else '>='} {self.bound:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,14 @@ class Figure:
     peer: str = ""
     theirs: Sequence[float] = ()
     goal: Goal | None = None
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
         """The median of the rounds' ratios, which the neighbours' noise moves least; None without a peer."""
         if not self.theirs:
             return None
-        return median(ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True))
+        return median(ours / max(theirs, 1e-9) for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
     @property
     def verdict(self) -> str:
@@ -54,10 +61,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: rounds, and seconds of load in each."""
+    """How long to measure: rounds, and seconds of load in each. `peers` are those to measure beside."""
 
     rounds: int = 3
     seconds: float = 2.0
+    peers: tuple[str, ...] = PEERS
 
     def interleaved(self, contenders: Mapping[str, Callable[[], Value]]) -> dict[str, list[Value]]:
         """Measure every contender once a round, in turn, after one round that only warms up.
@@ -71,3 +79,32 @@ class Effort:
                 if turn:
                     samples[name].append(value)
         return samples
+
+
+def beside(
+    name: str, unit: str, samples: Mapping[str, Sequence[float]], goals: Mapping[str, Goal] | None = None
+) -> Iterator[Figure]:
+    """A line for every peer that was measured; one without a peer when there is none."""
+    peers = [peer for peer in samples if peer != OURS]
+    for peer in peers:
+        yield Figure(name, unit, samples[OURS], peer, samples[peer], (goals or {}).get(peer))
+    if not peers:
+        yield Figure(name, unit, samples[OURS])
+
+
+def rates(
+    name: str, samples: Mapping[str, Sequence[Measured]], goals: Mapping[str, Goal]
+) -> Iterator[Figure]:
+    """Rate and CPU time beside every peer, with a word where the load had no time left."""
+    for figure in beside(name, "/s", values("rate", samples), goals):
+        bound = [
+            who for who in (OURS, figure.peer) if any(one.is_bound_by_load for one in samples.get(who, ()))
+        ]
+        note = f"bound by the load: {', '.join(bound)}" if bound else ""
+        yield Figure(name, "/s", figure.ours, figure.peer, figure.theirs, figure.goal, note)
+    yield from beside(f"{name}, CPU", "us", values("cpu_us", samples))
+
+
+def values(field: str, samples: Mapping[str, Sequence[Measured]]) -> dict[str, list[float]]:
+    """One field of everything measured."""
+    return {name: [getattr(one, field) for one in measured] for name, measured in samples.items()}

@@ -1,48 +1,57 @@
-"""HTTP `tools/call` of an echo tool, capture on: `mcpdesk serve` beside the SDK and beside a bare handler."""
+"""HTTP `tools/call` of an echo tool, capture on: `mcpdesk serve` beside its peers, in both eras."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator, Mapping
 
-from tests.bench.figure import Effort, Figure, Goal
-from tests.bench.load import WARM_S, Job
+from tests.bench.contender import Served, served
+from tests.bench.figure import FRAME, OURS, SDK, TYPESCRIPT, Effort, Figure, Goal, beside, rates, values
+from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
-from tests.bench.process import FRAME, SDK, Serving, echo_folder, free_port, running, serving
 
-TO_SDK = Goal(4.0, at_most=False)
-TO_FRAME = Goal(0.8, at_most=False)
+GOALS = {
+    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(1.8)},
+    ("handshake", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5)},
+    ("handshake", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(2.5)},
+    ("stateless", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(2)},
+    ("stateless", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(4)},
+    ("stateless", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(4)},
+}
+TAILS = (1, 32)
+"""Connections at which latencies are told."""
+TAIL = Goal(2, at_most=True)
+FULL = 150_000
+"""Calls that fill a ring of 64 MiB."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Calls a second at 32 connections and CPU time a call, in both eras."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(echo_folder())
-        sdk, frame = free_port(), free_port()
-        places = {
-            "ours": (stack.enter_context(serving(folder)), "/mcp/echo"),
-            "SDK": (stack.enter_context(running([*SDK, str(sdk)], folder.parent, sdk)), "/mcp"),
-            "bare aiohttp": (
-                stack.enter_context(running([*FRAME, str(frame)], folder.parent, frame)),
-                "/mcp",
-            ),
-        }
+    """Calls a second, CPU time a call and latencies at 1, 32 and 256 connections; again with full rings."""
+    with served(effort) as places:
+        for era, connections in GOALS:
+            yield from _at(effort, places, era, connections)
+        places[OURS].fill(FULL)
+        few = {name: place for name, place in places.items() if name in (OURS, FRAME)}
         for era in ERAS:
-            contenders = {
-                name: partial(_loaded, place, Job(place.port, path, era, effort.seconds))
-                for name, (place, path) in places.items()
-            }
-            samples = effort.interleaved(contenders)
-            rates = {name: [rate for rate, _ in values] for name, values in samples.items()}
-            costs = {name: [cost for _, cost in values] for name, values in samples.items()}
-            for peer, goal in (("SDK", TO_SDK), ("bare aiohttp", TO_FRAME)):
-                yield Figure(f"http {era} c32", "/s", rates["ours"], peer, rates[peer], goal)
-                yield Figure(f"http {era} c32, CPU", "us", costs["ours"], peer, costs[peer])
+            for connections in (1, 32):
+                yield from _at(effort, few, era, connections, ", full ring")
 
 
-def _loaded(place: Serving, job: Job) -> tuple[float, float]:
-    """Calls answered a second, and microseconds of CPU time each took."""
-    before = place.cpu_s()
-    rate = job.run()
-    return rate, 1e6 * (place.cpu_s() - before) / (rate * (job.seconds + WARM_S))
+def _at(
+    effort: Effort, places: Mapping[str, Served], era: str, connections: int, what: str = ""
+) -> Iterator[Figure]:
+    """All there is to say of one number of connections."""
+    samples = effort.interleaved(
+        {name: place.job("echo", era, effort.seconds, connections).run for name, place in places.items()}
+    )
+    name = f"http {era} c{connections}{what}"
+    yield from rates(name, samples, GOALS[era, connections])
+    if connections in TAILS:
+        yield from _tails(name, samples, connections)
+
+
+def _tails(name: str, samples: Mapping[str, list[Measured]], connections: int) -> Iterator[Figure]:
+    """The slowest calls beside the usual ones and beside the peers' slowest."""
+    slow, usual = values("p99_ms", samples), values("p50_ms", samples)
+    yield from beside(f"{name}, p50", "ms", usual)
+    yield Figure(f"{name}, p99", "ms", slow[OURS], "own p50", usual[OURS], TAIL if connections > 1 else None)
+    yield from beside(f"{name}, p99", "ms", slow, {FRAME: TAIL} if connections == 1 else {})

@@ -1,4 +1,4 @@
-"""Calls a tool over HTTP from many connections, one call in flight on each. A process of its own:
+"""Calls a server over HTTP from many connections, one call in flight on each. A process of its own:
 
 `python -m tests.bench.load '{"port": 3333, "path": "/mcp/echo", "era": "stateless", ...}'` prints what it
 measured as one JSON line. The fields are those of `Job`.
@@ -11,17 +11,22 @@ import json
 import subprocess
 import sys
 import time
+from array import array
 from dataclasses import asdict, dataclass
-from typing import cast
 
 from mcpdesk.hosting.loops import loop_factory
-from tests.bench.answer import AnswerReader, session_of
-from tests.bench.messages import FIRST_ID, INITIALIZED, http_call, http_head, initialize
-from tests.bench.process import ROOT
+from tests.bench.caller import Caller, Cycler
+from tests.bench.measured import Measured
+from tests.bench.messages import ASKS, EVENT, Address
+from tests.bench.process import ROOT, cpu_s
 
 WARM_S = 0.4
 SLICE_S = 0.01
-PREPARE_S = 10.0
+PREPARE_S = 30.0
+LEAVE_S = 10.0
+LATEST_S = 30.0
+"""How long the first answer may take."""
+CYCLE = "cycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,18 @@ class Job:
     connections: int = 32
     rate: float = 0.0
     calls: int = 0
-    tool: str = "echo"
+    ask: str = "echo"
+    """A name of `ASKS`, or `cycle`."""
+    pid: int = 0
+    """The server's process, whose CPU time is measured."""
 
     def start(self) -> subprocess.Popen[bytes]:
         """Run it in a process of its own."""
         command = [sys.executable, "-m", "tests.bench.load", json.dumps(asdict(self))]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
-    def run(self) -> float:
-        """Calls answered a second.
+    def run(self) -> Measured:
+        """What it measured.
 
         Raises: RuntimeError when a call was refused.
         """
@@ -51,60 +59,7 @@ class Job:
         said = json.loads(out or '{"error": "the load ended early"}')
         if "error" in said:
             raise RuntimeError(f"{self}: {said['error']}")
-        return float(said["rate"])
-
-
-class Caller(asyncio.Protocol):
-    """One connection. Sends the next call as soon as the last is answered, unless the load is paced."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, load: Load) -> None:
-        self._load = load
-        self._reader = AnswerReader()
-        self._waiting: asyncio.Future[bytes] | None = None
-        self.before = self.after = b""
-        self.is_busy = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
-
-    def data_received(self, data: bytes) -> None:
-        """Count an answer, or hand it to whoever waits for it."""
-        whole = self._reader.feed(data)
-        if whole is None:
-            return
-        if self._waiting is not None:
-            self._waiting.set_result(whole)
-            self._waiting = None
-        elif self._load.count(whole):
-            self.call()
-        else:
-            self.is_busy = False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """A server that hangs up spoils the figure."""
-        self._load.fail(f"connection lost: {exc}")
-
-    def call(self) -> None:
-        """Send one call."""
-        self.is_busy = True
-        self._load.sent += 1
-        self.transport.write(b"%b%d%b" % (self.before, FIRST_ID + self._load.sent, self.after))
-
-    async def prepare(self, job: Job) -> None:
-        """Open a session where the era has them, and make the bytes of the call."""
-        session = ""
-        if job.era == "handshake":
-            session = session_of(await self._ask(job, initialize()))
-            await self._ask(job, INITIALIZED, session)
-        self.before, self.after = http_call(job.port, job.path, job.era, session, job.tool)
-
-    async def _ask(self, job: Job, body: bytes, session: str = "") -> bytes:
-        self._waiting = asyncio.get_running_loop().create_future()
-        self.transport.write(http_head(job.port, job.path, len(body), "handshake", session) + body)
-        return await self._waiting
+        return Measured(**said)
 
 
 class Load:
@@ -113,14 +68,20 @@ class Load:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.sent = self.answered = 0
+        """Calls sent; answers, or the events in them."""
         self.error = ""
+        self._latencies = array("d")
+        self._last = 0.0
+        """When the last answer came."""
         self._over = asyncio.Event()
 
-    def count(self, answer: bytes) -> bool:
+    def count(self, answer: bytes, began: float) -> bool:
         """Count an answer; True when the connection shall go on at once."""
-        self.answered += 1
-        if answer[9:12] != b"200" or (b'"isError":false' not in answer and b'"error"' in answer):
-            self.fail(answer.decode(errors="replace"))
+        self._last = time.perf_counter()
+        self._latencies.append(self._last - began)
+        self.answered += answer.count(EVENT) if self.job.ask == "tick" else 1
+        if answer[9:12] != b"200" or (b'"isError":false' not in answer and b'"error":' in answer):
+            self.fail(answer[:3000].decode(errors="replace"))
         if self.job.calls and self.answered >= self.job.calls:
             self._over.set()
         return not self.job.rate and not self._over.is_set()
@@ -131,26 +92,57 @@ class Load:
             self.error = why
             self._over.set()
 
-    async def run(self) -> dict[str, float | str]:
+    async def run(self) -> dict[str, float] | dict[str, str]:
         """Warm up, measure, tell."""
-        loop = asyncio.get_running_loop()
-        callers = [
-            (await loop.create_connection(lambda: Caller(self), "127.0.0.1", self.job.port))[1]
-            for _ in range(self.job.connections)
-        ]
-        async with asyncio.timeout(PREPARE_S):
-            for caller in callers:
-                await caller.prepare(self.job)
-        began = time.perf_counter()
+        callers = await self._connect()
         pacing_aio = asyncio.create_task(self._go(callers))
         if not self.job.calls:
             await self._until(WARM_S)
-            began, self.answered = time.perf_counter(), 0
-        await self._until(self.job.seconds)
-        answered, seconds = self.answered, time.perf_counter() - began
+        measured = await self._measure()
         self._over.set()
         await pacing_aio
-        return {"error": self.error} if self.error else {"rate": answered / seconds}
+        if self.error:
+            return {"error": self.error}
+        async with asyncio.timeout(LEAVE_S):
+            await asyncio.gather(*(caller.leave() for caller in callers))
+        return asdict(measured)
+
+    async def _connect(self) -> list[Caller]:
+        job, loop = self.job, asyncio.get_running_loop()
+        address = Address(job.port, job.path)
+        kind, ask = (Cycler, ASKS["echo"]) if job.ask == CYCLE else (Caller, ASKS[job.ask])
+        callers = []
+        async with asyncio.timeout(PREPARE_S):
+            for _ in range(job.connections):
+                _, caller = await loop.create_connection(
+                    lambda: kind(self, address, job.era, ask), "127.0.0.1", job.port
+                )
+                await caller.prepare()
+                callers.append(caller)
+        return callers
+
+    async def _measure(self) -> Measured:
+        """Measure from one answer to another, so that few long ones are not cut at the ends."""
+        began = self._last or time.perf_counter()
+        self.answered, self._latencies = 0, array("d")
+        wall, busy, used = time.perf_counter(), time.process_time(), self._used_s()
+        await self._until(self.job.seconds)
+        if not self.answered:
+            await self._until_answered()
+        used, busy = self._used_s() - used, time.process_time() - busy
+        wall = time.perf_counter() - wall
+        times = sorted(self._latencies)
+        return Measured(
+            rate=self.answered / max(1e-9, self._last - began),
+            cpu_us=1e6 * used / max(1, self.answered),
+            p50_ms=1000 * _quantile(times, 0.5),
+            p99_ms=1000 * _quantile(times, 0.99),
+            load_busy=busy / wall,
+            server_busy=used / wall,
+        )
+
+    def _used_s(self) -> float:
+        return cpu_s(self.job.pid) if self.job.pid else 0.0
 
     async def _go(self, callers: list[Caller]) -> None:
         """Start every connection; with a rate, send whatever is due every hundredth of a second."""
@@ -171,6 +163,17 @@ class Load:
             await asyncio.wait_for(self._over.wait(), seconds)
         except TimeoutError:
             return
+
+    async def _until_answered(self) -> None:
+        end = time.perf_counter() + LATEST_S
+        while not self.answered and not self._over.is_set():
+            await asyncio.sleep(SLICE_S)
+            if time.perf_counter() > end:
+                self.fail("no answer came")
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 async def _main(job: Job) -> None:

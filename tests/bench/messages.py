@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 HANDSHAKE = "2025-11-25"
 STATELESS = "2026-07-28"
 ERAS = {"handshake": HANDSHAKE, "stateless": STATELESS}
 FIRST_ID = 100_000_000
-TEXT = "x" * 64
+EVENTS = 5_000
+"""Progress events of one call of `tick`."""
+EVENT = b'"notifications/progress"'
 _CLIENT = {"name": "bench", "version": "1"}
 _META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -19,45 +22,87 @@ _META = {
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 
-def request(method: str, params: dict[str, Any], era: str) -> tuple[bytes, bytes]:
-    """What stands before and after the id of a request."""
-    if era == "stateless":
-        params = {**params, "_meta": _META}
-    said = json.dumps({"method": method, "params": params}, separators=(",", ":"))
-    return b'{"jsonrpc":"2.0","id":', b"," + said[1:].encode()
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that is sent again and again. `name` is the tool it calls, if it calls one."""
+
+    method: str
+    params: dict[str, Any]
+    name: str = ""
+
+    def frame(self, era: str) -> tuple[bytes, bytes]:
+        """What stands before and after the id."""
+        params = self.params
+        if era == "stateless":
+            params = {**params, "_meta": {**_META, **params.get("_meta", {})}}
+        said = json.dumps({"method": self.method, "params": params}, separators=(",", ":"))
+        return b'{"jsonrpc":"2.0","id":', b"," + said[1:].encode()
+
+    def post(self, address: Address, era: str, session: str = "") -> tuple[bytes, bytes]:
+        """The same as an HTTP request."""
+        before, after = self.frame(era)
+        length = len(before) + len(str(FIRST_ID)) + len(after)
+        headers = []
+        if era == "stateless":
+            headers = [f"MCP-Protocol-Version: {STATELESS}", f"Mcp-Method: {self.method}"]
+            headers += [f"Mcp-Name: {self.name}"] if self.name else []
+        elif session:
+            headers = in_session(session)
+        return address.head("POST", length, headers) + before, after
 
 
-def call(era: str, tool: str = "echo") -> tuple[bytes, bytes]:
-    """What stands before and after the id of an echoing `tools/call`."""
-    return request("tools/call", {"name": tool, "arguments": {"text": TEXT}}, era)
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server of this machine is reached."""
+
+    port: int
+    path: str
+
+    def head(self, method: str, length: int, headers: list[str]) -> bytes:
+        """The head of a request. `length` is the body's."""
+        lines = [
+            f"{method} {self.path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Content-Type: application/json",
+            "Accept: application/json, text/event-stream",
+            "User-Agent: bench/1",
+            *headers,
+            f"Content-Length: {length}",
+        ]
+        return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def in_session(session: str) -> list[str]:
+    """The headers of whatever a session's client sends."""
+    known = [f"Mcp-Session-Id: {session}"] if session else []
+    return [f"MCP-Protocol-Version: {HANDSHAKE}", *known]
+
+
+def call(tool: str, arguments: dict[str, Any], **meta: Any) -> Ask:
+    """A `tools/call`; `meta` goes into its `_meta`."""
+    params = {"name": tool, "arguments": arguments}
+    return Ask("tools/call", {**params, "_meta": meta} if meta else params, tool)
+
+
+def echo(tool: str = "echo") -> Ask:
+    """The small call: 64 bytes of text, echoed."""
+    return call(tool, {"text": "x" * 64})
 
 
 def initialize() -> bytes:
     """The request that opens a session."""
-    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT}
-    before, after = request("initialize", params, "handshake")
+    asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT}
+    before, after = Ask("initialize", asked).frame("handshake")
     return before + b"1" + after
 
 
-def http_head(port: int, path: str, length: int, era: str, session: str = "", tool: str = "") -> bytes:
-    """The head of a POST. `length` is the body's."""
-    lines = [
-        f"POST {path} HTTP/1.1",
-        f"Host: 127.0.0.1:{port}",
-        "Content-Type: application/json",
-        "Accept: application/json, text/event-stream",
-        "User-Agent: bench/1",
-        f"Content-Length: {length}",
-    ]
-    if era == "stateless":
-        lines += [f"MCP-Protocol-Version: {STATELESS}", "Mcp-Method: tools/call", f"Mcp-Name: {tool}"]
-    elif session:
-        lines += [f"MCP-Protocol-Version: {HANDSHAKE}", f"Mcp-Session-Id: {session}"]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n"
-
-
-def http_call(port: int, path: str, era: str, session: str = "", tool: str = "echo") -> tuple[bytes, bytes]:
-    """What stands before and after the id of an echoing `tools/call` over HTTP."""
-    before, after = call(era, tool)
-    length = len(before) + len(str(FIRST_ID)) + len(after)
-    return http_head(port, path, length, era, session, tool) + before, after
+LIST = Ask("tools/list", {})
+ASKS = {
+    "echo": echo(),
+    "big": call("echo", {"text": "x" * (1 << 20)}),
+    "tick": call("tick", {"count": EVENTS}, progressToken="t"),
+    "list": LIST,
+    "early": echo("early"),
+    "final": echo("final"),
+}
+"""What a load can be told to ask, by name."""

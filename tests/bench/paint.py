@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from tests.bench.contender import WINDOW
 from tests.bench.figure import Effort, Figure, Goal
-from tests.bench.process import MCPDESK, WINDOW
+from tests.bench.process import MCPDESK
 from tests.bench.screen import Screen
 
 GOAL = Goal(1.4, at_most=True)

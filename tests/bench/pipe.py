@@ -1,23 +1,27 @@
-"""A server on its standard input and output, spoken to with as little as a client can do."""
+"""A server on its standard input and output."""
 
 from __future__ import annotations
 
 import os
+import select
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.messages import FIRST_ID, INITIALIZED, call, initialize, request
+from tests.bench.line import Line
+from tests.bench.messages import HANDSHAKE, INITIALIZED, initialize
 from tests.bench.process import environment
 
 _READ = 1 << 18
+_FITS = 1 << 15
+"""Bytes a pipe takes in any case."""
 
 
-class Pipe:
+class Pipe(Line):
     """A started stdio server."""
 
     def __init__(self, command: Sequence[str], state: Path) -> None:
+        super().__init__()
         self._child = subprocess.Popen(
             command,
             env=environment(state),
@@ -26,57 +30,56 @@ class Pipe:
             stderr=subprocess.DEVNULL,
         )
         assert self._child.stdin and self._child.stdout
+        self.pid = self._child.pid
         self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
-        self._sent = 0
-
-    def list_tools(self) -> bytes:
-        """One `tools/list` of the stateless era, answered."""
-        before, after = request("tools/list", {}, "stateless")
-        return self._ask(before + b"1" + after + b"\n")
+        self._early = b""
 
     def shake_hands(self) -> None:
         """Open the session of the handshake era."""
-        self._ask(initialize() + b"\n")
-        os.write(self._in, INITIALIZED + b"\n")
+        self.send(initialize() + b"\n")
+        answer = self.take()
+        while not answer.endswith(b"\n"):
+            answer += self.take()
+        if HANDSHAKE.encode() not in answer:
+            raise RuntimeError(f"refused: {answer[:300]!r}")
+        self.send(INITIALIZED + b"\n")
 
-    def round_trips(self, era: str, seconds: float, in_flight: int) -> float:
-        """Calls answered a second, `in_flight` of them on the way at any time."""
-        before, after = call(era)
-        after += b"\n"
-        self._send(before, after, in_flight)
-        began = time.perf_counter()
-        end, answered, waiting = began + seconds, 0, in_flight
-        while waiting:
-            came = self._take().count(b"\n")
-            waiting -= came
-            if time.perf_counter() < end:
-                answered += came
-                self._send(before, after, came)
-                waiting += came
-        return answered / seconds
+    def send(self, data: bytes) -> None:
+        """Write it all; answers that come meanwhile are kept, lest both sides wait for the other to read."""
+        if len(data) <= _FITS:
+            os.write(self._in, data)
+            return
+        os.set_blocking(self._in, False)
+        left = memoryview(data)
+        while left:
+            readable, writable, _ = select.select([self._out], [self._in], [])
+            if readable:
+                self._early += self._read()
+            if writable:
+                left = left[os.write(self._in, left) :]
+        os.set_blocking(self._in, True)
+
+    def take(self) -> bytes:
+        """Whatever came. Raises: RuntimeError at the end."""
+        if self._early:
+            early, self._early = self._early, b""
+            return early
+        return self._read()
+
+    def messages(self, data: bytes) -> int:
+        """How many lines ended in `data`."""
+        return data.count(b"\n")
+
+    def framed(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:
+        """A line."""
+        return before, after + b"\n"
 
     def close(self) -> None:
         """End it."""
         self._child.kill()
         self._child.communicate()
 
-    def _send(self, before: bytes, after: bytes, count: int) -> None:
-        numbers = range(FIRST_ID + self._sent, FIRST_ID + self._sent + count)
-        self._sent += count
-        data = memoryview(b"".join([b"%b%d%b" % (before, number, after) for number in numbers]))
-        while data:
-            data = data[os.write(self._in, data) :]
-
-    def _ask(self, line: bytes) -> bytes:
-        os.write(self._in, line)
-        answer = self._take()
-        while not answer.endswith(b"\n"):
-            answer += self._take()
-        if b'"result"' not in answer:
-            raise RuntimeError(f"refused: {answer[:300]!r}")
-        return answer
-
-    def _take(self) -> bytes:
+    def _read(self) -> bytes:
         data = os.read(self._out, _READ)
         if not data:
             raise RuntimeError(f"{self._child.args!r} ended")

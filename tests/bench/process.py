@@ -10,24 +10,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import psutil
 
 ROOT = Path(__file__).parents[2]
-PEERS = Path(__file__).parent / "peers"
 MCPDESK = (sys.executable, "-c", "from mcpdesk.__main__ import main; main()")
 """What the installed `mcpdesk` does."""
-SDK = (sys.executable, str(PEERS / "sdk.py"))
-FRAME = (sys.executable, str(PEERS / "frame.py"))
-WINDOW = (sys.executable, str(PEERS / "window.py"))
 START_S = 20.0
-_ECHO = '''
-async def {name}(text: str) -> str:
-    """Say it again."""
-    return text
-'''
+LOOK_S = 0.02
 
 
 class Serving(NamedTuple):
@@ -36,10 +27,19 @@ class Serving(NamedTuple):
     port: int
     pid: int
 
-    def cpu_s(self) -> float:
-        """Seconds of CPU it has used."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU a process and its children have used."""
+    process = psutil.Process(pid)
+    all_times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return float(sum(times.user + times.system for times in all_times))
+
+
+def memory_mib(pid: int) -> float:
+    """MiB a process and its children hold; what is shared is shared out (PSS, where the system tells)."""
+    process = psutil.Process(pid)
+    infos = [one.memory_full_info() for one in (process, *process.children(recursive=True))]
+    return float(sum(getattr(info, "pss", info.rss) for info in infos)) / (1 << 20)
 
 
 def environment(state: Path) -> dict[str, str]:
@@ -58,17 +58,6 @@ def environment(state: Path) -> dict[str, str]:
     return {**inherited, **own}
 
 
-@contextmanager
-def echo_folder(*names: str) -> Iterator[Path]:
-    """A server folder `echo` with one echoing tool of each name, and room for state beside it."""
-    with TemporaryDirectory(prefix="mcpdesk-bench-") as place:
-        folder = Path(place) / "echo"
-        (folder / "tools").mkdir(parents=True)
-        for name in names or ("echo",):
-            (folder / "tools" / f"{name}.py").write_text(_ECHO.format(name=name))
-        yield folder
-
-
 def free_port() -> int:
     """A port nobody listens on now."""
     with socket.socket() as taken:
@@ -78,37 +67,46 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: Sequence[str], state: Path, port: int) -> Iterator[Serving]:
-    """A process that listens on `port`, ready for the block.
+def running(command: Sequence[str], state: Path) -> Iterator[Serving]:
+    """A process that listens on the port that is added to `command`, ready for the block.
 
     Raises: RuntimeError when it does not come up.
     """
+    port = free_port()
     with ExitStack() as stack:
         log = stack.enter_context((state / f"{port}.log").open("wb"))
         child = subprocess.Popen(
-            command, env=environment(state), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*command, str(port)], env=environment(state), stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         stack.callback(_end, child)
-        _await_listener(port, child)
+        try:
+            await_listener(port, child, LOOK_S).close()
+        except RuntimeError as error:
+            error.add_note(Path(log.name).read_text(errors="replace")[-3000:])
+            raise
         yield Serving(port, child.pid)
+
+
+def await_listener(port: int, child: subprocess.Popen[bytes], every_s: float) -> socket.socket:
+    """A connection to a port as soon as somebody listens there.
+
+    Raises: RuntimeError when nobody does.
+    """
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and child.poll() is None:
+        probe = socket.socket()
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            return probe
+        probe.close()
+        time.sleep(every_s)
+    raise RuntimeError(f"{child.args!r} did not listen on port {port}")
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Serving]:
     """`mcpdesk serve` on a folder."""
-    port = free_port()
-    with running([*MCPDESK, "serve", str(folder), "--port", str(port)], folder.parent, port) as place:
+    with running([*MCPDESK, "serve", str(folder), "--port"], folder.parent) as place:
         yield place
-
-
-def _await_listener(port: int, child: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end and child.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise RuntimeError(f"{child.args!r} did not listen on port {port}")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -1,34 +1,46 @@
-"""Round trips over stdio, a core of its own beside the SDK's server: one by one, and 64 in flight."""
+"""Round trips over stdio, a core of its own beside the peers: one by one, and 64 in flight."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
-from tests.bench.figure import Effort, Figure, Goal
-from tests.bench.messages import ERAS
-from tests.bench.pipe import Pipe
-from tests.bench.process import MCPDESK, SDK, echo_folder
+from tests.bench.contender import Contender, contenders
+from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, rates
+from tests.bench.measured import Measured
+from tests.bench.messages import ASKS, Ask
 
-GOAL = Goal(5.0, at_most=False)
+GOALS = {
+    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(7), TYPESCRIPT: Goal(0.85)},
+    ("handshake", 64): {FRAME: Goal(0.45), SDK: Goal(80), TYPESCRIPT: Goal(2)},
+    ("stateless", 1): {FRAME: Goal(0.85), SDK: Goal(7), TYPESCRIPT: Goal(1.15)},
+    ("stateless", 64): {FRAME: Goal(0.45), SDK: Goal(80), TYPESCRIPT: Goal(5)},
+}
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Calls a second in both eras."""
-    with echo_folder() as folder:
-        for era in ERAS:
-            for in_flight in (1, 64):
-                with ExitStack() as stack:
-                    ours = stack.enter_context(closing(Pipe([*MCPDESK, "stdio", str(folder)], folder.parent)))
-                    sdk = stack.enter_context(closing(Pipe(SDK, folder.parent)))
-                    if era == "handshake":
-                        ours.shake_hands()
-                        sdk.shake_hands()
-                    contenders = {
-                        name: partial(pipe.round_trips, era, effort.seconds, in_flight)
-                        for name, pipe in (("ours", ours), ("SDK", sdk))
-                    }
-                    samples = effort.interleaved(contenders)
-                name = f"stdio {era} {'one by one' if in_flight == 1 else f'{in_flight} in flight'}"
-                yield Figure(name, "/s", samples["ours"], "SDK", samples["SDK"], GOAL)
+    with contenders(effort) as known:
+        for (era, in_flight), goals in GOALS.items():
+            samples = over_pipes(effort, known, ASKS["echo"], era, in_flight)
+            yield from rates(f"stdio {era} {sequence(in_flight)}", samples, goals)
+
+
+def over_pipes(
+    effort: Effort, known: Sequence[Contender], ask: Ask, era: str, in_flight: int, events: int = 0
+) -> dict[str, list[Measured]]:
+    """What loads on pipes measure, each contender started once."""
+    with ExitStack() as stack:
+        measuring = {}
+        for one in known:
+            pipe = stack.enter_context(closing(one.pipe()))
+            if era == "handshake":
+                pipe.shake_hands()
+            measuring[one.name] = partial(pipe.load, ask, era, effort.seconds, in_flight, events)
+        return effort.interleaved(measuring)
+
+
+def sequence(in_flight: int) -> str:
+    """How a line is loaded, in words."""
+    return "one by one" if in_flight == 1 else f"{in_flight} in flight"

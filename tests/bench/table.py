@@ -7,8 +7,8 @@ from statistics import median
 
 from tests.bench.figure import Figure
 
-TITLES = ("figure", "ours", "peer", "", "ratio", "goal", "reached")
-WIDTHS = (30, 16, 16, 15, 7, 8, 7)
+TITLES = ("figure", "ours", "peer", "", "ratio", "goal", "reached", "")
+WIDTHS = (38, 15, 14, 15, 7, 8, 7, 0)
 
 
 def heading() -> str:
@@ -27,12 +27,13 @@ def row(figure: Figure) -> str:
             "" if figure.ratio is None else f"{figure.ratio:.2f}",
             "" if figure.goal is None else str(figure.goal),
             figure.verdict,
+            figure.note,
         )
     )
 
 
 def _number(value: float, unit: str) -> str:
-    return f"{value:,.1f} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -9,8 +9,9 @@ from contextlib import closing
 import psutil
 
 from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.folder import echo_folder
 from tests.bench.load import Job
-from tests.bench.process import MCPDESK, echo_folder, free_port
+from tests.bench.process import MCPDESK, free_port
 from tests.bench.screen import Screen
 
 FRAMES = 100_000
@@ -48,7 +49,7 @@ def _fill(port: int) -> None:
     """Call until all frames are captured."""
     for tool, calls in (("early", FEW), ("echo", FRAMES // 2 - 2 * FEW), ("final", FEW)):
         connections = 1 if calls == FEW else 32
-        Job(port, "/mcp/echo", "stateless", 600, connections, calls=calls, tool=tool).run()
+        Job(port, "/mcp/echo", "stateless", 600, connections, calls=calls, ask=tool).run()
 
 
 def _looks(screen: Screen) -> dict[str, float]:

@@ -1,22 +1,57 @@
-"""The official SDK's echo server: over HTTP with a port as argument, over stdio without."""
+"""The official SDK's low-level server as it comes: over HTTP with a port as second argument, else over stdio.
+
+Its first argument is how many more tools to list.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from typing import Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp import types
+from mcp.server.lowlevel import Server
 
-server: MCPServer[None] = MCPServer("echo", log_level="WARNING")
+from tests.bench.peers.catalogue import tools
 
 
-@server.tool()
-async def echo(text: str) -> str:
-    """Say it again."""
-    return text
+def server(more: int) -> Server[Any]:
+    """An echoing tool, one that reports progress, and those to be listed."""
+    listed = [types.Tool.model_validate(tool) for tool in tools(more)]
+    schemas = {tool["name"]: tool["inputSchema"] for tool in tools(more)}
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed)
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        given = params.arguments or {}
+        for number in range(given.get("count", 0)):
+            await context.session.report_progress(number + 1, given["count"])
+        text = given.get("text", "done")
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+    # Without the schemas at hand it would list all tools for every call.
+    return Server("echo", on_list_tools=list_tools, on_call_tool=call_tool, get_tool_input_schema=schemas.get)
+
+
+def serve(server: Server[Any], port: int) -> None:
+    """Serve HTTP until killed."""
+    import uvicorn
+
+    uvicorn.run(server.streamable_http_app(), port=port, log_level="warning")
+
+
+async def pipe(server: Server[Any]) -> None:
+    """Serve the pipe until it ends."""
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (source, sink):
+        await server.run(source, sink, server.create_initialization_options())
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run("streamable-http", port=int(sys.argv[1]))
+    served = server(int(sys.argv[1]))
+    if len(sys.argv) > 2:
+        serve(served, int(sys.argv[2]))
     else:
-        server.run("stdio")
+        asyncio.run(pipe(served))

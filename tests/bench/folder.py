@@ -1,0 +1,59 @@
+"""The server folder that is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+_ECHO = '''
+async def {name}(text: str) -> str:
+    """Say it again."""
+    return text
+'''
+_TICK = '''
+from mcpdesk import Context
+
+
+async def tick(count: int, ctx: Context) -> str:
+    """Report progress `count` times."""
+    for number in range(count):
+        await ctx.progress(number + 1, count)
+    return "done"
+'''
+_ONE_OF_MANY = '''
+async def tool_{number:04}(text: str, count: int = 1, loud: bool = False) -> str:
+    """Say it again, number {number}.
+
+    Args:
+        text: What to say.
+        count: How many times.
+        loud: Whether to shout.
+    """
+    return text
+'''
+IN_A_FILE = 20
+
+
+@contextmanager
+def echo_folder(*names: str, tools: int = 0) -> Iterator[Path]:
+    """A server folder `echo`, and room for state beside it.
+
+    It has an echoing tool of each name, one that reports progress, and `tools` more, all on one page.
+    """
+    with TemporaryDirectory(prefix="mcpdesk-bench-") as place:
+        folder = Path(place) / "echo"
+        (folder / "tools").mkdir(parents=True)
+        for name in names or ("echo",):
+            (folder / "tools" / f"{name}.py").write_text(_ECHO.format(name=name))
+        (folder / "tools" / "tick.py").write_text(_TICK)
+        if tools:
+            for first in range(0, tools, IN_A_FILE):
+                numbers = range(first, min(first + IN_A_FILE, tools))
+                many = "".join(_ONE_OF_MANY.format(number=number) for number in numbers)
+                (folder / "tools" / f"many_{first:04}.py").write_text(many)
+            settings = {"name": "echo", "settings": {"page_size": 2 * tools}}
+            (folder / "mcp.json").write_text(json.dumps(settings))
+        yield folder

@@ -1,0 +1,27 @@
+"""What one load found out about one server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BUSY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Answers (or events) a second, and what each cost the server."""
+
+    rate: float
+    cpu_us: float = 0.0
+    """Of the server, for one of them."""
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    load_busy: float = 0.0
+    """Share of a core the load itself took."""
+    server_busy: float = 0.0
+    """Share of a core the server took."""
+
+    @property
+    def is_bound_by_load(self) -> bool:
+        """Whether the load had no time left while the server had: then the rate is the load's own."""
+        return self.load_busy > BUSY and self.server_busy < BUSY

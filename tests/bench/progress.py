@@ -1,0 +1,25 @@
+"""Progress a tool reports, event by event: through one SSE answer, and through stdio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.bench.contender import contenders, served
+from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, rates
+from tests.bench.messages import ASKS, EVENTS
+from tests.bench.stdio import over_pipes
+
+OVER_HTTP = {FRAME: Goal(0.4), SDK: Goal(25), TYPESCRIPT: Goal(4.5)}
+OVER_STDIO = {FRAME: Goal(0.3), SDK: Goal(120), TYPESCRIPT: Goal(1.7)}
+
+
+def figures(effort: Effort) -> Iterator[Figure]:
+    """Events a second, of one call at a time."""
+    with served(effort) as places:
+        samples = effort.interleaved(
+            {name: place.job("tick", "stateless", effort.seconds, 1).run for name, place in places.items()}
+        )
+    yield from rates("http progress", samples, OVER_HTTP)
+    with contenders(effort) as known:
+        samples = over_pipes(effort, known, ASKS["tick"], "stateless", 1, EVENTS)
+    yield from rates("stdio progress", samples, OVER_STDIO)

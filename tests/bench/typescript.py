@@ -1,0 +1,68 @@
+"""The TypeScript SDK of npm, kept in a cache folder of this user. Not every machine can have it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("@modelcontextprotocol/server@2.4.0", "@modelcontextprotocol/node@2.1.2")
+FETCH_S = 120.0
+
+
+class NotHere(Exception):
+    """Why it cannot be measured."""
+
+
+def node() -> tuple[str, ...]:
+    """The program that runs it."""
+    found = shutil.which("node")
+    if found is None:
+        raise NotHere("there is no Node here")
+    return (found,)
+
+
+def missing() -> str:
+    """Why it cannot be measured; "" when it can."""
+    try:
+        modules()
+    except NotHere as reason:
+        return str(reason)
+    return ""
+
+
+@cache
+def modules() -> Path:
+    """The folder it is installed in; installs it first where it is not.
+
+    Raises: NotHere
+    """
+    node()
+    npm = shutil.which("npm")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "mcpdesk-bench" / "-".join(name.rpartition("/")[2] for name in PACKAGES)
+    done = folder / "installed"
+    if done.exists():
+        return folder
+    if npm is None:
+        raise NotHere("there is no npm here")
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--no-save", "--no-package-lock", "--fetch-retries=0", "--prefix", str(folder)]
+    try:
+        told = subprocess.run(
+            [*command, *PACKAGES],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotHere(f"npm did not deliver it within {FETCH_S:.0f} s") from None
+    if told.returncode:
+        lines = [line for line in told.stderr.splitlines() if "error" in line] or ["npm failed"]
+        raise NotHere(f"npm did not deliver it: {lines[0]}")
+    done.touch()
+    return folder
