@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
     from mcpdesk.server.asked import Elicited, Root, Sampled
-    from mcpdesk.server.authoring import fail, header, message, prompt, resource, tool
+    from mcpdesk.server.authoring import fail, header, message, prompt, refuse, resource, tool
     from mcpdesk.server.context import Context, RequestView
     from mcpdesk.server.tool import ToolResult
     from mcpdesk.version import __version__
@@ -40,6 +40,7 @@ __all__ = [
     "image",
     "message",
     "prompt",
+    "refuse",
     "resource",
     "resource_link",
     "text",
@@ -52,7 +53,7 @@ _HOMES = {
     "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
     "mcpdesk.protocol.content": ("audio", "embedded", "image", "resource_link", "text"),
     "mcpdesk.server.asked": ("Elicited", "Root", "Sampled"),
-    "mcpdesk.server.authoring": ("fail", "header", "message", "prompt", "resource", "tool"),
+    "mcpdesk.server.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.context": ("Context", "RequestView"),
     "mcpdesk.server.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),

@@ -3,7 +3,8 @@
 DeskError
 ├── ProtocolError            carries a JSON-RPC code and data
 │   ├── LocalProtocolError   we broke the rules
-│   └── RemoteProtocolError  the peer broke the rules
+│   ├── RemoteProtocolError  the peer broke the rules
+│   └── Refusal              hosted code wants an error rather than a result: `refuse()`
 ├── TransportError           bytes could not be moved
 ├── ManifestError            a server folder cannot be read (path, line, column)
 ├── RegistrationError        one item cannot be offered (the rest serves)
@@ -39,6 +40,10 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer sent something the protocol does not allow."""
+
+
+class Refusal(ProtocolError):
+    """Raised by `refuse()`: the request is answered with this error."""
 
 
 class TransportError(DeskError):

@@ -54,6 +54,8 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         icons=note.icons,
         meta=note.meta,
         timeout_s=note.timeout_s,
+        task=_task_support(note),
+        asks_first=note.asks_first,
         runs_programs=note.runs_programs,
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
@@ -68,6 +70,14 @@ def _check_tool_name(name: str) -> None:
         raise RegistrationError(
             f"{name!r} is not a tool name: letters, digits, '_', '-' and '.' are allowed, at most 128"
         )
+
+
+def _task_support(note: Note) -> str:
+    if note.task not in ("", "optional", "required"):
+        raise RegistrationError(f"task is 'forbidden', 'optional' or 'required', not {note.task!r}")
+    if note.asks_first and not note.task:
+        raise RegistrationError("asks_first is for tools that may be tasks: say task='optional'")
+    return note.task
 
 
 def _check_patterns(signature: Typed, place: str) -> None:

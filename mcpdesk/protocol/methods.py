@@ -9,6 +9,9 @@ from mcpdesk.protocol.revisions import REVISIONS, Revision
 _ALL = frozenset(revision.name for revision in REVISIONS)
 _HANDSHAKE = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
 _STATELESS = _ALL - _HANDSHAKE
+_CORE_TASKS = frozenset(revision.name for revision in REVISIONS if revision.has_core_tasks)
+_TASKS = _CORE_TASKS | _STATELESS
+_TASK = (("taskId", str),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,17 @@ _ROWS = (
     Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
     Method("completion/complete", _ALL, "completions", param_types=(("ref", dict), ("argument", dict))),
     Method("logging/setLevel", _HANDSHAKE, "logging", param_types=(("level", str),)),
+    Method("tasks/get", _TASKS, "tasks", routing_field="taskId", param_types=_TASK),
+    Method("tasks/cancel", _TASKS, "tasks", routing_field="taskId", param_types=_TASK),
+    Method(
+        "tasks/update",
+        _STATELESS,
+        "tasks",
+        routing_field="taskId",
+        param_types=(*_TASK, ("inputResponses", dict)),
+    ),
+    Method("tasks/result", _CORE_TASKS, "tasks", param_types=_TASK),
+    Method("tasks/list", _CORE_TASKS, "tasks"),
 )
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}

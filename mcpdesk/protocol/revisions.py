@@ -47,6 +47,8 @@ class Revision:
     """Forms with choices of several, titles and defaults; links to open."""
     has_sampling_tools: bool = True
     """Sampling with tools, and messages of several blocks."""
+    has_core_tasks: bool = False
+    """Tasks as part of the protocol; later they are an extension."""
 
     @property
     def is_stateless(self) -> bool:
@@ -137,6 +139,7 @@ R4 = Revision(
     structured="object",
     resource_not_found=-32002,
     has_version_header=True,
+    has_core_tasks=True,
 )
 R5 = Revision(
     name="2026-07-28",

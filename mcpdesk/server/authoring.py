@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from msgspec import Meta
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, Refusal
 from mcpdesk.protocol import content
+from mcpdesk.protocol.jsonrpc import ErrorCode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Icons = Iterable[str | dict[str, Any]]
 Suggestions = Iterable[str] | Callable[..., Any]
 """A list of texts, or a function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
+TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
 
 
@@ -40,6 +42,8 @@ class Note:
     complete: Any = None
     """What suggests values, by argument; for a template with one variable also without its name."""
     timeout_s: float | None = None
+    task: str = ""
+    asks_first: bool = False
     requires_jwt: bool = False
     runs_programs: bool = False
     while_planning: bool = False
@@ -66,6 +70,8 @@ def tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
     timeout: float | None = None,
+    task: TaskSupport = "forbidden",
+    asks_first: bool = False,
     requires_jwt: bool = False,
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
@@ -87,6 +93,8 @@ def tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
     timeout: float | None = None,
+    task: TaskSupport = "forbidden",
+    asks_first: bool = False,
     requires_jwt: bool = False,
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
@@ -98,7 +106,9 @@ def tool(
     """Offer an `async def` as a tool; `@tool` and `@tool(...)` both work.
 
     `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
-    those names; None leaves one out. `offered=False` holds it back until a handler calls
+    those names; None leaves one out. `task` says whether a call may, must or cannot outlive its request as a
+    task; with `asks_first` it becomes one at `await ctx.become_task()`, and what it asks before that is asked
+    in the call itself. `offered=False` holds it back until a handler calls
     `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back. Clients are told of both.
     """
     hints = {
@@ -118,6 +128,8 @@ def tool(
         requires_env=_names(requires_env),
         is_offered=offered,
         timeout_s=timeout,
+        task="" if task == "forbidden" else task,
+        asks_first=asks_first,
         requires_jwt=requires_jwt,
         runs_programs=runs_programs,
         while_planning=while_planning,
@@ -211,6 +223,16 @@ def prompt(
 def fail(message: str, **data: Any) -> NoReturn:
     """End a handler early: the caller gets an error result with this text; `data` becomes its structure."""
     raise HandlerError(message, data or None)
+
+
+def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None) -> NoReturn:
+    """End a handler with a JSON-RPC error instead of a result; what a model could act on is for `fail`.
+
+    Raises: ValueError for a code that is the protocol's own (-32099 to -32000).
+    """
+    if -32099 <= code <= -32000:
+        raise ValueError(f"{code} is a code of the protocol's own; take one outside -32768 to -32000")
+    raise Refusal(code, message, data)
 
 
 def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:

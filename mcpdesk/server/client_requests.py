@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,9 +26,13 @@ class _Waiting(NamedTuple):
 
 
 class ClientRequests:
-    """Those of one conversation. Ids cannot be guessed, and answers nobody waits for are dropped."""
+    """Those of one conversation. Ids cannot be guessed, and answers nobody waits for are dropped.
 
-    def __init__(self) -> None:
+    `push` takes messages to the same peer that belong to no request; None where there is no way for them.
+    """
+
+    def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
+        self.push = push
         self._waiting: dict[str, _Waiting] = {}
         self._numbers = count(1)
         self._prefix = ""
@@ -61,15 +66,33 @@ class ClientRequests:
         if waiting is not None and not waiting.result.done():
             waiting.result.set_result(response)
 
+    @property
+    def waiting(self) -> list[Call]:
+        """Whose questions are not answered yet, one for each."""
+        return [each.call for each in list(self._waiting.values())]
+
     def forget(self, call: Call) -> None:
         """A call is over: what it left waiting behind ends."""
         for waiting in list(self._waiting.values()):
             if waiting.call is call:
                 waiting.result.cancel()
 
+    @property
+    def owner(self) -> str:
+        """What belongs to this conversation alone is marked with it."""
+        return f"session:{self._name()}"
+
+    @property
+    def may_own(self) -> bool:
+        """Whether anything can have been marked."""
+        return bool(self._prefix)
+
     def _identifier(self) -> str:
+        return f"{self._name()}-{next(self._numbers)}"
+
+    def _name(self) -> str:
         self._prefix = self._prefix or secrets.token_hex(8)
-        return f"{self._prefix}-{next(self._numbers)}"
+        return self._prefix
 
 
 async def _answered(call: Call, result: asyncio.Future[Any], limit_s: float) -> None:

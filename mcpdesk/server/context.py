@@ -71,6 +71,13 @@ class Context:
         return self._call.peer
 
     @property
+    def caller(self) -> str:
+        """Who calls, to tell callers apart: the same for all calls of a principal, or of a session."""
+        from mcpdesk.server.tasks import owner_of
+
+        return owner_of(self._call) or self._call.peer
+
+    @property
     def claims(self) -> Mapping[str, Any] | None:
         """Verified token claims, or None."""
         return self.request.claims
@@ -110,6 +117,8 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
         call = self._call
+        if message and call.round is not None:
+            call.round.say(message)
         if call.progress_token is None or call.stop:
             return
         if not call.progress_sent < progress < math.inf:
@@ -245,6 +254,15 @@ class Context:
         """Tell those who subscribed to a resource that it reads differently now."""
         self._services.subscriptions.resource_updated(self.server.name, uri)
 
+    async def become_task(self) -> bool:
+        """Answer the caller with a task and go on; says whether the call is one from here on.
+
+        For tools marked `asks_first=True`: what they ask before is asked in the call itself. Others that may
+        be a task begin as one, where the caller knows tasks.
+        """
+        operation = self._call.round
+        return operation is not None and operation.become_task()
+
     async def let_go(self, retry_ms: int = 1000) -> bool:
         """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.
 
@@ -253,7 +271,9 @@ class Context:
         return await self._call.outlet.let_go(retry_ms)
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
-        outlet = self._call.outlet
+        outlet, operation = self._call.outlet, self._call.round
+        if operation is not None and operation.tag is not None:
+            params["_meta"] = operation.tag
         outlet.send(codec.notification(method, params))
         await outlet.drain()
 

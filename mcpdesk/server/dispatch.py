@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
-from mcpdesk.protocol import codec, content, shaping
+from mcpdesk.jobs.job import Job
+from mcpdesk.protocol import codec, content, shaping, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method
 from mcpdesk.protocol.revisions import Revision
@@ -24,6 +26,7 @@ from mcpdesk.server.reading import read_resource
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_uris
+from mcpdesk.server.tasks import Tasks
 from mcpdesk.server.tool_call import ToolCalls
 
 Run = Callable[[Call], Awaitable[JSONObject]]
@@ -37,13 +40,19 @@ class Dispatcher:
         self.server = server
         self.services = services
         self.offers = Offers(server)
-        self.tool_calls = ToolCalls(server, services)
+        self.tasks = Tasks(server, services, self.offers, self._refused)
+        self.tool_calls = ToolCalls(server, services, self.tasks)
         self._runs: dict[str, Run] = {
             "tools/call": self.tool_calls.run,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
             "completion/complete": self._complete,
             "subscriptions/listen": self._listen,
+            "tasks/get": self.tasks.get,
+            "tasks/update": self.tasks.update,
+            "tasks/cancel": self.tasks.cancel,
+            "tasks/result": self.tasks.result,
+            "tasks/list": self.tasks.listed,
         }
         for registry in (server.tools, server.resources, server.templates, server.prompts):
             registry.subscribe(self._changed)
@@ -85,12 +94,8 @@ class Dispatcher:
             body = await self._run(call)
         except ProtocolError:
             raise
-        except MissingCapability as error:
-            raise _uncapable(error, call.terms.revision) from None
         except Exception as error:
-            self._log_failure(call, error)
-            reason = f"Internal error in {call.method}: {outcome.described(error)}"
-            raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from error
+            raise self._refused(call, error) from error
         try:
             return self._encoded(call.method, body, call.terms)
         except LocalProtocolError as error:
@@ -103,12 +108,29 @@ class Dispatcher:
         work = self._runs[call.method]
         rounds = self.services.rounds
         if not rounds.may_need(call):
+            if "task" in call.params and self._is_to_be_task(call):
+                return await rounds.run_departing(call, work, self.services.deadlines)
             return await work(call)
         if call.method == "tools/call":
             # Later rounds go on with a handler that runs already, but their headers count as much.
             self.tool_calls.admit(call)
         parked_s = self.server.limits.question_timeout_s
         return await rounds.run(self.server.name, call, work, self.services.deadlines, parked_s)
+
+    def _is_to_be_task(self, call: Call) -> bool:
+        if call.method != "tools/call" or call.terms.revision.is_stateless:
+            return False
+        return self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0])
+
+    def _refused(self, call: Call, error: Exception) -> ProtocolError:
+        """The error an exception of hosted code comes to."""
+        if isinstance(error, ProtocolError):
+            return error
+        if isinstance(error, MissingCapability):
+            return _uncapable(error, call.terms.revision)
+        self._log_failure(call, error)
+        reason = f"Internal error in {call.method}: {outcome.described(error)}"
+        return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 
     def _encoded(self, method: str, body: JSONObject, terms: Terms) -> bytes:
         identity = self.offers.implementation(terms.revision)
@@ -152,25 +174,38 @@ class Dispatcher:
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
         check_uris(uris, self.server.limits.subscriptions)
+        watched = self.tasks.watched(call, asked)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if uris:
             honoured["resourceSubscriptions"] = uris
+        if watched:
+            honoured["taskIds"] = [job.id for job in watched]
         tag = {SUBSCRIPTION_KEY: call.id}
         params = {"_meta": tag, "notifications": honoured}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
         subscriber = Subscriber(self.server.name, call.outlet.send, set(uris), wanted, call.id)
         subscriptions = self.services.subscriptions
         subscriptions.add(subscriber)
-        try:
+        with ExitStack() as stack:
+            stack.callback(subscriptions.remove, subscriber)
+            for job in watched:
+                stack.callback(self._tell_of(job, call.outlet.send, tag))
             await subscriptions.until_closed()
-        finally:
-            subscriptions.remove(subscriber)
         if call.headers is None:
             # Pages of the specification differ in what ends it where streams share a channel: both do. Right
             # behind the result, because clients take a cancellation that comes first for a failure.
             over = codec.notification("notifications/cancelled", {"requestId": call.id})
             asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
+
+    def _tell_of(self, job: Job, send: Callable[[bytes], None], tag: JSONObject) -> Callable[[], None]:
+        """Tell a listener how a task stands, now and whenever that changes; what is returned ends it."""
+
+        def tell() -> None:
+            send(codec.notification(tasks.EXTENSION_STATUS, self.tasks.detailed(job) | {"_meta": tag}))
+
+        tell()
+        return job.listen(tell)
 
     def _announced(self) -> frozenset[str]:
         """The filter keys of the lists whose changes are told."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol import codec, shaping, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
@@ -28,6 +28,9 @@ class Offers:
         self._server = server
         self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
         self._identities: dict[str, JSONObject] = {}
+        self._tasks_of = -1
+        """Version of the tools at the last look for one that may be a task."""
+        self._has_task_tool = False
 
     def forget(self) -> None:
         """The server's identity changed: nothing kept holds any longer."""
@@ -45,6 +48,8 @@ class Offers:
         """Whether a server capability is advertised, or would be where the revision had a name for it."""
         if capability == "completions":
             return completes(self._server)
+        if capability == "tasks":
+            return self._has_tasks()
         return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)
 
     def _identity(self, revision: Revision) -> JSONObject:
@@ -68,6 +73,11 @@ class Offers:
         offered["prompts"] = {"listChanged": True}
         if revision.has_completions and self.is_offered("completions"):
             offered["completions"] = {}
+        if self._has_tasks():
+            if revision.has_core_tasks:
+                offered["tasks"] = tasks.CORE_CAPABILITY
+            elif revision.is_stateless:
+                offered["extensions"] = tasks.EXTENSION_CAPABILITY
         return offered
 
     def initialize_result(self, revision: Revision) -> JSONObject:
@@ -102,6 +112,12 @@ class Offers:
             self._pages.clear()
         self._pages[key] = (registry.version, encoded)
         return encoded
+
+    def _has_tasks(self) -> bool:
+        tools = self._server.tools
+        if self._tasks_of != tools.version:
+            self._tasks_of, self._has_task_tool = tools.version, any(tool.task for tool in tools)
+        return self._has_task_tool and self._server.tools_enabled
 
     def _build_page(
         self, method: str, registry: Registry[Any], revision: Revision, cursor: str | None
@@ -146,6 +162,7 @@ def tool_wire(tool: Tool) -> JSONObject:
         "outputSchema": tool.output_schema,
         "annotations": tool.annotations,
         "icons": list(tool.icons),
+        "execution": {"taskSupport": tool.task} if tool.task else {},
         "_meta": tool.meta,
     }
     return _filled(wire, ("name", "inputSchema"))

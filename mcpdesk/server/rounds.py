@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol import client_features
+from mcpdesk.protocol import client_features, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.asking import Asking
-from mcpdesk.server.call import Call
+from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.deadlines import Deadlines
 
 T = TypeVar("T")
@@ -58,6 +58,19 @@ class _Parked:
 NOWHERE = _Parked()
 
 
+class Follower(Protocol):
+    """Looks after an operation that went on without a request."""
+
+    def asked(self) -> None:
+        """What it waits for changed."""
+
+    def said(self, message: str) -> None:
+        """The handler told what it is at."""
+
+    def ended(self, work: asyncio.Task[JSONObject]) -> None:
+        """The handler is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Pending:
     """A question waiting for its answer."""
@@ -77,6 +90,13 @@ class Round:
         self.call = Call(first.id, first.method, first.params, first.terms, NOWHERE)
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
+        self.server = ""
+        self.on_task: Callable[[], None] | None = None
+        """Makes a task of it when the handler says so; None: that cannot be, or it is one."""
+        self.tag: JSONObject | None = None
+        """The metadata of every message about it, once it is a task."""
+        self._follower: Follower | None = None
+        self._departure: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = dict(state.answers)
         self._used: dict[str, Any] = {}
@@ -105,15 +125,68 @@ class Round:
         self._pending[name] = pending
         self._settle(name)
         self._stirred.set()
+        self._tell()
         try:
             with self._deadlines.paused(self.call):
                 answer: T = await pending.answer
                 return answer
         finally:
             self._pending.pop(name, None)
+            self._tell()
+
+    def become_task(self) -> bool:
+        """Go on as a task if that can be; says whether it is one now."""
+        if self._departure is None and self.on_task is not None:
+            self.on_task()
+        return self._departure is not None
+
+    def depart(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
+        """Answer the request with `body`, and go on without it; what the handler sends goes to `outlet`."""
+        self._departure, self._follower, self.tag = body, follower, tag
+        self.call.outlet = outlet
+        self._stirred.set()
+
+    def say(self, message: str) -> None:
+        """The handler tells what it is at."""
+        if self._follower is not None:
+            self._follower.said(message)
+
+    def questions(self) -> dict[str, Asking[Any]]:
+        """What is asked and not answered yet, by key."""
+        return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
+
+    def requests(self) -> JSONObject:
+        """The same as the wire has it."""
+        return {name: _request(asking) for name, asking in self.questions().items()}
+
+    def accept(self, answers: dict[str, Any]) -> None:
+        """Take answers to what is asked; those to anything else are ignored.
+
+        Raises: ValueError naming the first that does not fit; none is taken then.
+        """
+        fitting = {}
+        for name, asking in self.questions().items():
+            if name in answers:
+                try:
+                    fitting[name] = asking.read(answers[name])
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        for name, answer in fitting.items():
+            self.settle(name, answer)
+
+    def settle(self, name: str, answer: Any) -> None:
+        """The answer to one question, read, or the error it came to; ignored when nobody asks any more."""
+        pending = self._pending.get(name)
+        if pending is None or pending.answer.done():
+            return
+        if isinstance(answer, ClientError):
+            pending.answer.set_exception(answer)
+        else:
+            pending.answer.set_result(answer)
 
     async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
         """Go on under a request; returns the result, or None: the client has questions to answer first.
+        When the operation departs, its farewell is the result.
 
         Raises: what the handler raised; CancelledError when the request was ended, and the handler with it.
         """
@@ -122,7 +195,7 @@ class Round:
             self._task = asyncio.create_task(self._run(work))
             self._task.add_done_callback(self._ended)
         try:
-            while not self._task.done():
+            while not self._task.done() and self._departure is None:
                 if self._pending and await self._is_stuck(self._task):
                     self.call.outlet = NOWHERE
                     return None
@@ -131,7 +204,7 @@ class Round:
         except asyncio.CancelledError:
             await self._give_up(outer.stop or "cancelled")
             raise
-        return self._task.result()
+        return self._task.result() if self._departure is None else self._departure
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """The result that asks the client."""
@@ -156,8 +229,14 @@ class Round:
             self.call.stop = self.call.stop or "finished"
             self.call.task = None
 
+    def _tell(self) -> None:
+        if self._follower is not None:
+            self._follower.asked()
+
     def _ended(self, task: asyncio.Task[JSONObject]) -> None:
         self._stirred.set()
+        if self._follower is not None:
+            self._follower.ended(task)
         if not task.cancelled():
             # Looked at here, because nobody may come back for it.
             task.exception()
@@ -169,7 +248,7 @@ class Round:
         call.transport, call.peer, call.headers, call.claims = (
             outer.transport, outer.peer, outer.headers, outer.claims,
         )  # fmt: skip
-        call.opening = outer.opening
+        call.opening, call.requests = outer.opening, outer.requests
         call.progress_token, call.progress_sent = outer.progress_token, float("-inf")
         self._given |= answers
         for name in list(self._pending):
@@ -219,14 +298,22 @@ class Rounds:
     def __len__(self) -> int:
         return len(self._parked)
 
+    @property
+    def parked(self) -> list[Round]:
+        """Operations that wait for their client to come back."""
+        return list(self._parked.values())
+
     @staticmethod
     def may_need(call: Call) -> bool:
         """Whether a request could take more than one round, or is a later one."""
         if not call.terms.revision.is_stateless or call.method not in METHODS:
             return False
-        params = call.params
+        params, terms = call.params, call.terms
         return (
-            client_features.can_be_asked(call.terms) or "inputResponses" in params or "requestState" in params
+            client_features.can_be_asked(terms)
+            or "inputResponses" in params
+            or "requestState" in params
+            or ("extensions" in terms.capabilities and tasks.declares_extension(terms))
         )
 
     async def run(
@@ -247,8 +334,16 @@ class Rounds:
         result = await operation.follow(call, answers, work)
         if result is not None:
             return result
+        operation.server = server
         self._park(operation, parked_s)
         return operation.input_required(bound, self._secret())
+
+    @staticmethod
+    async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
+        """Run what goes on without its request at once; returns its farewell. Raises: as the handler."""
+        farewell = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
+        assert farewell is not None
+        return farewell
 
     def close(self) -> None:
         """End what is parked."""

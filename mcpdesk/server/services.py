@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.jobs.store import JobStore
 from mcpdesk.server.deadlines import Deadlines
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.subscriptions import Subscriptions
@@ -30,5 +31,6 @@ class Services:
     deadlines: Deadlines = field(default_factory=Deadlines)
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     rounds: Rounds = field(default_factory=Rounds)
+    jobs: JobStore = field(default_factory=JobStore)
     environment: Callable[[], dict[str, str]] = dict
     """The process environment, shown to `context.py` on pipes."""

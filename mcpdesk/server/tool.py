@@ -51,6 +51,10 @@ class Tool:
     while_planning: bool = False
     """True: plan mode does not refuse it although it is not read-only."""
     requires_jwt: bool = False
+    task: str = ""
+    """`optional` or `required`: whether a call may or must be a task; empty: it never is one."""
+    asks_first: bool = False
+    """A call that may be a task becomes one when the handler says so."""
     is_offered: bool = True
     """False: served only from when a handler offers it."""
     mirrored: tuple[Mirrored, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcpdesk.errors import MissingCapability
+from mcpdesk.errors import MissingCapability, Refusal
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.param_headers import check_parameters
@@ -16,6 +16,7 @@ from mcpdesk.server.planning import refused
 from mcpdesk.server.schema import Failure, SchemaError
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
+from mcpdesk.server.tasks import Tasks
 from mcpdesk.server.tool import Tool
 from mcpdesk.server.validators import Validators
 
@@ -23,14 +24,17 @@ from mcpdesk.server.validators import Validators
 class ToolCalls:
     """Runs the tools of one server."""
 
-    def __init__(self, server: Server, services: Services) -> None:
+    def __init__(self, server: Server, services: Services, tasks: Tasks) -> None:
         self.validators = Validators()
+        self._tasks = tasks
         self._server = server
         self._services = services
 
     async def run(self, call: Call) -> JSONObject:
         """The CallToolResult. Raises: ProtocolError as `admit`."""
         tool, arguments = self.admit(call)
+        if tool.task:
+            self._tasks.settle(call, tool)
         return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
 
     def admit(self, call: Call) -> tuple[Tool, JSONObject]:
@@ -75,6 +79,8 @@ class ToolCalls:
             if call.terms.revision.is_stateless:
                 raise
             return outcome.failed(error.message)
+        except Refusal:
+            raise
         except Exception as error:
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)

@@ -1,4 +1,4 @@
-"""What the specification asks of a server, as data: the wire reference's checklists 1 to 6 in our own words.
+"""What the specification asks of a server, as data: the wire reference's checklists 1 to 6 and 8 in our own words.
 
 A test proves a requirement by naming its id: `@pytest.mark.requirement("2.1")`. One that is not met says why
 in `gap`.
@@ -199,4 +199,43 @@ REQUIREMENTS = (
     ),
     Requirement("6.12", "2025-11-25:client/elicitation", "Forms ask for nothing sensitive."),
     Requirement("6.13", "2025-11-25:client/sampling", "Tool results in sampling are unmixed and balanced."),
+    Requirement(
+        "8.1",
+        "2025-11-25:basic/utilities/tasks",
+        "A call is a task where capability and tool allow it, and has to be where the tool says so.",
+    ),
+    Requirement(
+        "8.2",
+        "2025-11-25:basic/utilities/tasks",
+        "The request for a result waits, and gets what the call would have got, with the task named.",
+    ),
+    Requirement(
+        "8.3",
+        "2025-11-25:basic/utilities/tasks",
+        "What is over never changes; a cancelled task stays cancelled and cannot be cancelled again.",
+    ),
+    Requirement(
+        "8.4",
+        "2025-11-25:basic/utilities/tasks, ext-tasks",
+        "Tasks belong to who began them, and their ids cannot be guessed.",
+    ),
+    Requirement(
+        "8.5",
+        "ext-tasks",
+        "A result of type task answers a call alone, and only a client that declares them.",
+    ),
+    Requirement("8.6", "ext-tasks", "A task that was told of can be looked at."),
+    Requirement("8.7", "ext-tasks", "A failing tool completes its task; an error of the protocol fails it."),
+    Requirement("8.8", "ext-tasks", "Answers about tasks are complete, acknowledgements empty."),
+    Requirement(
+        "8.9",
+        "ext-tasks",
+        "Keys of questions are used once; answers may come in parts, strange ones are ignored.",
+    ),
+    Requirement(
+        "8.10",
+        "ext-tasks",
+        "Without the extension its methods name what is missing; those of the other design do not exist.",
+    ),
+    Requirement("8.11", "ext-tasks", "A header repeats the id of the task."),
 )

@@ -1,0 +1,120 @@
+"""One job: work of ours that outlives the call it began with. Its states and what is kept of it.
+
+Knows nothing of what the work is: it can be stopped, and it says how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol.tasks import TaskStatus, TaskView
+
+MESSAGE_LENGTH = 200
+"""Characters of a status message; the rest is left out."""
+
+
+class Ending(NamedTuple):
+    """How the work ended: an encoded result, or an error."""
+
+    result: bytes = b""
+    error: ProtocolError | None = None
+
+
+NOT_ENDED = Ending()
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job at one moment, safe to hand between threads. Times are Unix seconds."""
+
+    id: str
+    server: str
+    tool: str
+    peer: str
+    status: TaskStatus
+    message: str
+    created: float
+    updated: float
+    ttl_s: float | None
+    """Counted from `created`; None: it is kept for good."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """Its identity and state. `owner` is whoever may see it: a principal, a session, or everybody ("").
+
+    Listeners are called after every change, and after something else about it changed (`touch`).
+    """
+
+    id: str
+    number: int
+    """Grows with every job of a store."""
+    server: str
+    owner: str
+    tool: str
+    peer: str
+    created: float
+    ttl_s: float | None
+    stop: Callable[[str], None]
+    """Ends the work from outside, with a reason; harmless when it is over."""
+    updated: float = 0.0
+    status: TaskStatus = TaskStatus.WORKING
+    message: str = ""
+    ending: Ending = NOT_ENDED
+    kept_bytes: int = 0
+    listeners: dict[int, Callable[[], None]] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its state is final."""
+        return self.status.is_final
+
+    def is_expired(self, now: float) -> bool:
+        """Whether its lifetime is over."""
+        return self.ttl_s is not None and self.created + self.ttl_s <= now
+
+    def move(self, status: TaskStatus, now: float, message: str = "") -> bool:
+        """Change the state; False, and nothing happens, where that is not legal any more."""
+        if not self.status.may_become(status):
+            return False
+        self.status = status
+        self.message = message[:MESSAGE_LENGTH]
+        self.touch(now)
+        return True
+
+    def say(self, message: str) -> None:
+        """What it is at, for whoever looks; nobody is told."""
+        if not self.is_over:
+            self.message = message[:MESSAGE_LENGTH]
+
+    def touch(self, now: float) -> None:
+        """Tell the listeners that something changed."""
+        self.updated = max(now, self.created)
+        for listener in list((self.listeners or {}).values()):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a function after every change; what is returned ends that."""
+        if self.listeners is None:
+            self.listeners = {}
+        listeners, key = self.listeners, id(listener)
+        listeners[key] = listener
+
+        def forget() -> None:
+            listeners.pop(key, None)
+
+        return forget
+
+    def task(self) -> TaskView:
+        """What the wire says of it."""
+        return TaskView(self.id, self.status, self.created, self.updated, self.ttl_s, self.message)
+
+    def view(self) -> JobView:
+        """What a front end sees of it."""
+        return JobView(
+            self.id, self.server, self.tool, self.peer, self.status, self.message,
+            self.created, self.updated, self.ttl_s,
+        )  # fmt: skip

@@ -1,0 +1,179 @@
+"""All jobs of a core: bounded in number and bytes, forgotten when their lifetime is over."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from mcpdesk.errors import DeskError
+from mcpdesk.jobs.job import Ending, Job, JobView
+from mcpdesk.protocol.tasks import TaskStatus
+
+ID_BYTES = 24
+SWEEP_S = 5.0
+"""One timer looks for expired jobs, while there are any; who asks for one never gets an expired one."""
+KEPT_BYTES = 64 << 20
+"""Results kept for one server."""
+SHARE = 2
+"""One owner may hold one in so many of a server's jobs: others need room as well."""
+
+
+class NoRoom(DeskError):
+    """Another job, or its result, would be one too many."""
+
+
+class JobStore:
+    """Jobs by id. Used on the core's loop; `snapshot` from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = KEPT_BYTES) -> None:
+        self._clock = clock
+        self._limit = kept_bytes
+        self._jobs: dict[str, Job] = {}
+        self._numbers = count(1)
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        """Jobs by server, and by server and owner."""
+        self._bytes: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        self.version = 0
+        """Grows with every change."""
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add(
+        self,
+        server: str,
+        owner: str,
+        tool: str,
+        peer: str,
+        ttl_s: float | None,
+        most: int,
+        stop: Callable[[str], None],
+    ) -> Job:
+        """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
+
+        Raises: NoRoom.
+        """
+        self._check_room(server, owner, most)
+        now = self._clock()
+        number = next(self._numbers)
+        job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
+        self._jobs[job.id] = job
+        self._counts.update(((server,), (server, owner)))
+        self.version += 1
+        self._arm()
+        return job
+
+    def get(self, identifier: str, server: str, owner: str) -> Job | None:
+        """The job of that id, if it is of that server and owner and not expired."""
+        job = self._jobs.get(identifier)
+        if job is None or (job.server, job.owner) != (server, owner):
+            return None
+        if job.is_expired(self._clock()):
+            self._drop(job, "its lifetime is over")
+            return None
+        return job
+
+    def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
+        """An owner's jobs numbered above `after`, oldest first."""
+        now = self._clock()
+        return [
+            job
+            for job in self._jobs.values()
+            if job.number > after and (job.server, job.owner) == (server, owner) and not job.is_expired(now)
+        ]
+
+    def wait_for_input(self, job: Job, *, waits: bool) -> None:
+        """The work asks for something, or asks for something else, or has what it asked for."""
+        status = TaskStatus.INPUT_REQUIRED if waits else TaskStatus.WORKING
+        self.version += 1
+        if not job.move(status, self._clock()) and waits and not job.is_over:
+            job.touch(self._clock())
+
+    def finish(self, job: Job, status: TaskStatus, ending: Ending, message: str = "") -> None:
+        """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept."""
+        if job.is_over:
+            return
+        size = len(ending.result)
+        if self._bytes[job.server] + size > self._limit and job.id in self._jobs:
+            self._sweep_now()
+            if self._bytes[job.server] + size > self._limit:
+                raise NoRoom(f"a result of {size} bytes is more than can be kept ({self._limit} bytes)")
+        job.ending, job.kept_bytes = ending, size
+        if job.id in self._jobs:
+            self._bytes[job.server] += size
+        self.version += 1
+        job.move(status, self._clock(), message)
+
+    def cancel(self, job: Job, reason: str) -> bool:
+        """End a job for good, and its work soon; False for one that is over."""
+        if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
+            return False
+        self.version += 1
+        job.stop(reason)
+        return True
+
+    def cancel_by_id(self, identifier: str, reason: str) -> None:
+        """End a job by its id; ignored when there is none."""
+        job = self._jobs.get(identifier)
+        if job is not None:
+            self.cancel(job, reason)
+
+    def forget_owner(self, server: str, owner: str, reason: str) -> None:
+        """Nobody can ask for these any more."""
+        for job in self.owned(server, owner):
+            self._drop(job, reason)
+
+    def snapshot(self) -> tuple[JobView, ...]:
+        """All jobs at this moment, oldest first."""
+        return tuple(job.view() for job in list(self._jobs.values()))
+
+    def close(self, reason: str = "the core stops") -> None:
+        """End them all."""
+        for job in list(self._jobs.values()):
+            self._drop(job, reason)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_room(self, server: str, owner: str, most: int) -> None:
+        if self._has_room(server, owner, most):
+            return
+        self._sweep_now()
+        if not self._has_room(server, owner, most):
+            held = self._counts[(server,)]
+            raise NoRoom(f"{held} tasks are kept already (max_tasks is {most}, half of it for one client)")
+
+    def _has_room(self, server: str, owner: str, most: int) -> bool:
+        own = self._counts[(server, owner)]
+        return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
+
+    def _drop(self, job: Job, reason: str) -> None:
+        if self._jobs.pop(job.id, None) is None:
+            return
+        self._counts.subtract(((job.server,), (job.server, job.owner)))
+        if not self._counts[(job.server, job.owner)]:
+            del self._counts[(job.server, job.owner)]
+        self._bytes[job.server] -= job.kept_bytes
+        self.version += 1
+        self.cancel(job, reason)
+
+    def _sweep_now(self) -> None:
+        now = self._clock()
+        for job in list(self._jobs.values()):
+            if job.is_expired(now):
+                self._drop(job, "its lifetime is over")
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        self._sweep_now()
+        if self._jobs:
+            self._arm()

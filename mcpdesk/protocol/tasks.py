@@ -1,0 +1,149 @@
+"""Tasks on the wire, in two designs: the core of 2025-11-25 and the extension of 2026-07-28. Source: WIRE 8.
+
+Both say the same of one piece of work in different words, and are never mixed: the revision decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.terms import Terms
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+RELATED_KEY = "io.modelcontextprotocol/related-task"
+CORE_STATUS = "notifications/tasks/status"
+EXTENSION_STATUS = "notifications/tasks"
+CORE_CAPABILITY: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+EXTENSION_CAPABILITY: JSONObject = {EXTENSION: {}}
+POLL_MS = 500
+"""How often a client may ask how a task stands."""
+
+
+class TaskStatus(StrEnum):
+    """How a task stands; the last three are final."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows."""
+        return not _FOLLOWING[self]
+
+    def may_become(self, other: TaskStatus) -> bool:
+        """Whether the change is legal."""
+        return other in _FOLLOWING[self]
+
+
+_ENDS = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+_FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
+    TaskStatus.WORKING: _ENDS | {TaskStatus.INPUT_REQUIRED},
+    TaskStatus.INPUT_REQUIRED: _ENDS | {TaskStatus.WORKING},
+    TaskStatus.COMPLETED: frozenset(),
+    TaskStatus.FAILED: frozenset(),
+    TaskStatus.CANCELLED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """What both designs say of a task. Times are Unix seconds, `ttl_s` counts from `created`."""
+
+    id: str
+    status: TaskStatus
+    created: float
+    updated: float
+    ttl_s: float | None
+    """None: it is kept for good."""
+    message: str = ""
+
+
+def core(view: TaskView) -> JSONObject:
+    """The Task object of the core design."""
+    return _common(view) | {"ttl": _milliseconds(view.ttl_s), "pollInterval": POLL_MS}
+
+
+def extension(view: TaskView) -> JSONObject:
+    """The Task fields of the extension."""
+    return _common(view) | {"ttlMs": _milliseconds(view.ttl_s), "pollIntervalMs": POLL_MS}
+
+
+def detailed(view: TaskView, result: bytes, error: ProtocolError | None, requests: JSONObject) -> JSONObject:
+    """The DetailedTask of the extension: with the encoded result, the error or what the client is asked."""
+    body = extension(view)
+    match view.status:
+        case TaskStatus.COMPLETED:
+            body["result"] = orjson.Fragment(result)
+        case TaskStatus.FAILED if error is not None:
+            body["error"] = codec.error_object(error)
+        case TaskStatus.INPUT_REQUIRED:
+            body["inputRequests"] = requests
+    return body
+
+
+def created(view: TaskView, terms: Terms) -> JSONObject:
+    """The result of the request that became a task."""
+    if terms.revision.is_stateless:
+        return {"resultType": "task"} | extension(view)
+    return {"task": core(view)}
+
+
+def related(identifier: str) -> JSONObject:
+    """The metadata that ties a message of the core design to its task."""
+    return {RELATED_KEY: {"taskId": identifier}}
+
+
+def declares_extension(terms: Terms) -> bool:
+    """Whether this very request says that its client knows the extension."""
+    extensions = terms.capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and isinstance(extensions.get(EXTENSION), Mapping)
+
+
+def missing_extension(what: str) -> RemoteProtocolError:
+    """The error for a request that needs the extension and does not declare it."""
+    data = {"requiredCapabilities": {"extensions": EXTENSION_CAPABILITY}}
+    return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, f"{what} needs the extension {EXTENSION}", data)
+
+
+def asked_ttl_s(params: Mapping[str, Any]) -> float | None:
+    """The lifetime a client of the core design asks for. Raises: RemoteProtocolError (-32602)."""
+    task = params["task"]
+    if not isinstance(task, dict):
+        raise invalid_params("task must be an object")
+    ttl = task.get("ttl")
+    if ttl is None:
+        return None
+    if not isinstance(ttl, int) or isinstance(ttl, bool) or ttl <= 0:
+        raise invalid_params("task.ttl must be a positive number of milliseconds")
+    return ttl / 1000
+
+
+def _common(view: TaskView) -> JSONObject:
+    body: JSONObject = {
+        "taskId": view.id,
+        "status": view.status.value,
+        "createdAt": _timestamp(view.created),
+        "lastUpdatedAt": _timestamp(view.updated),
+    }
+    return body | {"statusMessage": view.message} if view.message else body
+
+
+def _timestamp(seconds: float) -> str:
+    """ISO 8601 in UTC: `2026-08-01T10:00:00.123Z`."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds * 1000))

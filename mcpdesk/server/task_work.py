@@ -1,0 +1,159 @@
+"""The glue between a handler that went on as a task and the job that is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any
+
+from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
+from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.store import JobStore, NoRoom
+from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server import outcome
+from mcpdesk.server.asking import Asking
+from mcpdesk.server.call import Call
+from mcpdesk.server.rounds import NOWHERE, Round
+from mcpdesk.server.task_outlet import TaskOutlet
+
+BEAT_S = 5.0
+"""How often a request that waits for a task shows life."""
+Refuse = Callable[[Call, Exception], ProtocolError]
+"""What a request gets for an exception of hosted code."""
+
+
+class TaskWork:
+    """Follows one handler: what it asks and how it ends become the state of its job."""
+
+    def __init__(
+        self, job: Job, round_: Round, store: JobStore, refuse: Refuse, over: Callable[[], object]
+    ) -> None:
+        self.job = job
+        self._over = over
+        self._round = round_
+        self._store = store
+        self._refuse = refuse
+        self._call = round_.call
+        self._is_core = not self._call.terms.revision.is_stateless
+        self._told = job.status
+        self._asked: set[str] = set()
+        """What a waiting client of the core design is being asked."""
+        self._push = None if self._call.requests is None else self._call.requests.push
+        self._outlet = TaskOutlet(self._push)
+
+    def begin(self) -> None:
+        """Answer the request that began it, and go on."""
+        body = tasks.created(self.job.task(), self._call.terms)
+        if self._is_core:
+            self.job.listen(self._announce)
+            self._round.depart(body, self, self._outlet, tasks.related(self.job.id))
+        else:
+            # There is neither progress nor a log for a task of the extension.
+            self._call.progress_token = None
+            self._round.depart(body, self, NOWHERE, None)
+        self.asked()
+
+    @property
+    def requests(self) -> JSONObject:
+        """What the client is asked now."""
+        return self._round.requests()
+
+    def accept(self, answers: dict[str, Any]) -> None:
+        """Take a client's answers. Raises: ValueError for one that does not fit."""
+        self._round.accept(answers)
+        self.asked()
+
+    def asked(self) -> None:
+        """What the handler waits for changed."""
+        self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
+
+    def said(self, message: str) -> None:
+        """The handler told what it is at."""
+        self.job.say(message)
+
+    def ended(self, work: asyncio.Task[JSONObject]) -> None:
+        """The handler is done."""
+        self._over()
+        if work.cancelled():
+            self._store.cancel(self.job, self._call.stop)
+            return
+        error = work.exception()
+        if error is None:
+            self._complete(work.result())
+        else:
+            known = error if isinstance(error, Exception) else RuntimeError(outcome.described(error))
+            self._fail(self._refuse(self._call, known))
+
+    async def attend(self, call: Call, limit_s: float) -> None:
+        """Wait under a request until the task is over; its stream carries what the client is asked."""
+        changed = asyncio.Event()
+        asking: set[asyncio.Task[None]] = set()
+        with ExitStack() as stack:
+            stack.callback(self.job.listen(changed.set))
+            stack.enter_context(self._outlet.through(call.outlet))
+            try:
+                while not self.job.is_over:
+                    changed.clear()
+                    for name, question in self._round.questions().items():
+                        if name not in self._asked:
+                            asking.add(self._ask(call, name, question, limit_s))
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(BEAT_S):
+                            await changed.wait()
+                            continue
+                    call.outlet.keep_alive()
+            finally:
+                for each in asking:
+                    each.cancel()
+                await asyncio.gather(*asking, return_exceptions=True)
+
+    def _ask(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> asyncio.Task[None]:
+        self._asked.add(name)
+        task = asyncio.get_running_loop().create_task(self._answered(call, name, question, limit_s))
+        task.add_done_callback(lambda _: self._asked.discard(name))
+        return task
+
+    async def _answered(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> None:
+        """Ask on the stream of a request, and hand the answer to the handler."""
+        meta = {"_meta": tasks.related(self.job.id)}
+        assert call.requests is not None
+        try:
+            answer = await call.requests.ask(call, replace(question, params=question.params | meta), limit_s)
+        except ClientError as error:
+            answer = error
+        self._round.settle(name, answer)
+        self.asked()
+
+    def _complete(self, body: JSONObject) -> None:
+        is_error = body.get("isError") is True
+        if self._is_core:
+            body = body | {"_meta": (body.get("_meta") or {}) | tasks.related(self.job.id)}
+        status = TaskStatus.FAILED if is_error and self._is_core else TaskStatus.COMPLETED
+        try:
+            encoded = codec.encode(body)
+        except LocalProtocolError as error:
+            self._complete(outcome.failed(f"{self.job.tool} returned what cannot be sent: {error.message}"))
+            return
+        try:
+            self._store.finish(self.job, status, Ending(encoded), _said(body) if is_error else "")
+        except NoRoom as error:
+            self._fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
+
+    def _fail(self, error: ProtocolError) -> None:
+        self._store.finish(self.job, TaskStatus.FAILED, Ending(error=error), error.message)
+
+    def _announce(self) -> None:
+        """Tell the client of the core design that the status changed."""
+        if self.job.status is self._told or self._push is None:
+            return
+        self._told = self.job.status
+        self._push(codec.notification(tasks.CORE_STATUS, tasks.core(self.job.task())))
+
+
+def _said(body: JSONObject) -> str:
+    texts = (block["text"] for block in body["content"] if block.get("type") == "text")
+    return str(next(texts, ""))

@@ -1,0 +1,118 @@
+"""Both designs of tasks on the wire: the same facts in different words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import R4, R5, REVISIONS
+from mcpdesk.protocol.tasks import EXTENSION, TaskStatus, TaskView
+from mcpdesk.protocol.terms import Terms
+from tests.support.official_schema import problems
+
+VIEW = TaskView("t1", TaskStatus.WORKING, 1785578400.0, 1785578401.25, 600.0, "half way")
+LATER = "2026-08-01T10:00:01.250Z"
+
+
+def test_the_core_design_in_its_own_words() -> None:
+    body = tasks.core(VIEW)
+    assert body == {
+        "taskId": "t1",
+        "status": "working",
+        "statusMessage": "half way",
+        "createdAt": "2026-08-01T10:00:00.000Z",
+        "lastUpdatedAt": LATER,
+        "ttl": 600_000,
+        "pollInterval": tasks.POLL_MS,
+    }
+    assert problems("2025-11-25", "Task", body) == []
+    assert tasks.created(VIEW, Terms(R4)) == {"task": body}
+
+
+def test_the_extension_in_its_own_words() -> None:
+    body = tasks.created(TaskView("t1", TaskStatus.WORKING, 0.0, 0.0, None), Terms(R5))
+    assert body == {
+        "resultType": "task",
+        "taskId": "t1",
+        "status": "working",
+        "createdAt": "1970-01-01T00:00:00.000Z",
+        "lastUpdatedAt": "1970-01-01T00:00:00.000Z",
+        "ttlMs": None,
+        "pollIntervalMs": tasks.POLL_MS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "member"),
+    [
+        (TaskStatus.WORKING, None),
+        (TaskStatus.INPUT_REQUIRED, "inputRequests"),
+        (TaskStatus.COMPLETED, "result"),
+        (TaskStatus.FAILED, "error"),
+        (TaskStatus.CANCELLED, None),
+    ],
+)
+def test_details_are_those_of_the_status(status: TaskStatus, member: str | None) -> None:
+    view = TaskView("t1", status, 0.0, 0.0, 1.0)
+    details = tasks.detailed(view, b'{"content":[]}', ProtocolError(7, "no"), {"q": {"method": "roots/list"}})
+    wire = orjson.loads(codec.encode(details))
+    values = {"inputRequests": {"q": {"method": "roots/list"}}, "result": {"content": []}}
+    values["error"] = {"code": 7, "message": "no"}
+    assert {key: wire[key] for key in values if key in wire} == ({member: values[member]} if member else {})
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "declares"),
+    [
+        ({"extensions": {EXTENSION: {}}}, True),
+        ({"extensions": {EXTENSION: {"more": 1}, "com.example/x": {}}}, True),
+        ({"extensions": {"com.example/x": {}}}, False),
+        ({"extensions": {EXTENSION: None}}, False),
+        ({"extensions": [EXTENSION]}, False),
+        ({"tasks": {}}, False),
+        ({}, False),
+    ],
+)
+def test_the_extension_is_declared_as_an_object(capabilities: dict[str, Any], declares: bool) -> None:
+    assert tasks.declares_extension(Terms(R5, capabilities)) is declares
+
+
+@pytest.mark.requirement("8.10")
+def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
+    error = tasks.missing_extension("tasks/get")
+    assert (error.code, error.data) == (-32021, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+
+
+@pytest.mark.parametrize(
+    ("task", "seconds"), [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 1}, 0.001)]
+)
+def test_a_lifetime_may_be_asked_for(task: dict[str, Any], seconds: float | None) -> None:
+    assert tasks.asked_ttl_s({"task": task}) == seconds
+
+
+@pytest.mark.parametrize(
+    "task", [None, 5, [], {"ttl": "1"}, {"ttl": 1.5}, {"ttl": True}, {"ttl": 0}, {"ttl": -1}]
+)
+def test_other_lifetimes_are_refused(task: Any) -> None:
+    with pytest.raises(RemoteProtocolError, match="task"):
+        tasks.asked_ttl_s({"task": task})
+
+
+def test_each_design_has_its_own_methods() -> None:
+    served = {
+        revision.name: {
+            name.removeprefix("tasks/")
+            for name, row in METHODS.items()
+            if row.capability == "tasks" and row.serves(revision)
+        }
+        for revision in REVISIONS
+    }
+    assert served["2025-11-25"] == {"get", "result", "list", "cancel"}
+    assert served["2026-07-28"] == {"get", "update", "cancel"}
+    assert all(not served[name] for name in ("2024-11-05", "2025-03-26", "2025-06-18"))
+    assert all(METHODS[f"tasks/{name}"].routing_field == "taskId" for name in served["2026-07-28"])
