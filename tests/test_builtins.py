@@ -29,6 +29,16 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     "AskUserQuestion": [
         ("questions_json", "string", "required", "JSON string with questions and options"),
     ],
+    "BackgroundBash": [
+        ("command", "string", "required", "The bash command to execute"),
+    ],
+    "KillBgTask": [
+        ("task_id", "integer", "required", "The task ID to kill"),
+    ],
+    "ListBgTasks": [],
+    "ReadBgOutput": [
+        ("task_id", "integer", "required", "The task ID returned by BackgroundBash"),
+    ],
     "InvokeSkill": [
         ("skill_name", "string", "required", "The skill name to invoke"),
         ("arguments", "string", "optional", "Arguments to pass to the skill"),
@@ -53,10 +63,10 @@ HEAVY = {"psutil", "sqlite3", "PIL", "bs4", "markdownify", "ddgs", "aiohttp"}
 
 
 def parameters(schema: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    required = schema["required"]
+    required = schema.get("required", ())
     return [
         (name, field["type"], "required" if name in required else "optional", field["description"])
-        for name, field in schema["properties"].items()
+        for name, field in schema.get("properties", {}).items()
     ]
 
 

@@ -21,6 +21,8 @@ EMPTY_NAMES = {"utils", "util", "common", "manager", "misc", "helpers", "base_ut
 TESTED_ELSEWHERE = {
     "__init__.py": "tests/server/test_authoring.py",
     "__main__.py": "tests/e2e/test_terminal.py",
+    "jobs/programs.py": "tests/tools/test_background.py",
+    "jobs/usage.py": "tests/tools/test_background.py",
     "link/link.py": "tests/link/test_local.py",
     "server/call.py": "tests/server/test_conversation.py",
     "server/server.py": "tests/server/test_offers.py",

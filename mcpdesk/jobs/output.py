@@ -27,17 +27,20 @@ FOLDER_BYTES = 3 << 30
 
 
 class Output:
-    """Everything one program wrote. `folder` is where a file goes when one is due; None: none is made."""
+    """Everything one program wrote. `folder` is where a file goes when one is due; None: none is made.
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.file: Path | None = None
+    With `file` all of it goes there from the first byte on, and can be read from there.
+    """
+
+    def __init__(self, folder: Path | None = None, file: Path | None = None) -> None:
+        self.file: Path | None = file
         """The file with the whole output, once there is one."""
         self.problem = ""
         """Why `file` is missing or not whole."""
         self._folder = folder
         self._all, self._streams = Excerpt(), {"stdout": Excerpt(), "stderr": Excerpt()}
         self._lock = Lock()
-        self._descriptor: int | None = None
+        self._descriptor: int | None = None if file is None else _open(file)
         self._listener: Callable[[], None] | None = None
 
     @property
@@ -87,12 +90,28 @@ class Output:
         with self._lock:
             return self._all.end(limit)
 
+    def read(self, start: int, limit: int) -> bytes:
+        """At most `limit` bytes of the file from byte `start` on; what is not there yet is left out."""
+        if self.file is None:
+            return b""
+        with contextlib.suppress(FileNotFoundError), self.file.open("rb") as file:
+            file.seek(start)
+            return file.read(limit)
+        return b""
+
+    def remove(self) -> None:
+        """Nobody will read the file any more."""
+        self.close()
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
+
     def _spill(self, data: bytes) -> None:
         size = self._all.size
-        if self._folder is None or self.problem or size + len(data) <= WHOLE_BYTES:
+        if self.problem or (self._descriptor is None and not self._is_file_due(size + len(data))):
             return
         try:
             if self._descriptor is None:
+                assert self._folder is not None
                 self.file, self._descriptor = _new_file(self._folder)
                 _write(self._descriptor, self._all.head)
             _write(self._descriptor, data[: FILE_BYTES - size])
@@ -101,12 +120,19 @@ class Output:
         if size + len(data) > FILE_BYTES:
             self.problem = f"the file holds the first {FILE_BYTES:,} bytes only"
 
+    def _is_file_due(self, size: int) -> bool:
+        return self._folder is not None and size > WHOLE_BYTES
+
 
 def _new_file(folder: Path) -> tuple[Path, int]:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_room(folder)
     path = folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
-    return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return path, _open(path)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 def _make_room(folder: Path) -> None:

@@ -101,7 +101,12 @@ class Process:
         environment: dict[str, str],
         output: Output,
         timeout_s: float | None,
+        begun: Callable[[], None] | None = None,
     ) -> None:
+        """`begun` is called on the process's thread once it runs."""
+        self.pid = 0
+        """Its number, and that of its group and session; 0 until it runs."""
+        self._begun = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
         self._timeout_s = timeout_s
@@ -141,7 +146,10 @@ class Process:
             env=family.marked(self._environment, mark),
             start_new_session=True,
         )
+        self.pid = child.pid
         GUARD.watch(child.pid)
+        if self._begun is not None:
+            self._begun()
         try:
             return self._follow(child, mark, started)
         finally:

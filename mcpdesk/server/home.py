@@ -14,6 +14,7 @@ from mcpdesk.server.planning import Plan, recall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mcpdesk.jobs.programs import Programs
     from mcpdesk.storage.database import Database
 
 
@@ -42,6 +43,13 @@ class Home:
 
         return Database(self._file)
 
+    @cached_property
+    def programs(self) -> Programs:
+        """Programs in the background."""
+        from mcpdesk.jobs.programs import Programs
+
+        return Programs(self.state / "programs")
+
     @property
     def _file(self) -> Path:
         return self.state / "state.sqlite"
@@ -53,5 +61,7 @@ class Home:
 
     async def close(self) -> None:
         """The server stops."""
+        if "programs" in self.__dict__:
+            await self.programs.close()
         if "data" in self.__dict__:
             self.data.close()

@@ -9,8 +9,12 @@ from __future__ import annotations
 BUILTINS = {
     "Bash": "mcpdesk.tools.shell",
     "AskUserQuestion": "mcpdesk.tools.ask",
+    "BackgroundBash": "mcpdesk.tools.background",
     "InvokeSkill": "mcpdesk.tools.skills",
+    "KillBgTask": "mcpdesk.tools.background",
+    "ListBgTasks": "mcpdesk.tools.background",
     "PlanMode": "mcpdesk.tools.plan",
+    "ReadBgOutput": "mcpdesk.tools.background",
     "TaskManager": "mcpdesk.tools.tasks",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""

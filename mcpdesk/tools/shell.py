@@ -20,10 +20,10 @@ from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.process import Ended
-    from mcpdesk.protocol.trace import Trace
-    from mcpdesk.server.home import Home
 
 MAX_MS = 600_000
+COMMAND_BYTES = 100_000
+"""What a command may have; systems allow an argument little more."""
 PROGRESS_EVERY_S = 0.2
 PROGRESS_BYTES = 4_000
 """How much of the newest output a progress message carries."""
@@ -71,7 +71,7 @@ async def bash(
     output = Output(ctx.home.outputs)
     reporter = asyncio.create_task(_report(output, ctx)) if ctx.wants_progress else None
     try:
-        ended = await _run(command, timeout, ctx.home, output, ctx.trace)
+        ended = await _run(command, timeout, ctx, output)
     finally:
         if reporter is not None:
             reporter.cancel()
@@ -79,24 +79,36 @@ async def bash(
     return _result(ended, output, timeout)
 
 
-async def _run(command: str, timeout_ms: int, home: Home, output: Output, trace: Trace) -> Ended:
-    from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
-
+def bash_argv(command: str) -> list[str]:
+    """What runs a command. Raises: HandlerError for one that cannot be run, or without bash."""
     program = shutil.which("bash")
     if program is None:
         raise HandlerError("bash is not installed, or not in PATH")
     if "\0" in command:
         raise HandlerError("command: must not contain a NUL character")
+    if len(command.encode(errors="replace")) > COMMAND_BYTES:
+        raise HandlerError(f"command: is longer than {COMMAND_BYTES} bytes; put it into a file and run that")
+    return [program, "-c", command]
+
+
+def environment_of(ctx: Context) -> dict[str, str]:
+    """Our own environment, and the caller's trace."""
+    return dict(os.environ) | ctx.trace.environment()
+
+
+async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> Ended:
+    from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
+
     try:
         return await run(
-            [program, "-c", command],
-            folder=home.folder,
-            environment=dict(os.environ) | trace.environment(),
+            bash_argv(command),
+            folder=ctx.home.folder,
+            environment=environment_of(ctx),
             output=output,
             timeout_s=timeout_ms / 1000,
         )
     except OSError as error:
-        raise HandlerError(f"bash could not be started in {home.folder}: {error.strerror}") from error
+        raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
 
 
 async def _report(output: Output, context: Context) -> None:

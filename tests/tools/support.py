@@ -28,6 +28,8 @@ class ToolContext:
         self.wants_progress = wants_progress
         self.folder: Path | None = Path("/srv/shop")
         self.trace: Trace = NONE
+        self.peer = "client"
+        self.caller = "client"
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
 

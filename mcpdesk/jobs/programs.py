@@ -1,0 +1,248 @@
+"""Programs that go on after the call that began them: numbered, their output in files, ended with the server.
+
+Deliberately ignorant of tools. Used on one loop, save for `views` and `usage`, which any thread may ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.process import Ended, Process
+from mcpdesk.jobs.usage import Usage, usage_of
+
+MOST_RUNNING = 500
+"""Programs at one time; one more is refused: a looping client must not fill the machine."""
+KEPT = 200
+"""Programs that have ended and can still be read."""
+QUIT_S = 5.0
+"""How long `close` waits for the last of them."""
+
+
+class ProgramState(StrEnum):
+    """What has become of a program. All but `RUNNING` are final."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """It ended with another exit code than 0."""
+    KILLED = "killed"
+    """It was ended on request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramView:
+    """A program at one moment. Times are Unix seconds."""
+
+    id: int
+    command: str
+    peer: str
+    """Who began it."""
+    state: ProgramState
+    started: float
+    ended: float | None
+    exit_code: int | None
+    pid: int
+    size: int
+    """Bytes written so far."""
+    file: str
+    """Where its output is."""
+    problem: str
+    """Why the file is not whole; empty when it is."""
+
+    def runtime_s(self, now: float) -> float:
+        """Seconds from its start to its end, or to `now`."""
+        return (now if self.ended is None else self.ended) - self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The next output of a program."""
+
+    text: str
+    end: int
+    """How many bytes have been read, this piece included."""
+    is_last: bool
+    """Whether nothing more will come."""
+
+
+class Program:
+    """One program: its process, its output, and how it ended."""
+
+    def __init__(self, number: int, command: str, peer: str, process: Process, output: Output) -> None:
+        self.id = number
+        self.command = command
+        self.peer = peer
+        self.process = process
+        self.output = output
+        self.over = asyncio.Event()
+        self.started = time.time()
+        self.ended_at: float | None = None
+        self.ended: Ended | None = None
+        self.error: BaseException | None = None
+        self.read_by: dict[str, int] = {}
+        """How many bytes each reader has had."""
+
+    @property
+    def state(self) -> ProgramState:
+        """What has become of it."""
+        if not self.over.is_set():
+            return ProgramState.RUNNING
+        if self.ended is None or self.ended.stopped:
+            return ProgramState.KILLED
+        return ProgramState.FAILED if self.ended.exit_code else ProgramState.SUCCEEDED
+
+    def view(self) -> ProgramView:
+        """As it is now."""
+        return ProgramView(
+            id=self.id,
+            command=self.command,
+            peer=self.peer,
+            state=self.state,
+            started=self.started,
+            ended=self.ended_at,
+            exit_code=None if self.ended is None else self.ended.exit_code,
+            pid=self.process.pid,
+            size=self.output.size,
+            file=str(self.output.file or ""),
+            problem=self.output.problem,
+        )
+
+    def piece(self, start: int, limit: int) -> Piece:
+        """Output from byte `start` on, at most `limit` bytes, ending with a whole character. Reads a file."""
+        is_over = self.over.is_set()
+        data = self.output.read(start, limit)
+        is_last = is_over and len(data) < limit
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(data, final=is_last)
+        unfinished, _ = decoder.getstate()
+        return Piece(text, start + len(data) - len(unfinished), is_last)
+
+
+class Programs:
+    """The programs of one server. `folder` is for their output files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.version = 0
+        """Grows when a program starts or ends."""
+        self._folder = folder
+        self._programs: dict[int, Program] = {}
+        self._running: set[int] = set()
+        self._numbers = count(1)
+        self._is_closed = False
+
+    def views(self) -> tuple[ProgramView, ...]:
+        """Every program that is known, oldest first. Safe from any thread."""
+        return tuple(program.view() for program in list(self._programs.values()))
+
+    def get(self, number: int) -> Program | None:
+        """A program by its number."""
+        return self._programs.get(number)
+
+    def usage(self) -> dict[int, Usage]:
+        """What each running program with its family uses now. Takes milliseconds; safe from any thread."""
+        running = [self._programs.get(number) for number in list(self._running)]
+        leaders = {each.process.pid: each.id for each in running if each is not None}
+        return {leaders[pid]: used for pid, used in usage_of(leaders.keys()).items()}
+
+    async def start(
+        self, argv: Sequence[str], command: str, folder: Path, environment: dict[str, str], peer: str
+    ) -> Program:
+        """Start a program and return once it runs. `command` is what it is called by.
+
+        Raises: OSError when it cannot be started; RuntimeError when `MOST_RUNNING` run already.
+        """
+        if self._is_closed:
+            raise RuntimeError("the server stops")
+        if len(self._running) >= MOST_RUNNING:
+            raise RuntimeError(f"{MOST_RUNNING} programs run already, which is the most")
+        number = next(self._numbers)
+        output = Output(file=_output_file(self._folder, number))
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[None] = loop.create_future()
+        process = Process(argv, folder, environment, output, None, partial(_later, loop, _begun, begun))
+        program = Program(number, command, peer, process, output)
+        report = partial(_later, loop, partial(self._over, program, begun))
+        threading.Thread(target=process.live, args=(report,), name=f"program {number}", daemon=True).start()
+        self._running.add(number)
+        await begun
+        self._programs[number] = program
+        self.version += 1
+        return program
+
+    async def kill(self, program: Program) -> None:
+        """End a program with all it started, and return when nothing of it is left."""
+        program.process.stop()
+        await program.over.wait()
+
+    async def close(self) -> None:
+        """End everything and forget it, output files included."""
+        self._is_closed = True
+        running = [self._programs[number] for number in self._running if number in self._programs]
+        for program in running:
+            program.process.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(QUIT_S):
+                for program in running:
+                    await program.over.wait()
+        for number in list(self._programs):
+            self._forget(number)
+
+    def _over(self, program: Program, begun: asyncio.Future[None], outcome: Ended | BaseException) -> None:
+        self._running.discard(program.id)
+        program.ended_at = time.time()
+        if isinstance(outcome, Ended):
+            program.ended = outcome
+        elif not begun.done():
+            program.output.remove()
+            begun.set_exception(outcome)
+            return
+        program.over.set()
+        self.version += 1
+        finished = [number for number in self._programs if number not in self._running]
+        for number in finished[: max(0, len(finished) - KEPT)]:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        self._programs.pop(number).output.remove()
+
+
+def _later(loop: asyncio.AbstractEventLoop, function: object, *values: object) -> None:
+    """From the program's thread to the loop, which may be closed by then."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *values)  # type: ignore[arg-type]
+
+
+def _begun(begun: asyncio.Future[None]) -> None:
+    if not begun.done():
+        begun.set_result(None)
+
+
+def _output_file(folder: Path, number: int) -> Path:
+    """A file of our own. What processes that are gone have left behind is removed."""
+    for path in folder.glob("program-*.txt") if number == 1 else ():
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):
+            path.unlink(missing_ok=True)
+    return folder / f"program-{os.getpid()}-{number}-{time.time_ns()}.txt"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,63 @@
+"""Tasks and steps as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sqlite3 import Connection, connect
+
+import pytest
+
+from mcpdesk.storage.migrations import MIGRATIONS
+from mcpdesk.storage.tasks import add, complete, count, create, current, named, one, switch
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    opened = connect(":memory:")
+    for script in MIGRATIONS:
+        opened.executescript(script)
+    yield opened
+    opened.close()
+
+
+def test_steps_are_numbered_within_their_task(connection: Connection) -> None:
+    first, second = create(connection, "one"), create(connection, "two")
+    assert [add(connection, first, "a"), add(connection, second, "b"), add(connection, first, "c")] == [
+        1,
+        1,
+        2,
+    ]
+    task = one(connection, first)
+    assert task is not None and [step.text for step in task.steps] == ["a", "c"]
+
+
+def test_what_is_complete_keeps_its_time(connection: Connection) -> None:
+    number = create(connection, "one")
+    add(connection, number, "a")
+    complete(connection, number, 1)
+    before = one(connection, number)
+    complete(connection, number)
+    after = one(connection, number)
+    assert before is not None and after is not None
+    assert before.completed is None and after.completed is not None
+    assert before.steps[0].completed == after.steps[0].completed
+
+
+def test_the_newest_are_given_in_their_order(connection: Connection) -> None:
+    for name in ("a1", "a2", "b", "a3"):
+        create(connection, name)
+    assert [task.name for task in named(connection, "A", 2)] == ["a2", "a3"]
+    assert count(connection) == 4
+
+
+def test_the_last_created_is_current_until_another_is_chosen(connection: Connection) -> None:
+    assert current(connection) is None
+    first, second = create(connection, "one"), create(connection, "two")
+    assert current(connection) == second
+    switch(connection, first)
+    assert current(connection) == first
+
+
+@pytest.mark.parametrize("number", [0, -1, 5, 1 << 70])
+def test_a_number_nothing_has_is_nothing(connection: Connection, number: int) -> None:
+    assert one(connection, number) is None

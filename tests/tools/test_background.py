@@ -1,0 +1,191 @@
+"""Background commands: begun, read piece by piece, listed, killed; nothing of them survives the server."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.jobs import programs
+from mcpdesk.server.home import Home
+from mcpdesk.server.tool import ToolResult
+from tests.tools.support import ToolContext, use
+
+
+async def begin(context: ToolContext, command: str) -> int:
+    begun = await use("BackgroundBash", context, command=command)
+    return int(begun.structured["task_id"])
+
+
+async def read(context: ToolContext, number: int) -> ToolResult[Any]:
+    return await use("ReadBgOutput", context, task_id=number)
+
+
+async def ended(context: ToolContext, number: int) -> None:
+    program = context.home.programs.get(number)
+    assert program is not None
+    await asyncio.wait_for(program.over.wait(), 10)
+
+
+async def written(context: ToolContext, number: int, what: str) -> None:
+    """Wait until a task has written something."""
+    program = context.home.programs.get(number)
+    assert program is not None
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(10):
+        while what not in program.output.text():
+            more = asyncio.Event()
+            program.output.notify(partial(loop.call_soon_threadsafe, more.set))
+            if what not in program.output.text():
+                await more.wait()
+
+
+async def test_a_command_runs_while_the_caller_goes_on(context: ToolContext) -> None:
+    gate = context.home.folder / "gate"
+    number = await begin(context, f"mkfifo {gate}; echo first; read < {gate}; echo second; exit 3")
+    assert number == 1
+    await written(context, number, "first")
+    early = await read(context, number)
+    assert (early.structured["output"], early.structured["task"]["status"]) == ("first\n", "running")
+    gate.write_text("go\n")
+    await ended(context, number)
+    late = await read(context, number)
+    assert late.structured["output"] == "second\n"
+    assert (late.structured["task"]["status"], late.structured["task"]["exit_code"]) == ("failed", 3)
+    assert (
+        (await read(context, number)).content[0]["text"].startswith("(no new output)\n[failed, exit code 3")
+    )
+
+
+async def test_every_caller_has_a_place_of_its_own_in_the_output(context: ToolContext) -> None:
+    number = await begin(context, "echo out; echo err >&2")
+    await ended(context, number)
+    other = ToolContext(home=context.home)
+    other.caller = "another"
+    mine, theirs = await read(context, number), await read(other, number)
+    assert (
+        sorted(mine.structured["output"].split())
+        == ["err", "out"]
+        == sorted(theirs.structured["output"].split())
+    )
+
+
+async def test_large_output_comes_in_pieces_and_is_whole(context: ToolContext) -> None:
+    number = await begin(context, "seq 1 400000")
+    await ended(context, number)
+    pieces = []
+    while True:
+        piece = await read(context, number)
+        pieces.append(piece.structured["output"])
+        if not piece.structured["more"]:
+            break
+    assert len(pieces) > 2
+    assert "".join(pieces) == "".join(f"{each}\n" for each in range(1, 400_001))
+
+
+async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
+    gate = context.home.folder / "gate"
+    number = await begin(context, rf"mkfifo {gate}; printf '\xe2\x82'; read < {gate}; printf '\xac!'")
+    await written(context, number, "\ufffd")
+    assert (await read(context, number)).structured["output"] == ""
+    gate.write_text("go\n")
+    await ended(context, number)
+    assert (await read(context, number)).structured["output"] == "€!"
+
+
+async def test_output_that_is_no_text_is_replaced(context: ToolContext) -> None:
+    number = await begin(context, r"printf 'a\xff\x00b\xe2'")
+    await ended(context, number)
+    assert (await read(context, number)).structured["output"] == "a\ufffd\x00b\ufffd"
+
+
+async def test_tasks_are_listed_with_status_and_runtime(context: ToolContext) -> None:
+    await ended(context, await begin(context, "true"))
+    await begin(context, "sleep 100")
+    listed = await use("ListBgTasks", context)
+    assert [(task["task_id"], task["status"]) for task in listed.structured["tasks"]] == [
+        (1, "succeeded"),
+        (2, "running"),
+    ]
+    assert "2  running, 0." in listed.content[0]["text"] and "sleep 100" in listed.content[0]["text"]
+
+
+async def test_killing_reaches_everything_the_command_started(context: ToolContext, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    number = await begin(
+        context,
+        f"trap '' TERM; (setsid sleep 300 & echo $! >> {pids}); sleep 300 & echo $! >> {pids}; echo up; wait",
+    )
+    await written(context, number, "up")
+    processes = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+    killed = await use("KillBgTask", context, task_id=number)
+    assert killed.structured["status"] == "killed"
+    assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    again = await use("KillBgTask", context, task_id=number)
+    assert "had ended before: killed" in again.content[0]["text"]
+
+
+async def test_nothing_is_left_when_the_server_ends(home: Home, context: ToolContext) -> None:
+    number = await begin(context, "echo up; sleep 300")
+    await written(context, number, "up")
+    program = home.programs.get(number)
+    assert program is not None and program.output.file is not None
+    shell = psutil.Process(program.process.pid)
+    await home.close()
+    assert not shell.is_running() and not program.output.file.exists()
+
+
+@pytest.mark.parametrize("name", ["ReadBgOutput", "KillBgTask"])
+async def test_an_unknown_task_is_told_which_there_are(context: ToolContext, name: str) -> None:
+    with pytest.raises(HandlerError, match=r"task_id: there is no background task 7\. Known: none"):
+        await use(name, context, task_id=7)
+    await begin(context, "true")
+    with pytest.raises(HandlerError, match="Known: 1"):
+        await use(name, context, task_id=-1)
+
+
+async def test_a_looping_client_does_not_fill_the_machine(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "MOST_RUNNING", 2)
+    for _ in range(2):
+        await begin(context, "sleep 300")
+    with pytest.raises(HandlerError, match="2 programs run already, which is the most; KillBgTask ends one"):
+        await begin(context, "true")
+
+
+async def test_what_ended_long_ago_is_forgotten_with_its_file(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "KEPT", 1)
+    for _ in range(3):
+        await ended(context, await begin(context, "echo x"))
+    assert [view.id for view in context.home.programs.views()] == [3]
+    assert len(list((context.home.state / "programs").iterdir())) == 1
+
+
+async def test_a_folder_that_is_gone_is_named_and_leaves_no_task(context: ToolContext) -> None:
+    context.home.folder.rmdir()
+    with pytest.raises(HandlerError, match=r"could not be started in .*: No such file"):
+        await begin(context, "true")
+    assert context.home.programs.views() == ()
+
+
+async def test_what_a_dead_process_left_behind_is_removed(context: ToolContext) -> None:
+    folder = context.home.state / "programs"
+    folder.mkdir(parents=True)
+    (folder / "program-999999999-1-1.txt").write_text("old")
+    await begin(context, "true")
+    assert not list(folder.glob("program-999999999-*"))
+
+
+async def test_what_a_program_uses_is_known_while_it_runs(context: ToolContext) -> None:
+    number = await begin(context, "sleep 300 & sleep 300 & echo up; wait")
+    await written(context, number, "up")
+    used = await asyncio.to_thread(context.home.programs.usage)
+    assert used[number].processes == 3 and used[number].memory > 100_000
