@@ -39,6 +39,7 @@ class Settings:
     no_auth: bool
     enable_mcp: bool
     max_body_bytes: int
+    max_bodies_bytes: int
     tools: bool
     streaming: bool
     model: str
@@ -49,6 +50,9 @@ class Settings:
     max_sessions: int
     max_in_flight: int
     max_subscriptions: int
+    max_tasks: int
+    task_ttl_s: int
+    """0: kept for good."""
     resume_bytes: int
     """Of one session."""
     capture_max_bytes: int
@@ -120,6 +124,9 @@ SETTINGS: tuple[Setting, ...] = (
             "false: the MCP endpoints answer 404; health and status stay."),
     Setting("max_body_bytes", Kind.BYTES, 16 << 20, ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "A larger request body is refused with 413.", least=1024),
+    Setting("max_bodies_bytes", Kind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
+            "Large bodies being received or answered, all together; a further one is refused with 503.",
+            least=1024),
     Setting("tools", Kind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "false: no tools are offered or called."),
     Setting("streaming", Kind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
@@ -140,6 +147,10 @@ SETTINGS: tuple[Setting, ...] = (
             "Requests a connection or session may have in flight; further ones are refused.", least=1),
     Setting("max_subscriptions", Kind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Resources a connection or session may subscribe to; further ones are refused.", least=1),
+    Setting("max_tasks", Kind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
+            "Tasks kept for a server, half of them for one client; further ones are refused.", least=1),
+    Setting("task_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
+            "A task and its result are forgotten this long after it began; 0 keeps them for good."),
     Setting("resume_bytes", Kind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke."),
     Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),

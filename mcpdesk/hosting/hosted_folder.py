@@ -114,4 +114,6 @@ def _limits(settings: Settings) -> Limits:
         page_size=settings.page_size,
         in_flight=settings.max_in_flight,
         subscriptions=settings.max_subscriptions,
+        max_tasks=settings.max_tasks,
+        task_ttl_s=settings.task_ttl_s or None,
     )
