@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -33,19 +33,25 @@ class ModuleFile:
         line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
         return f"{self.path}:{line}"
 
-    def fingerprint(self, function: Function, others: Iterable[Function]) -> str:
-        """Changes when the function, or anything it may use in its file and helpers, changes in meaning."""
-        own = self._node(function)
-        foreign = [self._node(each) for each in others]
-        parts = [node for node in self.tree.body if node is own or node not in foreign]
-        text = "\n".join(ast.dump(node) for node in (*parts, *self.helpers))
-        return hashlib.blake2b(f"{function.__qualname__}\n{text}".encode(), digest_size=16).hexdigest()
+    def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
+        """One for each: changes when the function, or anything it may use in its file and helpers, changes in
+        meaning. The others of `functions` are not among that."""
+        nodes = [self._node(each) for each in functions]
+        own = {id(node) for node in nodes}
+        shared = hashlib.blake2b(digest_size=16)
+        for node in (*(node for node in self.tree.body if id(node) not in own), *self.helpers):
+            shared.update(f"{ast.dump(node)}\n".encode())
+        for function, found in zip(functions, nodes, strict=True):
+            digest = shared.copy()
+            digest.update(f"{function.__qualname__}\n{ast.dump(found) if found else ''}".encode())
+            yield digest.hexdigest()
 
     def _node(self, function: Function) -> ast.stmt | None:
         name = inspect.unwrap(function).__name__
         kinds = (ast.AsyncFunctionDef, ast.FunctionDef)
-        named = [node for node in self.tree.body if isinstance(node, kinds) and node.name == name]
-        return named[-1] if named else None
+        return next(
+            (node for node in reversed(self.tree.body) if isinstance(node, kinds) and node.name == name), None
+        )
 
     def line_of(self, name: str) -> int:
         """The line on which the module assigns a name; 1 when it does so nowhere."""

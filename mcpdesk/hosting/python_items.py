@@ -22,12 +22,12 @@ def read_module(file: ModuleFile, kind: str) -> Found:
     found = Found()
     offered = list(_offered(file.module, kind))
     functions = [function for function, _ in offered]
-    for function, note in offered:
+    for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
         try:
             _needs(note, file)
             item = BUILDERS[note.kind](file, function, note, name)
-            found.items.append(_with_fingerprint(item, file.fingerprint(function, functions)))
+            found.items.append(_with_fingerprint(item, fingerprint))
         except RegistrationError as error:
             place = error.source or file.place(function)
             found.refuse(_kind(note), name, RegistrationError(error.message, place))

@@ -53,8 +53,19 @@ def test_fingerprint_changes_with_what_a_function_may_use(
     for number, text in enumerate((TEXT, TEXT.replace(old, new))):
         with module_file(tmp_path / str(number), text) as file:
             functions = [file.module.one, file.module.two]
-            prints.append([file.fingerprint(each, functions) for each in functions])
+            prints.append(list(file.fingerprints(functions)))
     assert tuple(a != b for a, b in zip(*prints, strict=True)) == changed
+
+
+def test_a_function_changed_in_nothing_keeps_its_fingerprint_whoever_its_neighbours_are(
+    tmp_path: Path,
+) -> None:
+    with module_file(tmp_path / "few", TEXT) as file:
+        before = list(file.fingerprints([file.module.one, file.module.two]))
+    with module_file(tmp_path / "more", TEXT + "\n    async def three(): return 3\n") as file:
+        after = list(file.fingerprints([file.module.one, file.module.two, file.module.three]))
+    assert after[:2] == before
+    assert len(set(after)) == 3
 
 
 def test_only_plain_async_functions_will_do() -> None:
