@@ -10,10 +10,19 @@ from mcpdesk.transports.http.answers import Refused, plain_error, rpc_error
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
+    """The body when all of it is there and not too large; None: it has to be awaited or refused."""
+    content = request.content
+    if not content.is_eof() or content.exception() is not None or content.total_bytes > limit:
+        return None
+    return content.read_nowait()
+
+
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """The whole body.
 
-    Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400) or too slow (408).
+    Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
+    much beside those of all other requests (503).
     """
     size = request.content_length
     if size is not None and size > limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any
 
 from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
@@ -13,9 +13,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.answers import plain_error
-
-Head: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
-"""A request line, and the headers below it."""
+from mcpdesk.transports.http.head import Head
 
 SLOWEST = 16 << 10
 """Bytes that give a body one second more to arrive in."""
@@ -59,7 +57,7 @@ class Connection(RequestHandler):
         self._least_unread = 0
         self._read_at = 0.0
         self._raw_head: tuple[str, str, Any] = ("", "", ())
-        self._head: Head = ("", ())
+        self._head: Head | None = None
         self._on_lost: Callable[[], None] | None = None
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
@@ -69,10 +67,8 @@ class Connection(RequestHandler):
     def head(self, request: web.BaseRequest) -> Head:
         """Request line and headers. A client that keeps its connection repeats them: one value serves all."""
         raw = (request.method, request.raw_path, request.raw_headers)
-        if raw != self._raw_head:
-            self._raw_head = raw
-            headers = tuple((str(name), value) for name, value in request.headers.items())
-            self._head = (f"{request.method} {request.raw_path} HTTP/1.1", headers)
+        if self._head is None or raw != self._raw_head:
+            self._raw_head, self._head = raw, Head(request)
         return self._head
 
     def dialogue(self, endpoint: Endpoint, revision: str, peer: Callable[[], str]) -> Dialogue | None:
@@ -188,6 +184,13 @@ class Connection(RequestHandler):
         elif now - self._read_at > UNREAD_S:
             log.warning("ended a connection that left %d bytes of answers unread", unread)
             self.transport.abort()
+
+
+def head_of(request: web.BaseRequest) -> Head:
+    """What the head of a request says."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection.head(request)
 
 
 def peer_of(request: web.BaseRequest) -> str:

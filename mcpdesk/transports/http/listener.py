@@ -14,6 +14,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Rules
 from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.quick import QuickConnection
 
 SWEEP_S = 1.0
 """How often connections are looked at: every limit in seconds may be overrun by that much."""
@@ -33,7 +34,7 @@ class Listener(web.Server):
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> RequestHandler:
-        return Connection(self, loop=self._loop, leave=self._leave, **self._kwargs)
+        return QuickConnection(self, loop=self._loop, leave=self._leave, **self._kwargs)
 
     @property
     def left(self) -> int:

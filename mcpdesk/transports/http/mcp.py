@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.headers import ROUTING_HEADERS, mismatch
+from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction, HttpNote
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
-from mcpdesk.transports.http.answers import Accepted, Refused, accepted, json_answer, plain_error, rpc_error
-from mcpdesk.transports.http.body import read_body
-from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.answers import Refused, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.body import arrived_body, read_body
+from mcpdesk.transports.http.connection import Connection, head_of, peer_of
+from mcpdesk.transports.http.head import JSON, SESSION_HEADER, VERSION_HEADER, Head
 from mcpdesk.transports.http.pulse import Pulse
+from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.resumption import ResumableStream
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, wait
 
-SESSION_HEADER = "Mcp-Session-Id"
 LAST_EVENT_HEADER = "Last-Event-ID"
-VERSION_HEADER = "MCP-Protocol-Version"
-JSON = "application/json"
 LISTEN = "subscriptions/listen"
-SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 
 
 class McpRoutes:
@@ -42,22 +39,24 @@ class McpRoutes:
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Answer one POSTed message or batch."""
-        content_type = request.headers.get("Content-Type", JSON)
-        if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
-            return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
-        wanted = accepted(request.headers.get("Accept", ""))
+        head = head_of(request)
+        if head.content_type != JSON:
+            return plain_error(415, f"Content-Type must be application/json, not {head.content_type[:80]!r}")
+        wanted = head.accepted
         if not wanted.json and not wanted.stream:
             return plain_error(406, "Accept must allow application/json or text/event-stream")
+        most = self._site.rules.max_body_bytes
         try:
-            body = await read_body(request, self._site.rules.max_body_bytes)
+            arrived = arrived_body(request, most) if head.is_plain else None
+            body = await read_body(request, most) if arrived is None else arrived
             message = codec.decode(body)
-            dialogue, session = self._dialogue(request, endpoint, message)
+            dialogue, session = self._dialogue(request, head, endpoint, message)
         except Refused as refused:
             return refused.answer
         except ProtocolError as error:
             return self._undecodable(request, endpoint, body, error)
-        self._record_request(request, dialogue, body)
-        return await self._answer(request, dialogue, message, wanted, session)
+        self._record_request(head, dialogue, body)
+        return await self._answer(request, head, dialogue, message, session)
 
     async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Open a session's standing stream, or explain what this endpoint is."""
@@ -91,15 +90,16 @@ class McpRoutes:
         return json_answer(204, None)
 
     def _dialogue(
-        self, request: web.BaseRequest, endpoint: Endpoint, message: Any
+        self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any
     ) -> tuple[Dialogue, Session | None]:
         """The dialogue a message belongs to; a new session when it opens one."""
-        version = request.headers.get(VERSION_HEADER, "")
-        known = BY_NAME.get(version)
+        version = head.version
         if is_stateless(message, version):
-            _check_single(request, message)
+            if head.repeated:
+                reason = f"{head.repeated} is given more than once"
+                raise Refused(rpc_error(400, mismatch(reason), readable_id(message)))
             return self._sessionless(request, endpoint, ""), None
-        if version and known is None:
+        if version and version not in BY_NAME:
             raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
             if not self.sessions.has_room():
@@ -108,10 +108,9 @@ class McpRoutes:
                 )
             session = Session(endpoint, peer_of(request), self._site.rules.resume_bytes)
             return session.dialogue, session
-        identifier = request.headers.get(SESSION_HEADER)
-        if identifier is None:
+        if head.session is None:
             return self._sessionless(request, endpoint, version), None
-        known_session = self.sessions.get(identifier, endpoint.name)
+        known_session = self.sessions.get(head.session, endpoint.name)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise Refused(rpc_error(404, missing, readable_id(message)))
@@ -128,12 +127,12 @@ class McpRoutes:
     async def _answer(
         self,
         request: web.BaseRequest,
+        head: Head,
         dialogue: Dialogue,
         message: Any,
-        wanted: Accepted,
         session: Session | None,
     ) -> web.StreamResponse:
-        record = self._site.recorder.frame
+        record, wanted = self._site.recorder.frame, head.accepted
         connection = dialogue.connection
 
         def recorded(sent: bytes) -> None:
@@ -143,9 +142,10 @@ class McpRoutes:
         may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
-        outlet = PostOutlet(request, may_stream, recorded)
         if session is not None and session.is_kept:
-            outlet = SessionOutlet(request, may_stream, recorded, session.events)
+            outlet: PostOutlet = SessionOutlet(request, may_stream, recorded, session.events)
+        else:
+            outlet = PostOutlet(request, may_stream, recorded)
         answer = dialogue.accept_message(message, outlet, request.headers)
         if isinstance(answer, tuple):
             status, body = answer
@@ -158,11 +158,11 @@ class McpRoutes:
         if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:
-            return json_answer(status, None) if outlet.stream is None else await outlet.conclude(None)
+            return Ready(status, None) if outlet.stream is None else await outlet.conclude(None)
         recorded(body)
-        prefers_json = wanted.json and not _asks_for_stream(request.raw_path)
+        prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
-            return json_answer(status, body, outlet.headers or None)
+            return Ready(status, body, outlet.headers or None)
         return await outlet.conclude(body)
 
     def _settle(self, session: Session, outlet: PostOutlet) -> None:
@@ -172,19 +172,16 @@ class McpRoutes:
         else:
             session.close("the handshake failed")
 
-    def _record_request(self, request: web.BaseRequest, dialogue: Dialogue, body: bytes) -> None:
+    def _record_request(self, head: Head, dialogue: Dialogue, body: bytes) -> None:
         recorder = self._site.recorder
         frame = recorder.frame(dialogue.connection, Direction.IN, body)
-        connection = request.protocol
-        assert isinstance(connection, Connection)
-        line, headers = connection.head(request)
-        recorder.note(HttpNote(frame, line, headers))
+        recorder.note(HttpNote(frame, head.line, head.noted))
 
     def _undecodable(
         self, request: web.BaseRequest, endpoint: Endpoint, body: bytes, error: ProtocolError
     ) -> web.Response:
         dialogue = self._sessionless(request, endpoint, "")
-        self._record_request(request, dialogue, body)
+        self._record_request(head_of(request), dialogue, body)
         refusal = codec.error_response(None, error)
         self._site.recorder.frame(dialogue.connection, Direction.OUT, refusal)
         return json_answer(400, refusal)
@@ -211,13 +208,6 @@ def _post_only(endpoint: Endpoint) -> web.Response:
     )
 
 
-def _check_single(request: web.BaseRequest, message: Any) -> None:
-    """Refuse a routing header given more than once: intermediaries may have read the other one."""
-    for name in ROUTING_HEADERS:
-        if len(request.headers.getall(name, ())) > 1:
-            raise Refused(rpc_error(400, mismatch(f"{name} is given more than once"), readable_id(message)))
-
-
 async def _carry(
     request: web.BaseRequest, session: Session, events: ResumableStream, after: int | None
 ) -> web.StreamResponse:
@@ -236,9 +226,3 @@ async def _carry(
         events.detach(stream)
         session.touch()
     return await stream.finish()
-
-
-def _asks_for_stream(raw_path: str) -> bool:
-    if "?" not in raw_path:
-        return False
-    return not SWITCHED_ON.isdisjoint(parse_qs(raw_path.partition("?")[2]).get("stream", ()))

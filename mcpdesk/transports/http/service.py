@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from aiohttp import web
 
@@ -16,6 +16,7 @@ from mcpdesk.errors import TransportError
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
@@ -35,13 +36,6 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 GATEWAY_SOCKET = "/v1/ws/mcp"
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint], Awaitable[web.StreamResponse]]
-
-
-class _Route(NamedTuple):
-    """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
-
-    endpoint: Endpoint
-    way: str
 
 
 class PortTaken(TransportError):
@@ -118,27 +112,31 @@ class HttpService:
             self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        rules = self._site.rules
-        refusal = self._guard.refuse(request, rules)
-        if refusal is not None:
-            return refusal
-        path = request.raw_path.partition("?")[0]
-        route = self._route(request, path)
+        head, rules = head_of(request), self._site.rules
+        if head.passed is not rules:
+            refusal = self._guard.refuse(request, rules)
+            if refusal is not None:
+                return refusal
+        route = self._route(request, head.path)
         if route is None:
-            return self._facts(request, path)
+            return self._facts(request, head.path)
         endpoint, way = route
-        if not rules.enable_mcp:
-            return plain_error(404, "MCP is switched off here (enable_mcp)")
-        refusal = self._guard.refuse_caller(request, rules, in_query=way == "ws")
-        if refusal is not None:
-            return refusal
+        if head.passed is not rules:
+            if not rules.enable_mcp:
+                return plain_error(404, "MCP is switched off here (enable_mcp)")
+            refusal = self._guard.refuse_caller(request, rules, in_query=way == "ws")
+            if refusal is not None:
+                return refusal
+            # The same head under the same rules passes again: nothing else was looked at.
+            head.passed = rules
         verbs = self._verbs[way]
         verb = verbs.get(request.method)
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)
 
-    def _route(self, request: web.BaseRequest, path: str) -> _Route | None:
+    def _route(self, request: web.BaseRequest, path: str) -> tuple[Endpoint, str] | None:
+        """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
         if path == "/mcp":
             return self._to("", "")
         if path == GATEWAY_SOCKET:
@@ -148,9 +146,9 @@ class HttpService:
         name, _, way = path[5:].rstrip("/").partition("/")
         return self._to(name, way) if way in self._verbs else None
 
-    def _to(self, name: str, way: str) -> _Route | None:
+    def _to(self, name: str, way: str) -> tuple[Endpoint, str] | None:
         endpoint = self._site.endpoint(name)
-        return None if endpoint is None else _Route(endpoint, way)
+        return None if endpoint is None else (endpoint, way)
 
     def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
         page = _FACTS.get(path)

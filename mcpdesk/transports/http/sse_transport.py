@@ -17,7 +17,7 @@ from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
-from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.connection import Connection, head_of, peer_of
 from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
 
 ID_BYTES = 24
@@ -74,12 +74,10 @@ class SseRoutes:
             listening.over.set()
 
     def _take(self, request: web.BaseRequest, listening: _Listening, body: bytes) -> None:
-        connection = request.protocol
-        assert isinstance(connection, Connection)
-        line, headers = connection.head(request)
-        path = line.partition("?")[0]
+        head = head_of(request)
+        path = head.line.partition("?")[0]
         frame = listening.channel.take(body)
-        self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", headers))
+        self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", head.noted))
 
 
 class _Listening:

@@ -14,7 +14,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.connection import Connection, peer_of
+from mcpdesk.transports.http.connection import head_of, peer_of
 from mcpdesk.transports.pipe import HIGH_WATER, LOW_WATER, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
@@ -90,10 +90,8 @@ class SocketRoutes:
             frame = channel.take(bytes(message.data))
             if is_first:
                 is_first = False
-                connection = request.protocol
-                assert isinstance(connection, Connection)
-                asked, headers = connection.head(request)
-                self._site.recorder.note(HttpNote(frame, _KEY.sub(r"\1***", asked), headers))
+                head = head_of(request)
+                self._site.recorder.note(HttpNote(frame, _KEY.sub(r"\1***", head.line), head.noted))
             await line.caught_up()
 
 

@@ -1,0 +1,56 @@
+"""What the head of a request says, read once: clients that keep their connection repeat most of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from mcpdesk.protocol.headers import ROUTING_HEADERS
+from mcpdesk.transports.http.answers import accepted
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.base import Rules
+
+SESSION_HEADER = "Mcp-Session-Id"
+VERSION_HEADER = "MCP-Protocol-Version"
+JSON = "application/json"
+SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
+
+
+class Head:
+    """Request line and headers. `passed`: the rules under which a request with this head may be answered."""
+
+    __slots__ = (
+        "accepted",
+        "content_type",
+        "is_plain",
+        "line",
+        "noted",
+        "passed",
+        "path",
+        "repeated",
+        "session",
+        "version",
+        "wants_stream",
+    )
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        headers = request.headers
+        self.line = f"{request.method} {request.raw_path} HTTP/1.1"
+        self.noted = tuple((str(name), value) for name, value in headers.items())
+        """The headers as they are recorded."""
+        self.path, _, query = request.raw_path.partition("?")
+        self.content_type = headers.get("Content-Type", JSON)
+        self.accepted = accepted(headers.get("Accept", ""))
+        self.version = headers.get(VERSION_HEADER, "")
+        self.session = headers.get(SESSION_HEADER)
+        self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
+        """Whether its body is what follows, without ado."""
+        self.wants_stream = not SWITCHED_ON.isdisjoint(parse_qs(query).get("stream", ()))
+        self.repeated = next((name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1), "")
+        """A routing header given more than once: intermediaries may have read the other one."""
+        self.passed: Rules | None = None
+        if self.content_type.partition(";")[0].strip().lower() == JSON:
+            self.content_type = JSON

@@ -1,0 +1,47 @@
+"""What the head of a request says."""
+
+from __future__ import annotations
+
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
+
+from mcpdesk.transports.http.head import JSON, Head
+
+
+def head(path: str = "/mcp/echo", *, headers: list[tuple[str, str]] | None = None) -> Head:
+    return Head(make_mocked_request("POST", path, CIMultiDict(headers or [])))
+
+
+def test_a_bare_request_takes_anything_and_sends_json() -> None:
+    bare = head()
+    assert bare.accepted == (True, True)
+    assert bare.content_type == JSON
+    assert (bare.version, bare.session, bare.repeated) == ("", None, "")
+    assert bare.is_plain
+    assert not bare.wants_stream
+
+
+def test_a_content_type_may_have_parameters_and_capitals() -> None:
+    assert head(headers=[("content-type", "Application/JSON; charset=utf-8")]).content_type == JSON
+    assert head(headers=[("Content-Type", "text/plain")]).content_type == "text/plain"
+
+
+def test_the_query_may_ask_for_a_stream() -> None:
+    assert head("/mcp/echo?stream=true").wants_stream
+    assert not head("/mcp/echo?stream=no").wants_stream
+    assert head("/mcp/echo?stream=1").path == "/mcp/echo"
+
+
+def test_a_repeated_routing_header_is_noticed() -> None:
+    assert head(headers=[("Mcp-Method", "a"), ("mcp-method", "a")]).repeated == "mcp-method"
+
+
+def test_codings_and_expectations_are_ado() -> None:
+    assert not head(headers=[("Expect", "100-continue")]).is_plain
+    assert not head(headers=[("Content-Encoding", "gzip")]).is_plain
+
+
+def test_headers_are_recorded_as_they_came() -> None:
+    given = [("Host", "x"), ("Accept", "a"), ("Accept", "b")]
+    assert head(headers=given).noted == tuple(given)
+    assert head().line == "POST /mcp/echo HTTP/1.1"
