@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.official import ROOT
+from tests.support.official import ROOT, Place, place_of
 from tests.support.workshop import workshop
 
 
@@ -19,6 +19,13 @@ from tests.support.workshop import workshop
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The workshop, shared by the tests of a module: nothing they do changes it."""
     return workshop(tmp_path_factory.mktemp("place") / "workshop")
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, folder: Path) -> Place:
+    """Where a client connects to, by the name of the way: one of `WAYS`."""
+    url = "" if request.param == "stdio" else request.getfixturevalue("served")
+    return place_of(request.param, url, folder)
 
 
 @pytest.fixture(scope="module")

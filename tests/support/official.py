@@ -1,4 +1,4 @@
-"""The official SDK's client over real sockets and pipes, in every revision it speaks."""
+"""The official SDK's client over real sockets and pipes: every way to a server, every revision."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import aiohttp
+import anyio
 import mcp_types as types
+from mcp import Client
 from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
 
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
 
@@ -22,6 +27,9 @@ HANDSHAKES = tuple(revision.name for revision in REVISIONS if not revision.is_st
 STATELESS = tuple(revision.name for revision in REVISIONS if revision.is_stateless)
 ALL = HANDSHAKES + STATELESS
 WITHIN_S = 10.0
+WAYS = ("json", "events", "sse", "websocket", "stdio", "pump")
+"""Streamable HTTP answered in either form, the transport before it, and the pipes with and without a desk."""
+Place = str | StdioServerParameters
 
 
 class Heard:
@@ -65,15 +73,106 @@ def stdio(folder: Path, *options: str) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=arguments, env=passed, cwd=ROOT)
 
 
+class Answers:
+    """What the user of a client says to everything, and what was asked of it."""
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"] = "accept") -> None:
+        self.action = action
+        self.asked: list[str] = []
+
+    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        self.asked.append(params.message)
+        is_form = self.action == "accept" and isinstance(params, types.ElicitRequestFormParams)
+        content: dict[str, Any] | None = {"name": "Ada", "age": 36} if is_form else None
+        return types.ElicitResult(action=self.action, content=content)
+
+    async def sample(self, context: Any, params: Any) -> types.CreateMessageResult:
+        self.asked.append("sample")
+        text = types.TextContent(type="text", text="Good day")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    async def roots(self, context: Any) -> types.ListRootsResult:
+        self.asked.append("roots")
+        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada")])
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """As both kinds of client take them."""
+        return {
+            "elicitation_callback": self.elicit,
+            "sampling_callback": self.sample,
+            "list_roots_callback": self.roots,
+        }
+
+
+CAPABLE = types.ClientCapabilities(
+    elicitation=types.ElicitationCapability(
+        form=types.FormElicitationCapability(), url=types.UrlElicitationCapability()
+    ),
+    sampling=types.SamplingCapability(),
+    roots=types.RootsCapability(list_changed=True),
+)
+"""What a client with answers declares in its handshake."""
+
+
+def place_of(way: str, url: str, folder: Path) -> Place:
+    """Where a client connects to by one of `WAYS`, to the server of `folder` that a desk serves at `url`."""
+    places: dict[str, Place] = {
+        "json": url,
+        "events": f"{url}?stream=1",
+        "sse": f"{url}/sse",
+        "websocket": f"{url.replace('http', 'ws', 1)}/ws",
+        "stdio": stdio(folder, "--alone"),
+        "pump": stdio(folder),
+    }
+    return places[way]
+
+
+def transport(place: Place) -> Any:
+    """The SDK's transport to a place."""
+    if not isinstance(place, str):
+        return stdio_client(place)
+    if place.startswith("ws"):
+        return websocket_client(place)
+    return sse_client(place) if place.endswith("/sse") else streamable_http_client(place)
+
+
+@asynccontextmanager
+async def websocket_client(url: str) -> AsyncIterator[Any]:
+    """The SDK's streams over a socket of aiohttp's: it has none of its own."""
+    to_client, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+    async with (
+        aiohttp.ClientSession() as http,
+        http.ws_connect(url, protocols=("mcp",)) as socket,
+        to_client, read, write, from_client,
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+
+        async def receive() -> None:
+            async for frame in socket:
+                message = types.jsonrpc_message_adapter.validate_json(frame.data, by_name=False)
+                await to_client.send(SessionMessage(message))
+            await to_client.aclose()
+
+        async def send() -> None:
+            async for each in from_client:
+                await socket.send_str(each.message.model_dump_json(by_alias=True, exclude_unset=True))
+
+        group.start_soon(receive)
+        group.start_soon(send)
+        yield read, write
+        group.cancel_scope.cancel()
+
+
 @asynccontextmanager
 async def session(
-    place: str | StdioServerParameters, revision: str, heard: Heard | None = None
+    place: Place, revision: str, heard: Heard | None = None, answers: Answers | None = None
 ) -> AsyncIterator[ClientSession]:
-    """Connect to a URL or a program and agree on a revision."""
+    """Connect to a place and agree on a revision."""
     told = heard or Heard()
     async with AsyncExitStack() as stack:
-        transport = streamable_http_client(place) if isinstance(place, str) else stdio_client(place)
-        read, write = await stack.enter_async_context(transport)
+        read, write = await stack.enter_async_context(transport(place))
         client = await stack.enter_async_context(
             ClientSession(
                 read,
@@ -83,20 +182,36 @@ async def session(
                 message_handler=told.on_message,
                 client_info=types.Implementation(name="official", version="2"),
                 log_level="info",
+                **({} if answers is None else answers.callbacks),
             )
         )
-        await agree(client, revision)
+        await agree(client, revision, types.ClientCapabilities() if answers is None else CAPABLE)
         yield client
 
 
-async def agree(client: ClientSession, revision: str) -> None:
+@asynccontextmanager
+async def answering(place: Place, revision: str, answers: Answers) -> AsyncIterator[ClientSession | Client]:
+    """A client that answers what it is asked; in the stateless era the SDK leaves that to its `Client`."""
+    if BY_NAME[revision].is_stateless:
+        async with Client(
+            transport(place), mode=revision, read_timeout_seconds=WITHIN_S, **answers.callbacks
+        ) as client:
+            yield client
+    else:
+        async with session(place, revision, answers=answers) as opened:
+            yield opened
+
+
+async def agree(
+    client: ClientSession, revision: str, capabilities: types.ClientCapabilities | None = None
+) -> None:
     """Discover or shake hands; the SDK itself would always offer its newest revision of the handshake."""
     if BY_NAME[revision].is_stateless:
         await client.discover()
     else:
         params = types.InitializeRequestParams(
             protocol_version=revision,
-            capabilities=types.ClientCapabilities(),
+            capabilities=capabilities or types.ClientCapabilities(),
             client_info=types.Implementation(name="official", version="2"),
         )
         result = await client.send_request(types.InitializeRequest(params=params), types.InitializeResult)
