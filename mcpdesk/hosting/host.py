@@ -276,6 +276,7 @@ class Host:
             allowed_origins=settings.allowed_origins,
             allowed_hosts=settings.allowed_hosts,
             max_body_bytes=settings.max_body_bytes,
+            max_bodies_bytes=settings.max_bodies_bytes,
             session_ttl_s=settings.session_ttl_s,
             request_timeout_s=settings.request_timeout_s,
             max_connections=settings.max_connections,

@@ -127,6 +127,8 @@ class Rules:
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
+    max_bodies_bytes: int = 256 << 20
+    """Of all requests being received or answered at a time, but for small ones."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
     """How long a request may take to arrive; a large body gets longer."""

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from mcpdesk.protocol.jsonrpc import invalid
 from mcpdesk.transports.http.answers import Refused, plain_error, rpc_error
+from mcpdesk.transports.http.connection import Connection
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -35,16 +36,37 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
         raise Refused(answer)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(CONTINUE)
+    pieces: list[bytes] = []
     try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large(None, limit) from None
-    except TimeoutError as error:
-        answer = plain_error(408, str(error))
+        await _receive(request, limit, pieces)
+    except (TimeoutError, ConnectionError) as error:
+        # The stream keeps its error, the error its traceback, and that all that was received.
+        error.__traceback__ = None
+        pieces.clear()
+        is_slow = isinstance(error, TimeoutError)
+        answer = plain_error(408, str(error)) if is_slow else plain_error(400, "the body broke off")
         answer.force_close()
         raise Refused(answer) from None
-    except ConnectionError:
-        raise Refused(plain_error(400, "the body broke off")) from None
+    return b"".join(pieces)
+
+
+async def _receive(request: web.BaseRequest, limit: int, pieces: list[bytes]) -> None:
+    connection, size = request.protocol, 0
+    assert isinstance(connection, Connection)
+    while piece := await request.content.readany():
+        size += len(piece)
+        if size > limit:
+            raise _too_large(None, limit)
+        if not connection.budget.take(len(piece)):
+            raise _too_many(connection.budget.most())
+        pieces.append(piece)
+
+
+def _too_many(most: int) -> Refused:
+    told = f"requests of more than {most} bytes are being received or answered (max_bodies_bytes)"
+    answer = rpc_error(503, invalid(told))
+    answer.force_close()
+    return Refused(answer)
 
 
 def _too_large(size: int | None, limit: int) -> Refused:

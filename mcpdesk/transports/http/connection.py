@@ -13,6 +13,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.head import Head
 
 SLOWEST = 16 << 10
@@ -42,11 +43,13 @@ class Connection(RequestHandler):
         "_read_at",
         "_waits_for",
         "_waits_since",
+        "budget",
         "dialogues",
     )
 
-    def __init__(self, *args: Any, leave: Callable[[Dialogue], None], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, budget: Budget, leave: Callable[[Dialogue], None], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.budget = budget
         self.dialogues: dict[tuple[str, str], Dialogue] = {}
         self._leave = leave
         self._newest: StreamReader = EMPTY_PAYLOAD

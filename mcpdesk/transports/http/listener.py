@@ -13,6 +13,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.base import Dialogue, Rules
+from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.connection import Connection
 from mcpdesk.transports.http.quick import QuickConnection
 
@@ -29,12 +30,13 @@ class Listener(web.Server):
 
     def __init__(self, handler: Any, rules: Callable[[], Rules]) -> None:
         super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
+        self.budget = Budget(lambda: rules().max_bodies_bytes)
         self._rules = rules
         self._left: dict[Dialogue, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> RequestHandler:
-        return QuickConnection(self, loop=self._loop, leave=self._leave, **self._kwargs)
+        return QuickConnection(self, loop=self._loop, budget=self.budget, leave=self._leave, **self._kwargs)
 
     @property
     def left(self) -> int:

@@ -35,7 +35,8 @@ class McpRoutes:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._pulse = Pulse()
-        self.sessions = Sessions(site.rules.session_ttl_s, site.rules.max_sessions)
+        rules = site.rules
+        self.sessions = Sessions(rules.session_ttl_s, rules.max_sessions, rules.resume_bytes)
 
     async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Answer one POSTed message or batch."""
@@ -106,7 +107,7 @@ class McpRoutes:
                 raise Refused(
                     rpc_error(503, invalid("too many sessions (max_sessions)"), readable_id(message))
                 )
-            session = Session(endpoint, peer_of(request), self._site.rules.resume_bytes)
+            session = self.sessions.begin(endpoint, peer_of(request))
             return session.dialogue, session
         if head.session is None:
             return self._sessionless(request, endpoint, version), None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
+from collections import OrderedDict, deque
 
 from mcpdesk.transports.http.stream import EventStream, event
 
@@ -78,14 +78,43 @@ class ResumableStream:
         self._store.tidy(self)
 
 
+class Shelf:
+    """What all sessions keep together. Of too much, the store that was quiet for longest gives first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.size = 0
+        self._most_bytes = most_bytes
+        self._stores: OrderedDict[EventStore, None] = OrderedDict()
+
+    def put(self, store: EventStore, size: int) -> None:
+        """A store keeps another event. Its newest stays whatever its size."""
+        self.size += size
+        self._stores[store] = None
+        self._stores.move_to_end(store)
+        while self.size > self._most_bytes:
+            oldest = next(iter(self._stores))
+            if oldest is store:
+                return
+            oldest.drop()
+
+    def take(self, store: EventStore, size: int) -> None:
+        """A store let go of so much."""
+        self.size -= size
+        if not store.size:
+            self._stores.pop(store, None)
+
+
 class EventStore:
     """What may be asked for again in one session, at most so many bytes and events; the oldest go first.
 
-    The newest event stays whatever its size. `primes`: clients get an id before anything happened.
+    The newest event stays whatever its size, until it goes from the shelf that all sessions share.
+    `primes`: clients get an id before anything happened.
     """
 
-    def __init__(self, most_bytes: int, most_events: int) -> None:
+    def __init__(self, most_bytes: int, most_events: int, shelf: Shelf) -> None:
         self.primes = False
+        self._is_closed = False
+        self._shelf = shelf
         self.size = 0
         self._most_bytes = most_bytes
         self._most_events = most_events
@@ -115,14 +144,23 @@ class EventStore:
         return None if found is None or stream is None else (stream, int(found[2]))
 
     def keep(self, stream: ResumableStream, number: int, piece: bytes) -> None:
-        """Keep one event."""
+        """Keep one event; not any more once the session is over."""
+        if self._is_closed:
+            return
         stream.kept.append((number, piece))
         self._order.append(stream)
         self.size += len(piece)
+        self._shelf.put(self, len(piece))
         while len(self._order) > 1 and (self.size > self._most_bytes or len(self._order) > self._most_events):
-            oldest = self._order.popleft()
-            self.size -= len(oldest.kept.popleft()[1])
-            self.tidy(oldest)
+            self.drop()
+
+    def drop(self) -> None:
+        """Forget the oldest event."""
+        oldest = self._order.popleft()
+        size = len(oldest.kept.popleft()[1])
+        self.size -= size
+        self._shelf.take(self, size)
+        self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream) -> None:
         """Forget a stream that is over and of which nothing is kept."""
@@ -131,8 +169,10 @@ class EventStore:
 
     def close(self) -> None:
         """End every connection and keep nothing."""
+        self._is_closed = True
         for stream in list(self._streams.values()):
             stream.release()
         self._streams.clear()
         self._order.clear()
-        self.size = 0
+        size, self.size = self.size, 0
+        self._shelf.take(self, size)

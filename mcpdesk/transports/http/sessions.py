@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import OrderedDict
+from itertools import islice
 
 from mcpdesk.transports.base import Dialogue, Endpoint
-from mcpdesk.transports.http.resumption import EventStore
+from mcpdesk.transports.http.resumption import EventStore, Shelf
 
 ID_BYTES = 24
 KEPT_EVENTS = 1000
@@ -16,16 +18,22 @@ KEPT_BYTES = 1 << 20
 PRIMED = "2025-11-25"
 """The revision whose clients understand an event without data."""
 SWEEP_S = 5.0
+LOOKED_AT = 1_000
+"""Sessions that are looked at for one that makes room."""
+SHARES = 64
+"""All sessions together keep so many times what one may."""
 
 
 class Session:
     """One session: its dialogue, and the stream for messages that belong to no request."""
 
-    def __init__(self, endpoint: Endpoint, peer: str, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self, endpoint: Endpoint, peer: str, kept_bytes: int = KEPT_BYTES, shelf: Shelf | None = None
+    ) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.server = endpoint.name
         self.is_kept = False
-        self.events = EventStore(kept_bytes, KEPT_EVENTS)
+        self.events = EventStore(kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes))
         self.standing = self.events.open()
         self.closed = asyncio.Event()
         self.touched = time.monotonic()
@@ -35,6 +43,10 @@ class Session:
     def is_unused(self) -> bool:
         """Whether no call and no stream is open."""
         return self.dialogue.is_idle and not self.events.carried
+
+    def left_s(self, ttl_s: float) -> float | None:
+        """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
+        return ttl_s - (time.monotonic() - self.touched) if self.is_unused else None
 
     def touch(self) -> None:
         """It is in use."""
@@ -50,34 +62,50 @@ class Session:
 class Sessions:
     """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
 
-    def __init__(self, ttl_s: float, most: int = 10_000) -> None:
+    def __init__(self, ttl_s: float, most: int = 10_000, kept_bytes: int = KEPT_BYTES) -> None:
         self.ttl_s = ttl_s
+        self.shelf = Shelf(kept_bytes * SHARES)
+        self._kept_bytes = kept_bytes
         self._most = most
-        self._sessions: dict[str, Session] = {}
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        """The one used last comes last."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def begin(self, endpoint: Endpoint, peer: str) -> Session:
+        """A session whose handshake comes next; `keep` it when that succeeded."""
+        return Session(endpoint, peer, self._kept_bytes, self.shelf)
 
     def get(self, identifier: str, server: str) -> Session | None:
         """The live session of that id, if it belongs to that server."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server:
             return None
+        self._sessions.move_to_end(identifier)
         session.touch()
         return session
 
+    def of(self, connection: int) -> Session | None:
+        """The session behind a connection of the recorder's."""
+        # Asked by other threads, too.
+        every = list(self._sessions.values())
+        return next((each for each in every if each.dialogue.connection == connection), None)
+
     def has_room(self) -> bool:
         """Whether another session may begin, if need be in place of one nobody uses now."""
-        return len(self._sessions) < self._most or bool(self._unused())
+        return len(self._sessions) < self._most or self._unused() is not None
 
-    def _unused(self) -> list[Session]:
-        return [session for session in self._sessions.values() if session.is_unused]
+    def _unused(self) -> Session | None:
+        """The longest unused session; not looked for among all of them, as a new one must not take long."""
+        oldest = islice(self._sessions.values(), LOOKED_AT)
+        return next((session for session in oldest if session.is_unused), None)
 
     def keep(self, session: Session) -> None:
         """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
         if len(self._sessions) >= self._most:
-            unused = min(self._unused() or self._sessions.values(), key=lambda each: each.touched)
+            unused = self._unused() or next(iter(self._sessions.values()))
             self.end(unused, "too many sessions")
         self._sessions[session.id] = session
         session.is_kept = True

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
-from mcpdesk.transports.http.resumption import EventStore
+from mcpdesk.transports.http.resumption import EventStore, Shelf
 from tests.support.site import Served, serving
 
 WITHIN_S = 5.0
@@ -215,7 +215,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
 
 
 def test_the_store_is_bounded_and_keeps_the_newest() -> None:
-    store = EventStore(most_bytes=200, most_events=4)
+    store = EventStore(most_bytes=200, most_events=4, shelf=Shelf(1000))
     one, two = store.open(), store.open()
     for _ in range(6):
         one.put(b"{}")
@@ -228,3 +228,21 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
     assert store.find("1:0") == (two, 0)
     store.close()
     assert (len(store), store.size) == (0, 0)
+
+
+def test_of_what_all_sessions_keep_the_longest_quiet_one_gives_first() -> None:
+    shelf = Shelf(300)
+    stores = [EventStore(most_bytes=200, most_events=100, shelf=shelf) for _ in range(3)]
+    streams = [store.open() for store in stores]
+    for stream in streams:
+        stream.put(b"x" * 60)
+    assert [len(store) for store in stores] == [1, 1, 1]
+    streams[0].put(b"x" * 60)
+    assert [len(store) for store in stores] == [2, 0, 1]
+    assert shelf.size == sum(store.size for store in stores) <= 300
+    streams[2].put(b"x" * 1000)
+    assert [len(store) for store in stores] == [0, 0, 1]
+    for store, stream in zip(stores, streams, strict=True):
+        store.close()
+        stream.put(b"late")
+    assert (shelf.size, [len(store) for store in stores]) == (0, [0, 0, 0])

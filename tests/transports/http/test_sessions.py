@@ -78,3 +78,21 @@ async def test_messages_wait_for_the_standing_stream() -> None:
     stream = Stream()
     session.standing.attach(stream)
     assert stream.pieces == [b"id: 0:1\nevent: message\ndata: {}\n\n"]
+
+
+async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOKED_AT", 2)
+    kept = Sessions(ttl_s=60, most=3)
+    endpoint = Peer().endpoint
+    used = [kept.begin(endpoint, "t") for _ in range(2)]
+    unused = kept.begin(endpoint, "t")
+    for session in (*used, unused):
+        kept.keep(session)
+    monkeypatch.setattr(Session, "is_unused", property(lambda self: self is unused))
+    assert not kept.has_room()
+    for session in used:
+        kept.get(session.id, endpoint.name)
+    assert kept.has_room()
+    kept.keep(kept.begin(endpoint, "t"))
+    assert unused.closed.is_set() and not any(session.closed.is_set() for session in used)
+    kept.close()
