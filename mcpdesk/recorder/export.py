@@ -1,4 +1,7 @@
-"""Exchanges to hand to others: JSON Lines, a Markdown report, text, a curl command. Secrets are masked."""
+"""Exchanges to hand to others: JSON Lines, a Markdown report, text, a curl command. Secrets are masked.
+
+HTTP archives are written by `har`.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,19 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
         "size": exchange.size,
         "revision": exchange.revision,
     }
+    if exchange.whole is not None:
+        record["part_of"] = exchange.whole
     for side, frame in (("request", exchange.request), ("response", exchange.response)):
         if frame is not None:
             record[side] = _side(index, exchange, frame)
     if exchange.notifications:
         record["notifications"] = [message(index, exchange, frame).value for frame in exchange.notifications]
     return record
+
+
+def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
+    """The exchanges and those that are parts of them, rising."""
+    return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
 
 
 def json_lines(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
@@ -55,18 +65,22 @@ def json_lines(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 def as_json(index: Index, number: int) -> str:
-    """One exchange as indented JSON."""
-    return orjson.dumps(as_dict(index, number), option=_PRETTY, default=str).decode()
+    """One exchange as indented JSON, its parts in it."""
+    record = as_dict(index, number)
+    if parts := index.exchange(number).parts:
+        record["parts"] = [as_dict(index, part) for part in parts]
+    return orjson.dumps(record, option=_PRETTY, default=str).decode()
 
 
 def as_text(index: Index, number: int) -> str:
-    """One exchange as a heading and its messages, for a chat or a mail."""
-    exchange = index.exchange(number)
-    parts = [summary(exchange)]
-    for title, frame in (("request", exchange.request), ("response", exchange.response)):
-        if frame is not None:
-            parts.append(f"{title}:\n{_pretty(message(index, exchange, frame).value)}")
-    return "\n\n".join(parts)
+    """One exchange and its parts, each as a heading and its messages, for a chat or a mail."""
+    pieces = []
+    for one in map(index.exchange, with_parts(index, [number])):
+        pieces.append(summary(one))
+        for title, frame in (("request", one.request), ("response", one.response)):
+            if frame is not None:
+                pieces.append(f"{title}:\n{_pretty(message(index, one, frame).value)}")
+    return "\n\n".join(pieces)
 
 
 def report(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mcpdesk.errors import ProtocolError
@@ -52,15 +51,31 @@ def http_checked(
     index: Index, exchange: Exchange, frame: int, schema: Any = None
 ) -> tuple[str, list[Checked]] | None:
     """What `http` gives for the request of an exchange, each header held against the body."""
-    note, kept = index.note(frame), index.frame(frame)
+    note = index.note(frame)
     if note is None:
         return None
-    body: Any = None
-    if kept is not None and kept.size <= LARGEST:
-        with suppress(ProtocolError):
-            body = _part(index, exchange, frame, decode(index.whole(frame)))
+    try:
+        body = unmasked(index, exchange, frame)
+    except ValueError:
+        body = None
     headers = checked(note.headers, body, exchange.revision, schema, index.secret_headers)
     return mask_text(note.line), headers
+
+
+def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
+    """The message of `exchange` in `frame`, secrets and all: to be sent or judged, never to be shown.
+
+    Raises: ValueError when the frame is gone, too large or not JSON.
+    """
+    kept = index.frame(frame)
+    if kept is None:
+        raise ValueError("the frame is no longer in memory and in no file")
+    if kept.size > LARGEST:
+        raise ValueError(f"a frame of {kept.size:,} bytes is too large")
+    try:
+        return _part(index, exchange, frame, decode(index.whole(frame)))
+    except ProtocolError as error:
+        raise ValueError(error.message) from None
 
 
 def _part(index: Index, exchange: Exchange, frame: int, value: Any) -> Any:

@@ -223,7 +223,31 @@ TRAFFIC: tuple[Action, ...] = (
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( ).",
     ),
     Action(
-        "copy", "y", "copy", "Traffic", "traffic", "Copy the exchange as text, JSON or curl; secrets masked."
+        "copy",
+        "y",
+        "copy",
+        "Traffic",
+        "traffic",
+        "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked.",
+    ),
+    Action("replay", "r", "send again", "Traffic", "traffic", "Send the request again, as the desk."),
+    Action(
+        "edit",
+        "e",
+        "edit",
+        "Traffic",
+        "traffic",
+        "Take the request into the form of the workbench.",
+        footer=False,
+    ),
+    Action(
+        "compare",
+        "d",
+        "compare",
+        "Traffic",
+        "traffic",
+        "Show in what two marked exchanges differ.",
+        footer=False,
     ),
     Action(
         "export",
@@ -300,11 +324,19 @@ QUESTION: tuple[Action, ...] = (
 )
 
 CLIENTS: tuple[Action, ...] = (
-    Action("copy", "y", "copy", "Clients", "clients", "Copy the line, the name, or what to connect with."),
+    Action("copy", "y", "copy", "Clients", "clients", "Copy the name, the line, or everything known."),
     Action(
         "open_traffic", "enter", "its traffic", "Clients", "clients", "Show only the messages of that client."
     ),
     Action("sort", "s", "sort", "Clients", "clients", "Sort by the next column."),
+    Action(
+        "disconnect",
+        "d",
+        "disconnect",
+        "Clients",
+        "clients",
+        "End the session or connection of the client; asks once more.",
+    ),
 )
 
 LOGS: tuple[Action, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcpdesk.link.values import ItemKind
@@ -42,17 +42,35 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
     arguments = draft.shareable if draft.shareable is not None else draft.node.value()
     yield "a", "arguments as JSON", pretty(arguments)
     if draft.item.kind is ItemKind.TOOL:
-        yield "m", "mcpdesk command", _command(draft.item.name, arguments, folder)
+        params = {"name": draft.item.name, "arguments": arguments}
+        yield "m", "mcpdesk command", shell_command("tools/call", params, folder)
     yield "c", "curl command", curl
     yield "n", "name", draft.item.name
 
 
-def _command(tool: str, arguments: Any, folder: str) -> str:
+def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
+    """The command that asks the same of a server folder; empty where there is none."""
+    verb, member = _COMMANDS.get(method, ("", ""))
+    if not verb:
+        return ""
+    about = [str(params.get(member, ""))] if member else []
+    return shlex.join(["mcpdesk", verb, folder, *about, *_words(params.get("arguments"))])
+
+
+_COMMANDS = {
+    "tools/call": ("call", "name"),
+    "prompts/get": ("prompt", "name"),
+    "resources/read": ("read", "uri"),
+    "tools/list": ("list", ""),
+}
+"""Method -> command, and the member of `params` that it names."""
+
+
+def _words(arguments: Any) -> list[str]:
     members = arguments.items() if isinstance(arguments, dict) else ()
-    words = [
+    return [
         f"{key}={value}" if isinstance(value, str) else f"{key}:={compact(value)}" for key, value in members
     ]
-    return shlex.join(["mcpdesk", "call", folder, tool, *words])
 
 
 def _told(call: PastCall) -> str:

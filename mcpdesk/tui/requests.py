@@ -1,4 +1,7 @@
-"""What the desk asks for each kind of item: the schema of its form, and the request made of it. Pure."""
+"""What the desk asks for each kind of item: the schema of its form, and the request made of it. Pure.
+
+Also what is asked again of a request that was seen.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,13 @@ from mcpdesk.tui.render.form_schema import Schema
 
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
+_OPENING = frozenset({"initialize", "subscriptions/listen"})
+_ONCE = frozenset({"_meta", "inputResponses", "requestState", "task"})
+_ITEMS = {
+    "tools/call": (ItemKind.TOOL, "name"),
+    "prompts/get": (ItemKind.PROMPT, "name"),
+    "resources/read": (ItemKind.RESOURCE, "uri"),
+}
 _OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
 
 
@@ -26,6 +36,34 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
     Raises: ValueError when the arguments make no request.
     """
     return _REQUESTS[item.kind](item.name, arguments)
+
+
+def repeated(message: Any) -> Request:
+    """Method and params of a request as the desk may send it again, without what held for that once only.
+
+    Raises: ValueError saying why it cannot be sent again.
+    """
+    method = message.get("method") if isinstance(message, dict) else None
+    if not isinstance(method, str) or "id" not in message:
+        raise ValueError("only requests can be sent again")
+    if method in _OPENING:
+        raise ValueError(f"{method} opens something for the client that sent it")
+    params = message.get("params", {})
+    if not isinstance(params, dict):
+        raise ValueError("its params are not an object")
+    return method, {key: value for key, value in params.items() if key not in _ONCE}
+
+
+def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
+    """Which item of the catalogue a request is about, and its arguments.
+
+    Raises: ValueError for requests that no form is for.
+    """
+    kind, named = _ITEMS.get(method, (None, ""))
+    name = params.get(named)
+    if kind is None or not isinstance(name, str):
+        raise ValueError(f"there is no form for {method}: r sends it as it is")
+    return kind, name, params.get("arguments", {})
 
 
 def _tool_schema(definition: dict[str, Any]) -> Schema:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.call_menus import copies, history_menu
+from mcpdesk.tui.call_menus import copies, history_menu, shell_command
 from mcpdesk.tui.drafts import Drafts
 from mcpdesk.tui.history import History, PastCall
 from tests.support.fake_link import FakeLink
@@ -24,3 +24,13 @@ def test_history_shows_arguments_status_and_time() -> None:
     menu = history_menu("t", [PastCall(0.0, "s", "tool t", {"a": "x"}, "tool error", 0.25)])
     assert menu.choices[0].label == '{a: "x"}'
     assert menu.choices[0].hint.startswith("tool error 250 ms · ")
+
+
+def test_a_request_has_a_command_where_the_program_has_one() -> None:
+    assert (
+        shell_command("prompts/get", {"name": "p", "arguments": {"a": "x y"}}, "/f")
+        == "mcpdesk prompt /f p 'a=x y'"
+    )
+    assert shell_command("resources/read", {"uri": "file:///a b"}, "/f") == "mcpdesk read /f 'file:///a b'"
+    assert shell_command("tools/list", {}, "/f") == "mcpdesk list /f"
+    assert shell_command("ping", {}, "/f") == ""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.requests import request_for, schema_of
+from mcpdesk.tui.requests import item_of, repeated, request_for, schema_of
 
 
 def item(kind: ItemKind, name: str, **definition: object) -> CatalogueItem:
@@ -46,3 +46,35 @@ def test_a_template_nobody_understands_asks_for_nothing() -> None:
 def test_template_variables_have_to_be_an_object() -> None:
     with pytest.raises(ValueError, match="object"):
         request_for(item(ItemKind.TEMPLATE, "x://{a}"), [1])
+
+
+def test_a_request_is_repeated_without_what_held_for_that_once() -> None:
+    once = {"_meta": {}, "inputResponses": {}, "requestState": "s", "task": {}}
+    message = {"id": 1, "method": "tools/call", "params": {"name": "a", **once}}
+    assert repeated(message) == ("tools/call", {"name": "a"})
+    assert repeated({"id": 1, "method": "ping"}) == ("ping", {})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        [],
+        {"method": "ping"},
+        {"id": 1, "method": 5},
+        {"id": 1, "method": "x", "params": []},
+        {"id": 1, "method": "subscriptions/listen"},
+    ],
+)
+def test_what_is_no_request_or_opens_something_is_not_repeated(message: object) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        repeated(message)
+
+
+def test_a_request_leads_to_the_item_it_is_about() -> None:
+    assert item_of("tools/call", {"name": "a", "arguments": {"x": 1}}) == (ItemKind.TOOL, "a", {"x": 1})
+    assert item_of("resources/read", {"uri": "file:///a"}) == (ItemKind.RESOURCE, "file:///a", {})
+    with pytest.raises(ValueError, match="no form for tools/list"):
+        item_of("tools/list", {})
+    with pytest.raises(ValueError, match="no form"):
+        item_of("prompts/get", {"name": 5})

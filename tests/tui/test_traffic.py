@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -13,13 +14,28 @@ from textual.widgets import Input, Static
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.masking import MASK
+from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.traffic import TrafficPane
+from mcpdesk.tui.screens.workbench import WorkbenchPane
+from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
-from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
+from tests.support.traffic import (
+    IN,
+    OUT,
+    asking_recording,
+    busy_recording,
+    call,
+    connection,
+    notification,
+    request,
+    settle,
+    text,
+)
 
-WITH_TRAFFIC = {**STUBS, "traffic": PANES["traffic"]}
+WITH_TRAFFIC = {**STUBS, "traffic": PANES["traffic"], "workbench": PANES["workbench"]}
 
 
 @asynccontextmanager
@@ -137,7 +153,15 @@ async def test_a_pause_counts_what_waits() -> None:
         assert "paused · 2 waiting" in status(pane)
 
 
-@pytest.mark.parametrize(("key", "words"), [("t", "password"), ("j", '"took_ms"'), ("c", "curl -X POST")])
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("t", "password"),
+        ("j", '"took_ms"'),
+        ("c", "curl -X POST"),
+        ("m", "mcpdesk call '~/servers/profiles' user-profile userId=123"),
+    ],
+)
 async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
     async with running() as (app, pilot, _):
         await pilot.press("g", "j", "j", "y", key)
@@ -146,7 +170,9 @@ async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
         assert toasts(app)[-1].startswith("copied exchange 2 as")
 
 
-@pytest.mark.parametrize(("key", "suffix", "count"), [("j", "jsonl", 13), ("m", "md", 13), ("J", "jsonl", 1)])
+@pytest.mark.parametrize(
+    ("key", "suffix", "count"), [("j", "jsonl", 13), ("m", "md", 13), ("J", "jsonl", 1), ("h", "har", 1)]
+)
 async def test_exchanges_are_exported_masked(
     key: str, suffix: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +185,7 @@ async def test_exchanges_are_exported_masked(
         assert file.suffix == f".{suffix}" and "hunter2" not in written
         if suffix == "jsonl":
             assert len([orjson.loads(line) for line in written.splitlines()]) == count
-        assert f"{count} exchanges written" in toasts(app)[-1]
+        assert f"{count} exchange{'s' * (count > 1)} written" in toasts(app)[-1]
 
 
 async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +195,140 @@ async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest
         await pilot.press("x", "j")
         await app.workers.wait_for_complete()
         assert "Not exported: No such file" in toasts(app)[-1]
+
+
+async def test_an_operation_is_exported_with_all_its_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with running(asking_recording()) as (app, pilot, pane):
+        await typed(pilot, pane, "tool:book-flight")
+        await pilot.press("enter", "x", "j")
+        await app.workers.wait_for_complete()
+        (file,) = tmp_path.iterdir()
+        lines = [orjson.loads(line) for line in file.read_text().splitlines()]
+        assert [(line["id"], line.get("part_of")) for line in lines] == [(11, None), (12, 0), (13, 0)]
+        await pilot.press("y", "j")
+        await app.workers.wait_for_complete()
+        assert len(orjson.loads(app.clipboard)["parts"]) == 2
+
+
+async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> None:
+    recording = busy_recording()
+    recording.frame(2, IN, call(8, "user-profile", {"userId": "456", "password": "sesame"}))
+    recording.frame(2, OUT, text(8, "Grace"))
+    settle(recording)
+    async with running(recording) as (app, pilot, pane):
+        await pilot.press("g", "d")
+        assert "Mark two exchanges with m" in toasts(app)[-1]
+        pane.listing.select(2)
+        await pilot.press("m", "G", "d")
+        screen = app.screen
+        assert isinstance(screen, CompareScreen)
+        said = [text for _, text, _ in screen.query_one(DifferenceList).rows]
+        assert said == [
+            "request params.arguments.userId",
+            '"123"',
+            '"456"',
+            "response result.content[0].text",
+            '"Ada"',
+            '"Grace"',
+        ]
+        await pilot.press("escape", "m", "d")
+        assert isinstance(app.screen, CompareScreen)
+
+
+@asynccontextmanager
+async def sending(
+    recording: Recording, number: int
+) -> AsyncIterator[tuple[DeskApp, Pilot[None], TrafficPane, FakeLink]]:
+    """The pane with an exchange selected, and the link that is asked to send."""
+    async with running(recording) as (app, pilot, pane):
+        pane.listing.select(number)
+        await pilot.pause()
+        link = pane.link
+        assert isinstance(link, FakeLink)
+        yield app, pilot, pane, link
+
+
+async def test_a_request_is_sent_again_as_it_was_without_what_held_once() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    meta = {"progressToken": 1}
+    recording.frame(1, IN, call(1, "user-profile", {"userId": "1", "password": "hunter2"}, _meta=meta))
+    settle(recording)
+    async with sending(recording, 0) as (app, pilot, _, link):
+        await pilot.press("r")
+        await app.workers.wait_for_complete()
+        (sent,) = link.calls
+        assert (sent.method, sent.params) == (
+            "tools/call",
+            {"name": "user-profile", "arguments": {"userId": "1", "password": "hunter2"}},
+        )
+        assert toasts(app)[-1] == "sent again as desk: tools/call user-profile"
+
+
+async def test_a_destructive_tool_runs_again_only_when_it_is_meant() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "send-mail"))
+    settle(recording)
+    async with sending(recording, 0) as (app, pilot, _, link):
+        items = link.catalogues["profiles"].items
+        danger = {"annotations": {"destructiveHint": True}}
+        link.catalogues["profiles"] = replace(
+            link.catalogues["profiles"],
+            items=tuple(replace(one, definition=danger) if one.name == "send-mail" else one for one in items),
+        )
+        await pilot.press("r", "n")
+        await app.workers.wait_for_complete()
+        assert not link.calls
+        await pilot.press("r", "y")
+        await app.workers.wait_for_complete()
+        assert [one.params["name"] for one in link.calls] == ["send-mail"]
+
+
+@pytest.mark.parametrize(
+    ("direction", "frame", "server", "reason"),
+    [
+        (IN, notification("notifications/initialized"), "profiles", "only what a client asks"),
+        (OUT, request(1, "roots/list"), "profiles", "only what a client asks"),
+        (IN, request(1, "initialize", {}), "profiles", "initialize opens something"),
+        (IN, request(1, "tools/list"), "elsewhere", "no server called 'elsewhere'"),
+        (IN, b'{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}', "profiles", "not an object"),
+    ],
+)
+async def test_what_cannot_be_sent_again_says_why(
+    direction: Direction, frame: bytes, server: str, reason: str
+) -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, server=server))
+    recording.frame(1, direction, frame)
+    settle(recording)
+    async with sending(recording, 0) as (app, pilot, _, link):
+        await pilot.press("r")
+        await app.workers.wait_for_complete()
+        assert not link.calls and reason in toasts(app)[-1]
+
+
+async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
+    async with sending(busy_recording(), 2) as (app, pilot, _, link):
+        link.catalogues["profiles"] = replace(link.catalogues["profiles"])
+        await pilot.press("e")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        bench = app.main.pane
+        assert isinstance(bench, WorkbenchPane) and bench.item is not None
+        assert bench.item.name == "user-profile"
+        assert bench.arguments.value() == {"userId": "123", "password": "hunter2"}
+        assert bench.arguments.has_focus_within
+
+
+async def test_what_has_no_form_is_not_edited() -> None:
+    async with sending(busy_recording(), 0) as (app, pilot, pane, _):
+        await pilot.press("e")
+        await app.workers.wait_for_complete()
+        assert "initialize opens something" in toasts(app)[-1] and app.main.pane is pane
 
 
 async def test_a_value_of_a_message_is_copied() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from time import strftime, time
+from time import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
@@ -17,13 +16,13 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
-from mcpdesk.recorder import export
 from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.query import EVERYTHING, QueryError, parse
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.render.traffic_line import Cell
+from mcpdesk.tui.requests import Request, item_of
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
@@ -128,50 +127,64 @@ class TrafficPane(Vertical):
 
     @work
     async def action_copy(self) -> None:
-        """Copy the exchange as text, JSON or curl."""
+        """Copy the exchange as text, JSON, curl or mcpdesk command."""
         chosen = self._chosen()
-        if chosen is None:
-            return
-        kinds = [
-            Choice("text", "text", "messages with a heading", "t"),
-            Choice("JSON", "JSON", "everything known about it", "j"),
-            Choice("curl", "curl", "its request, to run again", "c"),
-        ]
-        kind = await self.app.push_screen_wait(Menu("Copy exchange", kinds))
-        if kind is not None:
-            self.app.copy(self._as(kind, chosen), f"exchange {chosen} as {kind}")
+        if chosen is not None and (copied := await self.app.push_screen_wait(copy_menu(self.link, chosen))):
+            make, what = copied
+            self.app.copy(make(), f"exchange {chosen} as {what}")
 
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        shown, marked = self._shown(), sorted(self.listing.marks)
-        choices = [
-            Choice(f"{len(shown):,} shown, JSON Lines", (shown, "jsonl"), "", "j"),
-            Choice(f"{len(shown):,} shown, Markdown report", (shown, "md"), "", "m"),
-        ]
-        if marked:
-            choices += [
-                Choice(f"{len(marked)} marked, JSON Lines", (marked, "jsonl"), "", "J"),
-                Choice(f"{len(marked)} marked, Markdown report", (marked, "md"), "", "M"),
-            ]
-        chosen = await self.app.push_screen_wait(Menu("Export, secrets masked", choices))
-        if chosen is not None:
+        menu = export_menu(self._shown(), sorted(self.listing.marks))
+        if (chosen := await self.app.push_screen_wait(menu)) is not None:
             self._write(*chosen)
 
     @work(thread=True, exclusive=True, group="traffic-export")
-    def _write(self, numbers: Sequence[int], kind: str) -> None:
+    def _write(self, numbers: Sequence[int], ending: str) -> None:
         """Write a file into the working folder, away from the screen's thread."""
-        path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{kind}"
-        index = self.link.traffic
         try:
-            with path.open("xb") as file:
-                write = export.report if kind == "md" else export.json_lines
-                file.writelines(write(index, numbers))
+            said, severity = write(self.link.traffic, numbers, ending), "information"
         except OSError as error:
-            said, severity = f"Not exported: {error.strerror} ({path})", "error"
-        else:
-            said, severity = f"{len(numbers):,} exchanges written to {path}", "information"
+            said, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, said, severity=severity, markup=False)
+
+    def action_compare(self) -> None:
+        """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
+        pair = sorted(self.listing.marks)
+        if len(pair) == 1 and (chosen := self._chosen()) is not None and chosen not in pair:
+            pair.append(chosen)
+        if len(pair) == 2:
+            self.app.push_screen(comparison(self.link.traffic, *pair))
+        else:
+            self.notify("Mark two exchanges with m, then compare them.", severity="warning", markup=False)
+
+    @work
+    async def action_replay(self) -> None:
+        """Send the request again, as the desk."""
+        if (found := self._repeatable()) is not None:
+            server, (method, params) = found
+            if await self._is_meant(server, method, params):
+                self.link.request(server, method, params)
+                name = params.get("name") or params.get("uri") or ""
+                self.notify(one_line(f"sent again as desk: {method} {name}"), markup=False)
+
+    @work
+    async def action_edit(self) -> None:
+        """Take the request's arguments into the form of the workbench."""
+        if (found := self._repeatable()) is None:
+            return
+        server, (method, params) = found
+        try:
+            item = item_of(method, params)
+        except ValueError as error:
+            self.notify(one_line(str(error)), severity="warning", markup=False)
+            return
+        self.app.main.server = server
+        await self.app.main.show_screen("workbench")
+        edit = getattr(self.app.main.pane, "edit_call", None)
+        if edit is not None:
+            edit(*item)
 
     # What happens in the parts
 
@@ -250,16 +263,28 @@ class TrafficPane(Vertical):
             return list(view.lines)
         return sorted({row for line in view.lines for row in self.link.traffic.rows_of(line)})
 
-    def _as(self, kind: str, number: int) -> str:
-        index = self.link.traffic
-        if kind == "text":
-            return export.as_text(index, number)
-        if kind == "JSON":
-            return export.as_json(index, number)
-        view = self.link.view()
-        server = index.exchange(number).server
-        url = next((one.url for one in view.servers if one.name == server), "")
-        return export.curl(index, number, url, {view.api_key_header: MASK} if view.api_key else {})
+    def _repeatable(self) -> tuple[str, Request] | None:
+        """The server and the request of the chosen exchange, where they can be asked again."""
+        chosen = self._chosen()
+        if chosen is None:
+            return None
+        try:
+            return repeatable(self.link, chosen)
+        except ValueError as error:
+            self.notify(one_line(f"not sent: {error}"), severity="warning", markup=False)
+            return None
+
+    async def _is_meant(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
+        """Ask before a tool runs again that says it destroys something."""
+        items = self.link.catalogue(server).items if method == "tools/call" else ()
+        said = [one.definition.get("annotations") or {} for one in items if one.name == params.get("name")]
+        if not any(one.get("destructiveHint") is True for one in said):
+            return True
+        choices = [
+            Choice("No", False, key="n"),
+            Choice("Send it again", True, "this tool is destructive", "y"),
+        ]
+        return bool(await self.app.push_screen_wait(Menu("Send again?", choices)))
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """The input schema of a called tool, where its server is hosted here."""

@@ -17,6 +17,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.call_menus import copy_menu, history_menu
 from mcpdesk.tui.drafts import Draft, Drafts
 from mcpdesk.tui.history import History
+from mcpdesk.tui.render.form_field import UNSET
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.arguments import Arguments
@@ -84,6 +85,17 @@ class WorkbenchPane(Vertical):
         if wanted is not None:
             self._open(wanted, enter=True)
             self.catalogue.reveal(wanted)
+
+    def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
+        """Open an item with arguments of a call that was seen, ready to be changed and sent."""
+        self._follow(self._link.view())
+        items = self._link.catalogue(self.server).items
+        listed = [one for one in items if (one.kind, one.name) == (kind, name)]
+        if listed:
+            self.catalogue.reveal(listed[0])
+        item = listed[0] if listed else CatalogueItem(kind, name, name)
+        self._aimed = item
+        self._load(item, False, arguments)
 
     def on_resize(self, event: events.Resize) -> None:
         """Stack or set side by side; show the strip where there is room."""
@@ -156,11 +168,14 @@ class WorkbenchPane(Vertical):
         self._load(item, enter)
 
     @work(exclusive=True, group="open")
-    async def _load(self, item: CatalogueItem, enter: bool) -> None:
+    async def _load(self, item: CatalogueItem, enter: bool, arguments: Any = UNSET) -> None:
         draft = self._drafts.of(self.server, item)
         if draft is not self.draft or draft.node is not self.arguments.form.node:
             await self.item_pane.load(draft)
             self.refresh_bindings()
+        if arguments is not UNSET:
+            await self.arguments.put(arguments)
+            self.arguments.focus_first()
         if enter and not self.arguments.focus_first():
             self.action_call()
 

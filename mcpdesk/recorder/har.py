@@ -1,0 +1,113 @@
+"""Exchanges that passed over HTTP as an HTTP archive, for browsers and proxies. Secrets are masked.
+
+Source: HAR 1.2. What the recorder does not know stands as the format wants it: -1 for sizes, 0 for phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.legible import http, message
+from mcpdesk.version import __version__
+
+Pairs = tuple[tuple[str, str], ...]
+
+_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"entries":['
+
+
+def posted(index: Index, numbers: Iterable[int]) -> list[int]:
+    """Those of some exchanges whose request passed over HTTP."""
+    asked = ((number, index.exchange(number).request) for number in numbers)
+    return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
+
+
+def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """The archive in pieces: one entry for each exchange that passed over HTTP."""
+    yield _START % __version__.encode()
+    comma = b"\n"
+    for number in posted(index, numbers):
+        exchange = index.exchange(number)
+        yield comma + orjson.dumps(_entry(index, exchange), default=str)
+        comma = b",\n"
+    yield b"\n]}}\n"
+
+
+def _entry(index: Index, exchange: Exchange) -> dict[str, Any]:
+    kept = None if exchange.response is None else index.frame(exchange.response)
+    ended = kept.time if kept else exchange.ended
+    took_ms = 0.0 if ended is None else round((ended - exchange.started) * 1000, 3)
+    return {
+        "startedDateTime": datetime.fromtimestamp(exchange.started, UTC).isoformat(timespec="milliseconds"),
+        "time": took_ms,
+        "request": _request(index, exchange),
+        "response": _response(index, exchange),
+        "cache": {},
+        "timings": {"send": 0, "wait": took_ms, "receive": 0},
+        "comment": f"{exchange.peer}: {exchange.method} {exchange.name}".strip(),
+    }
+
+
+def _request(index: Index, exchange: Exchange) -> dict[str, Any]:
+    assert exchange.request is not None
+    line, headers = http(index, exchange.request) or ("", ())
+    method, _, rest = line.partition(" ")
+    path, _, version = rest.rpartition(" ")
+    body = _body(index, exchange, exchange.request)
+    return {
+        "method": method,
+        "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
+        "httpVersion": version,
+        **_common(headers, body),
+        "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
+        "postData": {"mimeType": _header(headers, "content-type"), "text": body},
+    }
+
+
+def _response(index: Index, exchange: Exchange) -> dict[str, Any]:
+    """The answer; status 0, as browsers write it, where none came or nothing is known of it."""
+    frame = exchange.response
+    line, headers = (http(index, frame) if frame is not None else None) or ("", ())
+    version, _, rest = line.partition(" ")
+    status, _, words = rest.partition(" ")
+    body = "" if frame is None else _body(index, exchange, frame)
+    content = {"size": len(body.encode("utf-8", "replace")), "text": body}
+    return {
+        "status": int(status) if status.isdecimal() else 0,
+        "statusText": words,
+        "httpVersion": version,
+        **_common(headers, body),
+        "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
+        "redirectURL": "",
+    }
+
+
+def _common(headers: Pairs, body: str) -> dict[str, Any]:
+    return {
+        "cookies": [],
+        "headers": [{"name": name, "value": value} for name, value in headers],
+        "headersSize": -1,
+        "bodySize": len(body.encode("utf-8", "replace")),
+    }
+
+
+def _body(index: Index, exchange: Exchange, frame: int) -> str:
+    value = message(index, exchange, frame).value
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _header(headers: Pairs, wanted: str) -> str:
+    return next((value for name, value in headers if name.lower() == wanted), "")
+
+
+def _query(path: str) -> str:
+    try:
+        return urlsplit(path).query
+    except ValueError:
+        return ""

@@ -1,0 +1,114 @@
+"""What can be done with exchanges: copied, written to a file, compared, sent again. Secrets are masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from time import strftime
+
+from mcpdesk.link.link import Link
+from mcpdesk.recorder import export
+from mcpdesk.recorder.exchange import Kind
+from mcpdesk.recorder.har import har, posted
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.legible import message, unmasked
+from mcpdesk.recorder.masking import MASK
+from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.call_menus import shell_command
+from mcpdesk.tui.render.operation_steps import last_round
+from mcpdesk.tui.requests import Request, repeated
+from mcpdesk.tui.screens.compare import CompareScreen
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+_WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
+    "jsonl": export.json_lines,
+    "md": export.report,
+    "har": har,
+}
+_FORMATS = (("jsonl", "JSON Lines", "j"), ("md", "Markdown report", "m"), ("har", "HTTP archive", "h"))
+
+
+def copy_menu(link: Link, number: int) -> Menu:
+    """Ends with what makes the text of an exchange, and what it is called."""
+    index = link.traffic
+    choices = [
+        Choice("text", (partial(export.as_text, index, number), "text"), "messages with a heading", "t"),
+        Choice("JSON", (partial(export.as_json, index, number), "JSON"), "everything known about it", "j"),
+    ]
+    if index.exchange(number).kind is Kind.REQUEST:
+        choices.append(
+            Choice("curl", (partial(_curl, link, number), "curl"), "its request, to run again", "c")
+        )
+    if command := _command(link, number):
+        choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "the same from a shell", "m"))
+    return Menu("Copy exchange", choices)
+
+
+def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
+    """Ends with exchanges and the ending of the file they go to; capital letters are for those marked."""
+    choices = [
+        Choice(f"{len(shown):,} shown, {words}", (shown, ending), "", key) for ending, words, key in _FORMATS
+    ]
+    if marked:
+        choices += [
+            Choice(f"{len(marked):,} marked, {words}", (marked, ending), "", key.upper())
+            for ending, words, key in _FORMATS
+        ]
+    return Menu("Export, secrets masked", choices)
+
+
+def write(index: Index, numbers: Sequence[int], ending: str) -> str:
+    """Write exchanges with their parts to a new file in the working folder; says what was written.
+
+    Raises: OSError.
+    """
+    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
+    whole = export.with_parts(index, numbers)
+    with path.open("xb") as file:
+        file.writelines(_WRITERS[ending](index, whole))
+    written = len(posted(index, whole)) if ending == "har" else len(whole)
+    left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
+    return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
+
+
+def comparison(index: Index, first: int, second: int) -> CompareScreen:
+    """In what two exchanges differ; of an operation its first request and its last response."""
+    ones = (index.exchange(first), index.exchange(second))
+    said = []
+    for one in ones:
+        last = last_round(index, one)
+        sides = (("request", one, one.request), ("response", last, last.response))
+        said.append({side: message(index, of, frame).value for side, of, frame in sides if frame is not None})
+    return CompareScreen((export.summary(ones[0]), export.summary(ones[1])), *said)
+
+
+def repeatable(link: Link, number: int) -> tuple[str, Request]:
+    """The server of an exchange and its request as the desk may send it again.
+
+    Raises: ValueError saying why it cannot.
+    """
+    exchange = link.traffic.exchange(number)
+    if exchange.kind is not Kind.REQUEST or exchange.request is None or exchange.direction is Direction.OUT:
+        raise ValueError("only what a client asks can be sent again")
+    if exchange.server not in {one.name for one in link.view().servers}:
+        raise ValueError(f"no server called {exchange.server!r} is hosted here")
+    return exchange.server, repeated(unmasked(link.traffic, exchange, exchange.request))
+
+
+def _curl(link: Link, number: int) -> str:
+    view = link.view()
+    server = link.traffic.exchange(number).server
+    url = next((one.url for one in view.servers if one.name == server), "")
+    return export.curl(link.traffic, number, url, {view.api_key_header: MASK} if view.api_key else {})
+
+
+def _command(link: Link, number: int) -> str:
+    """The `mcpdesk` command that asks the same; empty where the folder is not known or no command does."""
+    exchange = link.traffic.exchange(number)
+    folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
+    if not folder or exchange.request is None:
+        return ""
+    asked = message(link.traffic, exchange, exchange.request).value
+    params = asked.get("params", {}) if isinstance(asked, dict) else {}
+    return shell_command(exchange.method, params, folder) if isinstance(params, dict) else ""

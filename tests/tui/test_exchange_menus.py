@@ -1,0 +1,60 @@
+"""What can be done with exchanges is offered where it can be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.fake_link import FakeLink
+from tests.support.traffic import asking_recording, busy_recording
+
+
+def link_to(recording: object) -> FakeLink:
+    link = FakeLink()
+    link.traffic = recording.index  # type: ignore[attr-defined]
+    return link
+
+
+def labels(menu: Menu) -> list[str]:
+    return [choice.label for choice in menu.choices]
+
+
+def test_a_request_is_copied_as_a_command_where_there_is_one() -> None:
+    link = link_to(busy_recording())
+    assert labels(copy_menu(link, 2)) == ["text", "JSON", "curl", "mcpdesk"]
+    assert labels(copy_menu(link, 0)) == ["text", "JSON", "curl"]
+    assert labels(copy_menu(link, 1)) == ["text", "JSON"]
+
+
+def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:
+    assert labels(export_menu([1, 2], [])) == [
+        "2 shown, JSON Lines",
+        "2 shown, Markdown report",
+        "2 shown, HTTP archive",
+    ]
+    assert [choice.key for choice in export_menu([1], [1]).choices] == ["j", "m", "h", "J", "M", "H"]
+
+
+def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = write(asking_recording().index, [0, 3], "har")
+    (file,) = tmp_path.iterdir()
+    assert said == f"3 exchanges written to {file}; 3 did not pass over HTTP"
+    assert len(orjson.loads(file.read_bytes())["log"]["entries"]) == 3
+
+
+def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:
+    index = asking_recording().index
+    found = comparison(index, 0, 7).found
+    places = [(side, each.path, each.before, each.after) for side, each in found]
+    assert ("request", ("params", "name"), "book-flight", "paint-house") in places
+    assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in places)
+
+
+def test_a_round_is_sent_again_without_its_answers() -> None:
+    server, (method, params) = repeatable(link_to(asking_recording()), 1)
+    assert (server, method, params) == ("profiles", "tools/call", {"name": "book-flight", "arguments": {}})
