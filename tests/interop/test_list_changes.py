@@ -7,7 +7,6 @@ from pathlib import Path
 
 import mcp_types as types
 import pytest
-from mcp.client.stdio import StdioServerParameters
 from mcp.client.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
@@ -16,8 +15,9 @@ from mcp.client.subscriptions import (
     listen,
 )
 
+from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
-from tests.support.official import HANDSHAKES, WITHIN_S, Heard, session, stdio
+from tests.support.official import HANDSHAKES, WAYS, WITHIN_S, Heard, Place, place_of, session
 from tests.support.workshop import workshop
 
 ADDED = '''
@@ -31,24 +31,21 @@ async def added() -> str:
 '''
 
 
-@pytest.mark.parametrize("revision", HANDSHAKES)
-async def test_a_session_hears_of_saved_files_on_its_standing_stream(tmp_path: Path, revision: str) -> None:
-    folder = workshop(tmp_path / "workshop")
-    async with running_desk(folder, http=True, watch=True) as desk:
-        await hears(desk.view().servers[0].url, folder, revision)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return workshop(tmp_path / "workshop")
 
 
-@pytest.mark.parametrize("alone", [True, False], ids=["stdio", "pump"])
-async def test_a_pipe_hears_of_saved_files(tmp_path: Path, alone: bool) -> None:
-    folder = workshop(tmp_path / "workshop")
-    if alone:
-        await hears(stdio(folder, "--alone"), folder, "2025-11-25")
-        return
-    async with running_desk(folder, meet=True, watch=True):
-        await hears(stdio(folder), folder, "2025-11-25")
+@pytest.mark.parametrize(
+    ("way", "revision"),
+    [(way, LATEST_HANDSHAKE.name) for way in WAYS] + [("json", each) for each in HANDSHAKES[:-1]],
+)
+async def test_a_session_hears_of_saved_files(folder: Path, way: str, revision: str) -> None:
+    async with running_desk(folder, http=True, meet=True, watch=True) as desk:
+        await hears(place_of(way, desk.view().servers[0].url, folder), folder, revision)
 
 
-async def hears(place: str | StdioServerParameters, folder: Path, revision: str) -> None:
+async def hears(place: Place, folder: Path, revision: str) -> None:
     heard = Heard()
     async with session(place, revision, heard) as client:
         assert client.server_capabilities is not None and client.server_capabilities.tools is not None
@@ -72,13 +69,12 @@ async def hears(place: str | StdioServerParameters, folder: Path, revision: str)
         assert isinstance(read, types.TextResourceContents) and "# Other notes" in read.text
 
 
-@pytest.mark.parametrize("way", ["http", "stdio"])
-async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(tmp_path: Path, way: str) -> None:
-    folder = workshop(tmp_path / "workshop")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(folder: Path, way: str) -> None:
     async with running_desk(folder, http=True, meet=True, watch=True) as desk:
-        place = desk.view().servers[0].url if way == "http" else stdio(folder)
+        place = place_of(way, desk.view().servers[0].url, folder)
         async with (
-            session(place, "2026-07-28") as client,
+            session(place, LATEST.name) as client,
             asyncio.timeout(WITHIN_S),
             listen(client, tools_list_changed=True, resource_subscriptions=["resource://notes"]) as changes,
             listen(client, prompts_list_changed=True, resources_list_changed=True) as others,
@@ -96,11 +92,11 @@ async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(tmp_path:
             assert (await client.call_tool("added", {})).content
 
 
-async def test_a_core_that_stops_ends_its_listeners_gracefully(tmp_path: Path) -> None:
-    folder = workshop(tmp_path / "workshop")
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
+async def test_a_core_that_stops_ends_its_listeners_gracefully(folder: Path, way: str) -> None:
     async with (
-        running_desk(folder, http=True) as desk,
-        session(desk.view().servers[0].url, "2026-07-28") as client,
+        running_desk(folder, http=True, meet=True) as desk,
+        session(place_of(way, desk.view().servers[0].url, folder), LATEST.name) as client,
         asyncio.timeout(WITHIN_S),
         listen(client, tools_list_changed=True) as changes,
     ):

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.support.folders import write
-from tests.support.official import stdio
+from tests.support.official import WITHIN_S, Answers
 
 TOOLS = '''
 import asyncio
@@ -81,38 +81,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("place") / "workshop", files)
 
 
-class Answers:
-    """What the user of the client says, and how often it was asked."""
-
-    def __init__(self, action: str = "accept") -> None:
-        self.action = action
-        self.asked: list[str] = []
-
-    async def elicit(self, context: Any, params: Any) -> Any:
-        self.asked.append(params.message)
-        if self.action != "accept":
-            return types.ElicitResult(action=self.action)
-        return types.ElicitResult(action="accept", content={"name": "Ada", "age": 36})
-
-    async def sample(self, context: Any, params: Any) -> Any:
-        self.asked.append("sample")
-        text = types.TextContent(type="text", text="Good day")
-        return types.CreateMessageResult(role="assistant", content=text, model="m")
-
-    async def roots(self, context: Any) -> Any:
-        self.asked.append("roots")
-        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada")])
-
-
 @asynccontextmanager
 async def connected(place: Any, answers: Answers, mode: str) -> AsyncIterator[Client]:
     async with Client(
         place,
         mode=mode,
-        elicitation_callback=answers.elicit,
-        sampling_callback=answers.sample,
-        list_roots_callback=answers.roots,
-        read_timeout_seconds=10,
+        read_timeout_seconds=WITHIN_S,
+        **answers.callbacks,
     ) as client:
         yield client
 
@@ -123,12 +98,7 @@ def said(result: Any) -> str:
     return block.text
 
 
-@pytest.fixture
-def place(request: pytest.FixtureRequest, folder: Path) -> Any:
-    return request.getfixturevalue("served") if request.param == "http" else stdio(folder, "--alone")
-
-
-both_ways = pytest.mark.parametrize("place", ["http", "stdio"], indirect=True)
+both_ways = pytest.mark.parametrize("place", ["json", "stdio"], indirect=True)
 both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 

@@ -1,0 +1,104 @@
+"""The official client when connections break, sessions end and servers go: it comes back or knows it must."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
+from tests.support.official import HANDSHAKES, WITHIN_S, Heard, session
+from tests.support.site import Served, serving
+
+
+class Slow:
+    """A tool that reports and then waits until the test lets it go on; counts how often it began."""
+
+    def __init__(self, served: Served) -> None:
+        self.may_end = asyncio.Event()
+        self.began = 0
+        self.ended = asyncio.Event()
+        served.hosted.server.tools.replace([Tool("slow", self.run, {"type": "object"})])
+
+    async def run(self, arguments: dict[str, Any], context: Context) -> Any:
+        self.began += 1
+        try:
+            await context.progress(1)
+            await self.may_end.wait()
+            await context.progress(2)
+            return "finished"
+        finally:
+            self.ended.set()
+
+
+def cut(served: Served) -> None:
+    """Break every connection, as a network would."""
+    assert served.service._listener is not None
+    for connection in served.service._listener.connections:
+        connection.force_close()
+
+
+def text_of(result: Any) -> str:
+    (block,) = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES[1:])
+async def test_a_call_of_a_session_outlives_its_connection(revision: str) -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        slow, heard = Slow(served), Heard()
+        async with session(f"{served.url}/mcp/sample", revision, heard) as client:
+            call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
+            await heard.until(lambda: bool(heard.progress))
+            cut(served)
+            slow.may_end.set()
+            assert text_of(await call) == "finished"
+            assert [step for step, _, _ in heard.progress] == [1, 2] and slow.began == 1
+
+
+async def test_a_call_without_a_session_is_lost_with_its_connection_and_the_next_one_works() -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        slow, heard = Slow(served), Heard()
+        async with session(f"{served.url}/mcp/sample", LATEST.name, heard) as client:
+            call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
+            await heard.until(lambda: bool(heard.progress))
+            cut(served)
+            with pytest.raises(MCPError, match="ended without a response"):
+                await call
+            await slow.ended.wait()
+            slow.may_end.set()
+            assert text_of(await client.call_tool("slow", {})) == "finished"
+
+
+async def test_a_session_that_ended_is_told_so_and_another_one_begins() -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        place, revision = f"{served.url}/mcp/sample", LATEST_HANDSHAKE.name
+        async with session(place, revision) as client:
+            served.service._mcp.sessions.close()
+            with pytest.raises(MCPError, match=r"initialize again|Session terminated"):
+                await client.list_tools()
+        async with session(place, revision) as client:
+            assert (await client.list_tools()).tools
+
+
+@pytest.mark.parametrize("way", ["sse", "ws"])
+async def test_a_stream_that_was_cut_ends_its_calls_and_a_new_one_serves(way: str) -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        slow, heard = Slow(served), Heard()
+        place = f"{served.url.replace('http', 'ws') if way == 'ws' else served.url}/mcp/sample/{way}"
+        async with session(place, LATEST_HANDSHAKE.name, heard) as client:
+            call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
+            await heard.until(lambda: bool(heard.progress))
+            cut(served)
+            with pytest.raises(MCPError, match=r"[Cc]onnection closed"):
+                await call
+        await slow.ended.wait()
+        slow.may_end.set()
+        async with session(place, LATEST_HANDSHAKE.name) as client:
+            assert text_of(await client.call_tool("slow", {})) == "finished"
