@@ -216,6 +216,17 @@ class Host:
             raise DeskUserError(f"The server {endpoint.name!r} has no mode {mode!r}.", "Leave --mode out.")
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
 
+    def disconnect(self, connection: int) -> bool:
+        """End the session or connection of a peer; False when there is none of that number."""
+        dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
+        dialogue = next((each for each in dialogues if each is not None), None)
+        if dialogue is None:
+            return False
+        is_http = self.http is not None and self.http.hang_up(connection)
+        if not is_http and not any(place.hang_up(connection) for place in self._places):
+            dialogue.close("disconnected at the desk")
+        return True
+
     def reload(self, name: str) -> None:
         """Look at a server's folder again now."""
         self._reload(self.folders[name])

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.values import Catalogue, CoreView, Failure, LogLine, Notice, Outcome, Progress
+from mcpdesk.link.values import Catalogue, ClientDetail, CoreView, Failure, LogLine, Notice, Outcome, Progress
 from mcpdesk.recorder.index import Index
 
 
@@ -79,6 +79,12 @@ class Link(Protocol):
 
     def decline(self, question: int, reason: str = "") -> None:
         """Decline a waiting question; ignored when it is no longer waiting."""
+
+    def client(self, connection: int) -> ClientDetail | None:
+        """More about one client; None when it is gone."""
+
+    def disconnect(self, connection: int) -> None:
+        """End the session or the connection of a client; ignored when it is gone."""
 
     def cancel_question(self, question: int) -> None:
         """Close a waiting question without saying yes or no; ignored where that is not possible."""

@@ -13,9 +13,10 @@ from mcpdesk.link.catalogue import Shelf
 from mcpdesk.link.desk_answers import folder_roots
 from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.link.peers import Peers
 from mcpdesk.link.values import (
     Catalogue,
-    ClientView,
+    ClientDetail,
     CoreView,
     Failure,
     LogLine,
@@ -34,6 +35,7 @@ class LocalLink:
         self._clients: dict[str, DeskClient] = {}
         self._shelves: dict[str, Shelf] = {}
         self._lock = threading.Lock()
+        self._peers = Peers(host)
         host.call_soon(self._attend)
 
     @property
@@ -46,7 +48,7 @@ class LocalLink:
         host = self._host
         return CoreView(
             servers=tuple(self._server_view(name) for name in list(host.by_name)),
-            clients=self._client_views(),
+            clients=self._peers.views(),
             protection=Protection(host.protection),
             api_key=host.rules.api_key,
             api_key_header=host.rules.api_key_header,
@@ -88,6 +90,14 @@ class LocalLink:
         """Decline a waiting question."""
         self._host.call_soon(lambda: self._host.inbox.decline(question, reason))
 
+    def client(self, connection: int) -> ClientDetail | None:
+        """More about one client."""
+        return self._peers.detail(connection)
+
+    def disconnect(self, connection: int) -> None:
+        """End the session or the connection of a client."""
+        self._host.call_soon(lambda: self._host.disconnect(connection))
+
     def cancel_question(self, question: int) -> None:
         """Close a waiting question without saying yes or no."""
         self._host.call_soon(lambda: self._host.inbox.cancel(question))
@@ -121,7 +131,7 @@ class LocalLink:
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each."""
         calls = sum(client.running for client in self._clients.values())
-        peers = sum(1 for each in self._client_views() if each.transport != "memory")
+        peers = sum(1 for each in self._peers.views() if each.transport != "memory")
         waiting = sum(1 for each in self.questions() if each.state == "waiting")
         counted = (("running call", calls), ("connected client", peers), ("waiting question", waiting))
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
@@ -159,25 +169,6 @@ class LocalLink:
             catalogue_version=self._shelf(name).version,
             problems=server.problems,
         )
-
-    def _client_views(self) -> tuple[ClientView, ...]:
-        views = []
-        for endpoint in list(self._host.by_name.values()):
-            for dialogue in list(endpoint.dialogues.values()):
-                conversation = dialogue.conversation
-                views.append(
-                    ClientView(
-                        connection=dialogue.connection,
-                        server=endpoint.name,
-                        name=conversation.peer,
-                        transport=conversation.transport,
-                        revision=dialogue.shown_revision,
-                        opened=dialogue.opened,
-                        calls=conversation.calls,
-                        errors=conversation.errors,
-                    )
-                )
-        return tuple(sorted(views, key=lambda view: view.connection))
 
     def _attend(self) -> None:
         self._host.inbox.audience += 1

@@ -12,6 +12,7 @@ from mcpdesk.hosting.metrics import Stuck
 __all__ = [
     "Catalogue",
     "CatalogueItem",
+    "ClientDetail",
     "ClientView",
     "CoreView",
     "Failure",
@@ -19,11 +20,15 @@ __all__ = [
     "LogLine",
     "Notice",
     "Outcome",
+    "Parked",
     "Progress",
     "Protection",
+    "RunningCall",
     "ServerView",
+    "SessionView",
     "Severity",
     "Stuck",
+    "ToolsSeen",
 ]
 
 
@@ -95,6 +100,66 @@ class ServerView:
     """Trouble that belongs to no single item: manifest, context.py."""
 
 
+class ToolsSeen(StrEnum):
+    """Whether a client knows the tools as they are now."""
+
+    NEVER = "never listed"
+    FRESH = "fresh"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """An HTTP session of the handshake era."""
+
+    left_s: float | None
+    """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
+    streams: int
+    """Connections that carry a stream of it now."""
+    has_standing: bool
+    """Whether one of them is the stream for messages that belong to no request."""
+    kept_events: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A request that is being answered."""
+
+    method: str
+    name: str
+    elapsed_s: float
+    asks: int = 0
+    """Questions it waits for the client to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """An operation that waits for its client to come back with answers."""
+
+    method: str
+    name: str
+    asks: tuple[str, ...]
+    """Methods of what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDetail:
+    """What is known of one peer besides its line."""
+
+    capabilities: dict[str, Any]
+    session: SessionView | None
+    session_ttl_s: float
+    listens: tuple[tuple[str, ...], ...]
+    """The filter of each listen stream: notifications and URIs."""
+    subscribed: tuple[str, ...]
+    """URIs it subscribed to one by one."""
+    hears_changes: bool
+    """Whether it is told of changed lists because its session is open."""
+    running: tuple[RunningCall, ...]
+    parked: tuple[Parked, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ClientView:
     """One connected peer. Ids are those of the recorder's connections."""
@@ -107,6 +172,10 @@ class ClientView:
     opened: float
     calls: int
     errors: int
+    p50_s: float | None = None
+    """Of its latest calls; None before the first."""
+    p95_s: float | None = None
+    tools: ToolsSeen = ToolsSeen.NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ sessionless requests. Knows nothing of how frames travel.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.client_requests import ClientRequests
 from mcpdesk.server.dispatch import Dispatcher
+from mcpdesk.server.latency import Latency
 from mcpdesk.server.subscriptions import Subscriber, check_uris
 
 
@@ -69,9 +71,15 @@ class Conversation:
         """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
         self.calls = 0
         self.errors = 0
+        self.terms = self.session.terms
+        """Those of the latest request."""
+        self.latency: Latency | None = None
+        """None before its first call ended."""
+        self.tools_listed: int | None = None
+        """The version of the tools it saw when it last listed them."""
         self._push = push
         self._on_terms = on_terms
-        self._announced: tuple[str, str] | None = None
+        self._announced: Terms | None = None
         self._is_closed = False
         self._in_flight: dict[tuple[bool, Id], Call] = {}
         self._subscriber: Subscriber | None = None
@@ -81,6 +89,11 @@ class Conversation:
     def running(self) -> list[Call]:
         """Calls in flight, oldest first."""
         return list(self._in_flight.values())
+
+    @property
+    def asked(self) -> list[Call]:
+        """Calls that wait for an answer of the client, one for each question."""
+        return self._requests.waiting
 
     @property
     def may_batch(self) -> bool:
@@ -162,6 +175,8 @@ class Conversation:
             return _SESSION[method](self, identifier, params)
         ready = self.dispatcher.immediate(row, params, terms)
         if ready is not None:
+            if row.list_key == "tools":
+                self.tools_listed = self.dispatcher.server.tools.version
             return Reply(200, codec.result_frame(identifier, ready))
         return self._start(
             Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
@@ -173,7 +188,8 @@ class Conversation:
             raise invalid(f"a request with id {call.id!r} is already in flight")
         if len(self._in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self._in_flight)} requests are in flight already (max_in_flight)")
-        call.opening = self.opening
+        if self.opening is not None:
+            call.opening = self.opening
         if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:
             call.requests = self._requests
         self._in_flight[key] = call
@@ -195,6 +211,9 @@ class Conversation:
             return ACCEPTED
         finally:
             self._in_flight.pop(id_key(call.id), None)
+            if call.method != "subscriptions/listen":
+                self.latency = self.latency or Latency()
+                self.latency.add(time.monotonic() - call.started)
             call.settle()
             self._requests.forget(call)
             call.stop = call.stop or "finished"
@@ -247,10 +266,12 @@ class Conversation:
         return Reply(http_status(error, is_stateless), codec.error_response(identifier, error))
 
     def _announce(self, terms: Terms) -> None:
-        known = (terms.client, terms.revision.name)
-        if known == self._announced:
+        self.terms = terms
+        if terms is self._announced:
             return
-        self._announced = known
+        before, self._announced = self._announced, terms
+        if before is not None and (before.client, before.revision) == (terms.client, terms.revision):
+            return
         if terms.client and self.transport != "memory":
             # The peer of an in-memory channel is known; others are what they call themselves.
             self.peer = terms.client

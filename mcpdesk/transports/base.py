@@ -79,6 +79,10 @@ class Channel(Protocol):
     """Frames both ways on one dialogue, without answers of HTTP's kind."""
 
     @property
+    def connection(self) -> int:
+        """The recorder's number for it."""
+
+    @property
     def may_batch(self) -> bool:
         """Whether the peer's revision has arrays of messages."""
 

@@ -27,6 +27,10 @@ GRACE_S = 1.5
 class Pipe(Protocol):
     """One conversation over newline-delimited frames."""
 
+    @property
+    def connection(self) -> int:
+        """The recorder's number for it."""
+
     def feed(self, data: bytes) -> None:
         """Take what the peer sent, split anywhere."""
 

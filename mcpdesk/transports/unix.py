@@ -56,6 +56,13 @@ class UnixListener:
         for connection in connections:
             connection.abort()
 
+    def hang_up(self, connection: int) -> bool:
+        """End one connection; False when it is none of these."""
+        found = [each for each in self._connections if each.number == connection]
+        for each in found:
+            each.end()
+        return bool(found)
+
     def _connection(self) -> _Connection:
         return _Connection(self._open_pipe, self._server_name, self._connections)
 
@@ -71,6 +78,11 @@ class _Connection(asyncio.Protocol):
         self._greeting = Greeting()
         self._pipe: Pipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The recorder's number; None before the greeting."""
+        return None if self._pipe is None else self._pipe.connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Other loops' transports have the methods without the base class.

@@ -18,6 +18,7 @@ from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.link.values import (
     Catalogue,
     CatalogueItem,
+    ClientDetail,
     ClientView,
     CoreView,
     Failure,
@@ -25,10 +26,14 @@ from mcpdesk.link.values import (
     LogLine,
     Notice,
     Outcome,
+    Parked,
     Progress,
     Protection,
+    RunningCall,
     ServerView,
+    SessionView,
     Severity,
+    ToolsSeen,
 )
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
@@ -234,14 +239,53 @@ def sample_view(now: float) -> CoreView:
         ),
         clients=(
             ClientView(0, "profiles", "desk", "memory", "2026-07-28", now - 700, 12, 1),
-            ClientView(1, "profiles", "claude-code 2.1", "http", "2025-11-25", now - 312, 40, 0),
-            ClientView(2, "hello", "cursor 1.4", "stdio", "2025-06-18", now - 45, 3, 2),
+            ClientView(
+                1,
+                "profiles",
+                "claude-code 2.1",
+                "http",
+                "2025-11-25",
+                now - 312,
+                40,
+                0,
+                0.0031,
+                0.012,
+                ToolsSeen.FRESH,
+            ),
+            ClientView(
+                2,
+                "hello",
+                "cursor 1.4",
+                "stdio",
+                "2025-06-18",
+                now - 45,
+                3,
+                2,
+                0.9,
+                1.2,
+                ToolsSeen.STALE,
+            ),
         ),
         protection=Protection.KEY,
         api_key="sk-desk-0123456789abcdef",
         capture_path="~/.local/state/mcpdesk/captures/today.mcpd",
         questions_version=1,
     )
+
+
+def sample_details() -> dict[int, ClientDetail]:
+    """The desk without anything, a session with everything, and a pipe."""
+    forms = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
+    session = SessionView(3287.0, 1, True, 12, 3072)
+    return {
+        0: ClientDetail(forms, None, 3600.0, (("file:///config.json",),), (), False, (), ()),
+        1: ClientDetail(
+            forms, session, 3600.0, (), ("file:///config.json", "resource://getting-started"), True,
+            (RunningCall("tools/call", "place-order", 4.2, 1),),
+            (Parked("prompts/get", "letter", ("elicitation/create",)),),
+        ),
+        2: ClientDetail({}, None, 3600.0, (("toolsListChanged",),), (), True, (), ()),
+    }  # fmt: skip
 
 
 def sample_questions(now: float) -> tuple[Question, ...]:
@@ -379,6 +423,8 @@ class FakeLink:
         self.declined: list[tuple[int, str]] = []
         self.cancelled: list[int] = []
         self.watching: dict[str, int] = {}
+        self.details = sample_details()
+        self.disconnected: list[int] = []
         self.reloads: list[str] = []
         self.losses: tuple[str, ...] = ()
         self.recording = sample_recording(moment)
@@ -430,6 +476,12 @@ class FakeLink:
     def decline(self, question: int, reason: str = "") -> None:
         self.declined.append((question, reason))
         self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by="desk")
+
+    def client(self, connection: int) -> ClientDetail | None:
+        return self.details.get(connection)
+
+    def disconnect(self, connection: int) -> None:
+        self.disconnected.append(connection)
 
     def cancel_question(self, question: int) -> None:
         self.cancelled.append(question)

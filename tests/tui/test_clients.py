@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.widgets import Static
 
 from mcpdesk.link.values import ClientView
-from mcpdesk.tui.screens.clients import ClientsPane, era
-from tests.support.frame import StubPane, quiet_link, running_frame
+from mcpdesk.tui.screens.clients import ClientsPane
+from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 
 
 def text_of(pane: ClientsPane) -> list[str]:
@@ -29,8 +30,9 @@ async def test_one_line_a_client_in_columns_under_their_heads() -> None:
         lines = text_of(pane)
         assert lines[0].split() == [
             "claude-code", "2.1", "profiles", "http", "2025-11-25", "handshake", "5", "min", "40", "0",
+            "3.1", "ms", "12", "ms", "fresh",
         ]  # fmt: skip
-        assert "2026-07-28 stateless" in lines[2]
+        assert "2026-07-28  stateless" in lines[2] and lines[2].endswith("never listed  ")
         heads = str(pane.query_one(".heads").content)
         assert heads.index("server") == lines[0].index("profiles")
         assert heads.index("calls") + len("calls") == lines[0].index("40") + 2
@@ -57,14 +59,12 @@ async def test_sorting_goes_through_the_columns() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         names = []
-        for _ in range(7):
+        for _ in range(11):
             names.append(pane.listing.clients[0].name)
             await pilot.press("s")
             await pilot.pause()
-        assert names == [
-            "claude-code 2.1", "cursor 1.4", "claude-code 2.1", "cursor 1.4", "cursor 1.4", "claude-code 2.1",
-            "cursor 1.4",
-        ]  # fmt: skip
+        code, cursor = "claude-code 2.1", "cursor 1.4"
+        assert names == [code, cursor, code, cursor, cursor, cursor, code, cursor, cursor, cursor, code]
         assert "name↑" in str(pane.query_one(".heads").content)
 
 
@@ -119,9 +119,58 @@ async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "secret-key" in app.clipboard
 
 
-@pytest.mark.parametrize(
-    ("revision", "word"),
-    [("", ""), ("2024-11-05", "handshake"), ("2025-11-25", "handshake"), ("2026-07-28", "stateless")],
-)
-def test_revision_tells_the_era(revision: str, word: str) -> None:
-    assert era(revision) == word
+async def test_the_selected_client_is_told_in_full() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        detail = pane.query_one(".detail")
+        assert str(detail.border_title) == "claude-code 2.1 · profiles over http · 2025-11-25 handshake"
+        text = str(detail.query_one(Static).content)
+        assert "ends in 54 min unless used" in text and "waits for 1 answer of the client" in text
+        await pilot.press("j")
+        await pilot.pause()
+        assert "over stdio" in str(detail.border_title) and "toolsListChanged" in str(
+            detail.query_one(Static).content
+        )
+
+
+async def test_a_client_that_is_gone_has_no_detail() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        link.details.clear()
+        app.main.feed.tick()
+        await pilot.pause()
+        assert not pane.query_one(".detail").display
+
+
+async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await shown(app, pilot)
+        await pilot.press("d", "k")
+        await pilot.pause()
+        assert link.disconnected == []
+        await pilot.press("d", "d")
+        await pilot.pause()
+        assert link.disconnected == [1] and toasts(app)[-1] == "claude-code 2.1 is disconnected."
+        await pilot.press("G", "d")
+        await pilot.pause()
+        assert link.disconnected == [1] and toasts(app)[-1] == "This is the desk itself; it stays."
+
+
+async def test_copy_offers_everything_known() -> None:
+    async with running_frame() as (app, pilot):
+        await shown(app, pilot)
+        await pilot.press("y", "d")
+        await pilot.pause()
+        assert app.clipboard.startswith("claude-code 2.1 · profiles over http")
+        assert "capabilities   elicitation (form, url) · sampling · roots (listChanged)" in app.clipboard
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_whole_columns_fit(width: int) -> None:
+    async with running_frame(size=(width, 24)) as (app, pilot):
+        pane = await shown(app, pilot)
+        heads = str(pane.query_one(".heads").content)
+        assert {"name", "revision", "since", "calls", "errors", "p95"} <= set(heads.replace("↑", "").split())
+        assert len(heads.rstrip()) <= pane.listing.size.width

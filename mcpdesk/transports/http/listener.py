@@ -58,6 +58,17 @@ class Listener(web.Server):
         else:
             handler.refuse(503, f"{most} connections are open already (max_connections)")
 
+    def hang_up(self, connection: int) -> bool:
+        """End the connection of a sessionless dialogue; False when it is none of these."""
+        found = [
+            each
+            for each in self._open()
+            if any(dialogue.connection == connection for dialogue in each.dialogues.values())
+        ]
+        for each in found:
+            each.force_close()
+        return bool(found)
+
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close all connections, and what goes on without one."""
         if self._timer is not None:

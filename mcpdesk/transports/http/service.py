@@ -20,10 +20,12 @@ from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
+from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 
 SHUTDOWN_S = 2.0
+HUNG_UP = "disconnected at the desk"
 PORTS_TRIED = 50
 
 _FACTS: dict[str, Callable[[Site], web.Response]] = {
@@ -88,6 +90,19 @@ class HttpService:
         self._socket_path = path
         await self._serve(sock)
         self.address = f"unix:{path}"
+
+    def session(self, connection: int) -> Session | None:
+        """The session behind a connection of the recorder's, if it has one."""
+        return self._mcp.sessions.of(connection)
+
+    def hang_up(self, connection: int) -> bool:
+        """End a session, or the connection of a dialogue without one; False when it is none of these."""
+        session = self.session(connection)
+        if session is not None:
+            self._mcp.sessions.end(session, HUNG_UP)
+            return True
+        carriers = (self._sockets, self._sse, self._listener)
+        return any(each.hang_up(connection) for each in carriers if each is not None)
 
     async def close(self) -> None:
         """Stop accepting, end sessions and streams, close connections."""

@@ -68,6 +68,13 @@ class SseRoutes:
         await listening.relieve()
         return json_answer(202, None)
 
+    def hang_up(self, connection: int) -> bool:
+        """End one connection; False when it is none of these."""
+        found = [each for each in self._open.values() if each.channel.connection == connection]
+        for listening in found:
+            listening.over.set()
+        return bool(found)
+
     def close(self) -> None:
         """End every connection."""
         for listening in self._open.values():

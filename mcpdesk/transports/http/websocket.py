@@ -22,6 +22,8 @@ HEARTBEAT_S = 30.0
 FAREWELL_S = 1.0
 """How long a peer may take to answer our closing frame."""
 SUBPROTOCOL = "mcp"
+STOPPING = b"the server stops"
+HUNG_UP = b"disconnected at the desk"
 
 Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
 
@@ -36,6 +38,8 @@ class SocketRoutes:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._open: dict[Socket, asyncio.Transport | None] = {}
+        self._served: dict[int, Socket] = {}
+        self._farewells: set[asyncio.Task[None]] = set()
 
     async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
         """Upgrade the connection and serve it until one side closes."""
@@ -62,18 +66,30 @@ class SocketRoutes:
             del self._open[socket]
         return socket
 
+    def hang_up(self, connection: int) -> bool:
+        """Say goodbye to one; False when it is none of these."""
+        socket = self._served.get(connection)
+        if socket is None:
+            return False
+        farewell_aio = asyncio.create_task(_dismiss(socket, self._open[socket], HUNG_UP))
+        self._farewells.add(farewell_aio)
+        farewell_aio.add_done_callback(self._farewells.discard)
+        return True
+
     async def close(self) -> None:
         """Say goodbye to everybody."""
-        await asyncio.gather(*(_dismiss(*each) for each in self._open.items()))
+        await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
 
     async def _serve(self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket) -> None:
         line = _Line(request, socket)
         channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers)
         line.channel = channel
+        self._served[channel.connection] = socket
         writer_aio = asyncio.create_task(line.write())
         try:
             await self._read(request, socket, line, channel)
         finally:
+            del self._served[channel.connection]
             channel.close("the client disconnected")
             writer_aio.cancel()
             await asyncio.wait({writer_aio})
@@ -95,10 +111,10 @@ class SocketRoutes:
             await line.caught_up()
 
 
-async def _dismiss(socket: Socket, transport: asyncio.Transport | None) -> None:
+async def _dismiss(socket: Socket, transport: asyncio.Transport | None, reason: bytes) -> None:
     try:
         async with asyncio.timeout(FAREWELL_S):
-            await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the server stops")
+            await socket.close(code=WSCloseCode.GOING_AWAY, message=reason)
     except TimeoutError:
         if transport is not None:
             transport.abort()

@@ -1,36 +1,33 @@
-"""Who is connected: one line a peer, and how to connect one where there is none."""
+"""Who is connected: one line a peer, the selected one in full, and how to connect one where there is none."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast, runtime_checkable
 
-from rich.cells import cell_len
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import ClientView, CoreView, ServerView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.client_text import client_text, title_of
 from mcpdesk.tui.render.text import clean, one_line
-from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.client_list import COLUMNS, NUMBERS, ClientList, cells
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-COLUMNS = ("name", "server", "transport", "revision", "since", "calls", "errors")
-NUMBERS = frozenset(("since", "calls", "errors"))
-STATELESS_FROM = "2026"
-"""Revisions from here on have no handshake."""
+ROOMY = 26
+"""Rows from which on the lesson leaves room for a detail."""
+_FIELDS = {"since": "opened", "p50": "p50_s", "p95": "p95_s", "era": "revision"}
+"""Columns that are called otherwise where they come from."""
 
 
 @runtime_checkable
@@ -41,74 +38,8 @@ class Filterable(Protocol):
         """Show only what matches."""
 
 
-class ClientList(LineList):
-    """One row a client, in columns as wide as their contents."""
-
-    DEFAULT_CSS = """
-    ClientList { height: auto; max-height: 1fr; min-height: 1; }
-    """
-
-    @dataclass
-    class Opened(Message):
-        """The client under the cursor was chosen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clients: tuple[ClientView, ...] = ()
-        self.rows: list[tuple[str, ...]] = []
-        self.widths: list[int] = [len(column) + 1 for column in COLUMNS]
-
-    def show(self, clients: Sequence[ClientView], now: float) -> bool:
-        """Take new clients; True when anything visible changed. The selected client stays selected."""
-        rows = [_cells(client, now) for client in clients]
-        if rows == self.rows:
-            return False
-        chosen = self.selected
-        self.clients, self.rows = tuple(clients), rows
-        self.widths = [
-            max([len(column) + 1] + [cell_len(row[at]) for row in rows]) for at, column in enumerate(COLUMNS)
-        ]
-        self.rows_changed()
-        same = [n for n, one in enumerate(clients) if chosen and one.connection == chosen.connection]
-        self.cursor = same[0] if same else self.cursor
-        self.refresh(layout=True)
-        return True
-
-    @property
-    def selected(self) -> ClientView | None:
-        """The client under the cursor."""
-        return self.clients[self.cursor] if self.cursor < len(self.clients) else None
-
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-    def get_content_height(self, *_: object) -> int:
-        """As many lines as there are clients."""
-        return max(1, len(self.rows))
-
-    def spans(self, index: int, width: int) -> Iterable[Span]:
-        yield " ", ""
-        for at, cell in enumerate(self.rows[index]):
-            style = (
-                "lines--key" if at == 0 else "lines--bad" if COLUMNS[at] == "errors" and cell != "0" else ""
-            )
-            yield aligned(cell, COLUMNS[at], self.widths[at]), style or "lines--muted" * (at in (1, 2, 4))
-
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Opened())
-
-    def on_click(self, event: events.Click) -> None:
-        """One click selects, two open."""
-        event.prevent_default()
-        if (index := event.style.meta.get("row")) is not None:
-            self.cursor = index
-            if event.chain > 1:
-                self.row_chosen(index)
-
-
 class ClientsPane(Vertical):
-    """The list, and what teaches how to connect."""
+    """The list, the selected client in full, and what teaches how to connect."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")
     DEFAULT_CSS = """
@@ -119,6 +50,12 @@ class ClientsPane(Vertical):
         border-title-color: $text-primary;
     }
     ClientsPane.-alone .teach { display: block; }
+    ClientsPane > .detail {
+        height: auto; max-height: 75%; margin-top: 1; padding: 0 1; scrollbar-size-vertical: 1;
+        border-top: solid $border-blurred; border-title-color: $text-muted; border-title-style: bold;
+    }
+    ClientsPane > .detail:focus { border-top: solid $border; border-title-color: $text-primary; }
+    ClientsPane > .detail > Static { height: auto; }
     """
     app: DeskApp
 
@@ -129,20 +66,22 @@ class ClientsPane(Vertical):
         self._taught: ServerView | None = None
 
     def compose(self) -> ComposeResult:
-        """Heads, rows, and the lesson."""
+        """Heads, rows, the detail, and the lesson."""
         yield Static(classes="heads", markup=False)
         yield ClientList()
+        with VerticalScroll(classes="detail"):
+            yield Static(markup=False)
         lesson = Static(classes="teach", markup=False)
         lesson.border_title = "Nobody is connected yet"
         yield lesson
 
     def look(self, view: CoreView) -> None:
         """Show who is there now."""
-        if self.listing.show(self._sorted(view.clients), time.time()):
-            heads = "".join(map(aligned, self._heads(), COLUMNS, self.listing.widths))
-            self.query_one(".heads", Static).update(Content(" " + heads))
         alone = all(client.transport == "memory" for client in view.clients)
         self.set_class(alone, "-alone")
+        if self.listing.show(self._sorted(view.clients), time.time()):
+            self._show_heads()
+        self._show_detail()
         shown = next((one for one in view.servers if one.name == self.app.server), None)
         if alone and shown is not None and shown != self._taught:
             self._taught = shown
@@ -159,16 +98,21 @@ class ClientsPane(Vertical):
         self.listing.rows = []
         self.look(self.link.view())
 
+    def on_resize(self) -> None:
+        """Other columns may fit."""
+        self._show_heads()
+
     @work
     async def action_copy(self) -> None:
-        """Copy the line, the name, or what to connect with."""
+        """Copy the line, the name, or everything that is known of the client."""
         client = self.listing.selected
         if client is None:
             return
-        line = "  ".join(_cells(client, time.time()))
+        line = "  ".join(cells(client, time.time()))
         choices = [
             Choice("name", client.name, client.name, "n"),
             Choice("line", line, line, "l"),
+            Choice("details", f"{title_of(client)}\n{self._detail(client)}", "everything below", "d"),
         ]
         if text := await self.app.push_screen_wait(Menu("Copy", choices)):
             self.app.copy(text, one_line(text, 40))
@@ -184,17 +128,53 @@ class ClientsPane(Vertical):
         if isinstance(pane, Filterable):
             pane.set_filter(f'peer:"{client.name}"')
 
+    @work
+    async def action_disconnect(self) -> None:
+        """End the session or the connection of the selected client, once the person says so again."""
+        client = self.listing.selected
+        if client is None:
+            return
+        if client.transport == "memory":
+            self.notify("This is the desk itself; it stays.", markup=False)
+            return
+        name = one_line(client.name, 40)
+        choices = [
+            Choice("disconnect", True, "its calls are cancelled; it may connect again", "d"),
+            Choice("keep", False, key="k"),
+        ]
+        if await self.app.push_screen_wait(Menu(f"Disconnect {name}?", choices)):
+            self.link.disconnect(client.connection)
+            self.notify(f"{name} is disconnected.", markup=False)
+
+    @on(ClientList.Moved)
+    def _moved(self) -> None:
+        self.query_one(".detail").scroll_home(animate=False)
+        self._show_detail()
+
+    def _show_heads(self) -> None:
+        heads = self.listing.heads(self._order, self.listing.size.width or self.size.width)
+        self.query_one(".heads", Static).update(Content(heads))
+
+    def _show_detail(self) -> None:
+        client, pane = self.listing.selected, self.query_one(".detail")
+        text = self._detail(client, pane.size.width) if client is not None else Content("")
+        has_room = self.size.height >= ROOMY or not self.has_class("-alone")
+        pane.display = bool(text.plain) and has_room
+        if client is not None and pane.display:
+            pane.border_title = Content(title_of(client))
+            pane.query_one(Static).update(text)
+
+    def _detail(self, client: ClientView, width: int = 0) -> Content:
+        """Everything that is known of it; empty when it is gone."""
+        detail = self.link.client(client.connection)
+        return Content("") if detail is None else client_text(client, detail, time.time(), width)
+
     def _sorted(self, clients: Sequence[ClientView]) -> list[ClientView]:
         column = COLUMNS[self._order]
+        field = _FIELDS.get(column, column)
         if column in NUMBERS:
-            field = "opened" if column == "since" else column
-            return sorted(clients, key=lambda one: cast(float, getattr(one, field)), reverse=True)
-        return sorted(clients, key=lambda one: str(getattr(one, column)))
-
-    def _heads(self) -> list[str]:
-        return [
-            name + ("↓" if name in NUMBERS else "↑") * (at == self._order) for at, name in enumerate(COLUMNS)
-        ]
+            return sorted(clients, key=lambda one: cast(float, getattr(one, field) or 0), reverse=True)
+        return sorted(clients, key=lambda one: str(getattr(one, field)))
 
     def _teach(self, server: ServerView, key: str) -> None:
         lessons = (
@@ -212,26 +192,3 @@ class ClientsPane(Vertical):
             )
         )
         self.query_one(".teach", Static).update(Content("\n").join(lines))
-
-
-def aligned(cell: str, column: str, width: int) -> str:
-    """A cell of a column, with the gap that follows it."""
-    pad = " " * max(0, width - cell_len(cell))
-    return (pad + cell if column in NUMBERS else cell + pad) + "  "
-
-
-def era(revision: str) -> str:
-    """`handshake` or `stateless`; empty while no revision is known."""
-    return "" if not revision else "stateless" if revision >= STATELESS_FROM else "handshake"
-
-
-def _cells(client: ClientView, now: float) -> tuple[str, ...]:
-    return (
-        one_line(client.name, 30),
-        one_line(client.server, 20),
-        client.transport,
-        one_line(f"{client.revision} {era(client.revision)}".strip(), 24) or "…",
-        since(now - client.opened),
-        str(client.calls),
-        str(client.errors),
-    )

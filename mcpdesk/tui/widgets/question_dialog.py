@@ -63,6 +63,7 @@ class QuestionScreen(ModalScreen[None]):
     QuestionScreen.-declining .reason { display: block; }
     QuestionScreen.-low > Vertical { padding: 0 1; }
     QuestionScreen.-low PartLine { margin-top: 0; }
+    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
     QuestionScreen:ansi { background: transparent; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]

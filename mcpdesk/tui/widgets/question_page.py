@@ -91,7 +91,6 @@ class QuestionPage(VerticalScroll, can_focus=False):
     QuestionPage > .own > Static { width: auto; margin-right: 1; }
     QuestionPage > .own.-chosen > .label { text-style: bold; color: $text-primary; }
     QuestionPage.-long > .detail { color: $foreground; }
-    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
     """
 
     class Changed(Message):
@@ -135,8 +134,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @property
     def words(self) -> OwnWords | LongWords | None:
         """Where own words go, if they are allowed."""
-        found = self.query(".words").results(OwnWords | LongWords)
-        return next(found, None)
+        return next((each for each in self.query(".words") if isinstance(each, OwnWords | LongWords)), None)
 
     @property
     def is_writing(self) -> bool:

@@ -1,0 +1,125 @@
+"""The peers of a core as a front end sees them. Read in place, from any thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+from mcpdesk.hosting.host import Host
+from mcpdesk.link.values import (
+    ClientDetail,
+    ClientView,
+    Parked,
+    RunningCall,
+    SessionView,
+    ToolsSeen,
+)
+from mcpdesk.server.call import Call
+
+MANY = 200
+"""Peers from which on they are not all looked at for every picture."""
+REST_S = 1.0
+LISTEN = "subscriptions/listen"
+
+
+class Peers:
+    """Everybody who talks to a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._kept: tuple[ClientView, ...] = ()
+        self._looked = float("-inf")
+
+    def views(self) -> tuple[ClientView, ...]:
+        """One line a peer, in the order they came; of very many, as they stood a moment ago."""
+        now = time.monotonic()
+        if len(self._kept) < MANY or now - self._looked > REST_S:
+            pairs = [
+                (endpoint, dialogue)
+                for endpoint in list(self._host.by_name.values())
+                for dialogue in list(endpoint.dialogues.values())
+            ]
+            found = [_view(endpoint, dialogue) for endpoint, dialogue in pairs]
+            self._kept = tuple(sorted(found, key=lambda view: view.connection))
+            self._looked = now
+        return self._kept
+
+    def detail(self, connection: int) -> ClientDetail | None:
+        """More about one; None when it is gone."""
+        for endpoint in list(self._host.by_name.values()):
+            dialogue = endpoint.dialogues.get(connection)
+            if dialogue is not None:
+                return self._detail(endpoint, dialogue)
+        return None
+
+    def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
+        conversation = dialogue.conversation
+        running, session = conversation.running, conversation.session
+        return ClientDetail(
+            capabilities=conversation.terms.capabilities,
+            session=self._session(dialogue.connection),
+            session_ttl_s=self._host.rules.session_ttl_s,
+            listens=tuple(_filter(call) for call in running if call.method == LISTEN),
+            subscribed=tuple(sorted(session.subscriptions)),
+            hears_changes=session.is_open,
+            running=tuple(_running(call, conversation.asked) for call in running if call.method != LISTEN),
+            parked=tuple(self._parked(endpoint.name, conversation.peer)),
+        )
+
+    def _session(self, connection: int) -> SessionView | None:
+        session = self._host.http.session(connection) if self._host.http is not None else None
+        if session is None:
+            return None
+        return SessionView(
+            left_s=session.left_s(self._host.rules.session_ttl_s),
+            streams=session.events.carried,
+            has_standing=session.standing.is_carried,
+            kept_events=len(session.events),
+            kept_bytes=session.events.size,
+        )
+
+    def _parked(self, server: str, peer: str) -> Iterator[Parked]:
+        for one in self._host.services.rounds.parked:
+            if one.server == server and one.call.peer == peer:
+                asks = tuple(asking.method for asking in one.questions().values())
+                yield Parked(one.call.method, _name(one.call), asks)
+
+
+def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
+    conversation = dialogue.conversation
+    latency = conversation.latency
+    return ClientView(
+        connection=dialogue.connection,
+        server=endpoint.name,
+        name=conversation.peer,
+        transport=conversation.transport,
+        revision=dialogue.shown_revision,
+        opened=dialogue.opened,
+        calls=conversation.calls,
+        errors=conversation.errors,
+        p50_s=None if latency is None else latency.at(0.5),
+        p95_s=None if latency is None else latency.at(0.95),
+        tools=_tools(conversation.tools_listed, endpoint.server.tools.version),
+    )
+
+
+def _tools(listed: int | None, version: int) -> ToolsSeen:
+    if listed is None:
+        return ToolsSeen.NEVER
+    return ToolsSeen.FRESH if listed == version else ToolsSeen.STALE
+
+
+def _running(call: Call, asked: list[Call]) -> RunningCall:
+    return RunningCall(call.method, _name(call), time.monotonic() - call.started, asked.count(call))
+
+
+def _name(call: Call) -> str:
+    return str(call.params.get("name") or call.params.get("uri") or "")
+
+
+def _filter(call: Call) -> tuple[str, ...]:
+    """What a listen stream was opened for."""
+    wanted = call.params.get("notifications") or {}
+    uris = wanted.get("resourceSubscriptions") or ()
+    return (*(key for key, value in wanted.items() if value is True), *uris)

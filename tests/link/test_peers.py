@@ -1,0 +1,236 @@
+"""Every connected peer is seen as it is, and can be disconnected, whatever carries it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from mcpdesk.link import peers as module
+from mcpdesk.link.values import ClientView, Parked, ToolsSeen
+from mcpdesk.protocol.revisions import LATEST
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.transports import rendezvous
+from tests.support.desk import RunningDesk, running_desk, until
+
+CODE = '''
+from mcpdesk import Context
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+async def hello(ctx: Context) -> str:
+    """Ask for a name."""
+    return (await ctx.elicit("Name?", NAME)).action
+
+
+async def quick() -> str:
+    """Answer."""
+    return "ok"
+'''
+WITHIN_S = 5.0
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+FORMS = {"elicitation": {}}
+OPENING: dict[str, Any] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": FORMS,
+    "clientInfo": {"name": "tester", "version": "1"},
+}
+
+
+def request(method: str, params: dict[str, Any] | None = None, identifier: int = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
+
+
+def stateless(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    meta = request_meta(LATEST, OPENING["clientInfo"]) | {CAPABILITIES_KEY: FORMS}
+    return request(method, (params or {}) | {"_meta": meta})
+
+
+@dataclass
+class Met:
+    """A desk that serves one folder over everything, and an HTTP client."""
+
+    desk: RunningDesk
+    client: aiohttp.ClientSession
+    url: str
+    folder: Path
+
+    @property
+    def others(self) -> list[ClientView]:
+        return [one for one in self.desk.view().clients if one.transport != "memory"]
+
+    async def only(self) -> ClientView:
+        """The one client that called itself something."""
+        await until(lambda: len(self.others) == 1 and self.others[0].name == "tester 1")
+        return self.others[0]
+
+    def post(self, message: dict[str, Any], **headers: str) -> Any:
+        named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.post(self.url, data=orjson.dumps(message), headers=named)
+
+    def modern(self, message: dict[str, Any]) -> Any:
+        named = {"MCP_Protocol_Version": LATEST.name, "Mcp_Method": message["method"]}
+        if "name" in message["params"]:
+            named["Mcp_Name"] = message["params"]["name"]
+        return self.post(message, **named)
+
+    async def shake_hands(self) -> dict[str, str]:
+        """Open a session; returns the headers that belong to it."""
+        async with self.post(request("initialize", OPENING)) as answer:
+            session = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"]}
+        async with self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **session):
+            return session
+
+
+@asynccontextmanager
+async def met(folder: Path) -> AsyncIterator[Met]:
+    (folder / "tools").mkdir()
+    (folder / "mcp.json").write_text('{"name": "own"}', encoding="utf-8")
+    (folder / "tools/own.py").write_text(CODE, encoding="utf-8")
+    async with running_desk(folder, http=True, meet=True) as desk:
+        await until(lambda: desk.view().servers[0].url)
+        url = desk.view().servers[0].url
+        timeout = aiohttp.ClientTimeout(total=WITHIN_S)
+        async with aiohttp.ClientSession(timeout=timeout) as client:
+            yield Met(desk, client, url, folder)
+
+
+async def test_a_session_shows_its_age_streams_subscriptions_and_capabilities(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        for method, params in (
+            ("resources/subscribe", {"uri": "file:///a"}),
+            ("tools/call", {"name": "quick"}),
+        ):
+            async with found.post(request(method, params), **session):
+                pass
+        seen = await found.only()
+        assert (seen.server, seen.transport, seen.revision) == ("own", "http", "2025-11-25")
+        await until(lambda: found.others[0].p95_s is not None)
+        assert seen.tools is ToolsSeen.NEVER
+        detail = found.desk.client(seen.connection)
+        assert detail is not None and detail.session is not None
+        assert detail.capabilities == FORMS and detail.hears_changes
+        assert detail.subscribed == ("file:///a",) and detail.running == ()
+        assert detail.session.left_s is not None and 0 < detail.session.left_s <= detail.session_ttl_s
+        assert not detail.session.has_standing
+        headers = {"Mcp-Session-Id": session["Mcp_Session_Id"], "Accept": "text/event-stream"}
+        async with found.client.get(found.url, headers=headers):
+            await until(lambda: found.desk.client(seen.connection).session.has_standing)
+            assert found.desk.client(seen.connection).session.left_s is None
+
+
+async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        async with found.post(request("tools/list"), **session):
+            pass
+        await found.only()
+        assert found.others[0].tools is ToolsSeen.FRESH
+        (tmp_path / "tools/more.py").write_text("async def more() -> str:\n    return ''\n", encoding="utf-8")
+        found.desk.reload("own")
+        await until(lambda: found.others[0].tools is ToolsSeen.STALE)
+
+
+async def test_questions_to_the_client_and_parked_operations_show(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        async with found.modern(stateless("tools/call", {"name": "hello"})) as answer:
+            assert (await answer.json())["result"]["resultType"] == "input_required"
+        seen = await found.only()
+        detail = found.desk.client(seen.connection)
+        assert detail is not None
+        assert detail.parked == (Parked("tools/call", "hello", ("elicitation/create",)),)
+        assert detail.capabilities == FORMS and detail.session is None
+
+
+async def test_a_call_that_asks_its_client_is_running(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        async with found.post(request("tools/call", {"name": "hello"}), **session):
+            seen = await found.only()
+            await until(lambda: found.desk.client(seen.connection).running)
+            (call,) = found.desk.client(seen.connection).running
+            assert (call.method, call.name, call.asks) == ("tools/call", "hello", 1)
+
+
+async def test_listen_streams_show_their_filters(tmp_path: Path) -> None:
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["file:///a"]}
+    listen = stateless("subscriptions/listen", {"notifications": wanted})
+    async with met(tmp_path) as found, found.modern(listen):
+        seen = await found.only()
+        await until(lambda: found.desk.client(seen.connection).listens)
+        detail = found.desk.client(seen.connection)
+        assert detail is not None and detail.listens == (("toolsListChanged", "file:///a"),)
+        assert detail.running == () and not detail.hears_changes
+
+
+async def test_disconnecting_ends_a_session(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        found.desk.disconnect((await found.only()).connection)
+        await until(lambda: not found.others)
+        async with found.post(request("tools/list"), **session) as answer:
+            assert answer.status == 404
+
+
+async def test_disconnecting_closes_a_connection_without_a_session(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        wanted = {"notifications": {"toolsListChanged": True}}
+        async with found.modern(stateless("subscriptions/listen", wanted)) as answer:
+            found.desk.disconnect((await found.only()).connection)
+            with pytest.raises((aiohttp.ClientError, ConnectionError)):
+                await answer.read()
+        await until(lambda: not found.others)
+
+
+async def test_disconnecting_closes_a_websocket_and_an_event_stream(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        async with found.client.ws_connect(f"{found.url}/ws") as socket:
+            await socket.send_str(orjson.dumps(request("initialize", OPENING)).decode())
+            await socket.receive()
+            found.desk.disconnect((await found.only()).connection)
+            assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+        await until(lambda: not found.others)
+        async with found.client.get(f"{found.url}/sse", headers={"Accept": "text/event-stream"}) as stream:
+            await until(lambda: len(found.others) == 1)
+            found.desk.disconnect(found.others[0].connection)
+            await stream.read()
+        await until(lambda: not found.others)
+
+
+async def test_disconnecting_closes_a_pipe(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        place = await asyncio.to_thread(rendezvous.find, tmp_path)
+        assert place is not None
+        reader, writer = await asyncio.open_unix_connection(sock=place)
+        writer.write(orjson.dumps(request("initialize", OPENING)) + b"\n")
+        await reader.readline()
+        found.desk.disconnect((await found.only()).connection)
+        async with asyncio.timeout(WITHIN_S):
+            assert await reader.read() == b""
+        writer.close()
+        await until(lambda: not found.others)
+
+
+async def test_nobody_of_that_number_is_no_trouble(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        found.desk.disconnect(10**9)
+        assert found.desk.client(10**9) is None
+
+
+async def test_very_many_peers_are_looked_at_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MANY", 1)
+    async with met(tmp_path) as found:
+        await found.shake_hands()
+        await found.only()
+        assert found.desk.view().clients is found.desk.view().clients

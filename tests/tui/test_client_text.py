@@ -1,0 +1,85 @@
+"""One client in full, as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.link.values import ClientDetail, ClientView, Parked, RunningCall, SessionView, ToolsSeen
+from mcpdesk.tui.render.client_text import capabilities_text, client_text, era, title_of
+
+EMPTY = ClientDetail({}, None, 3600.0, (), (), False, (), ())
+
+
+def client(**more: object) -> ClientView:
+    known = {"name": "cursor", "server": "hello", "transport": "http", "revision": "2025-11-25"}
+    return ClientView(**{"connection": 1, "opened": 0.0, "calls": 3, "errors": 1, **known, **more})  # type: ignore[arg-type]
+
+
+def lines(detail: ClientDetail, **more: object) -> list[str]:
+    return client_text(client(**more), detail, 120.0).plain.splitlines()
+
+
+def test_a_client_that_said_little() -> None:
+    assert lines(EMPTY) == [
+        "capabilities   none declared",
+        "calls          3 · 1 error",
+        "tools          never listed",
+        "connected      2 min",
+    ]
+    assert title_of(client(revision="")) == "cursor · hello over http · nothing said yet"
+
+
+def test_everything_a_session_can_have() -> None:
+    detail = ClientDetail(
+        {"elicitation": {"form": {}}, "roots": True},
+        SessionView(60.0, 1, False, 2, 2048),
+        900.0,
+        (("toolsListChanged", "file:///a"), ()),
+        ("file:///b",),
+        True,
+        (RunningCall("tools/call", "slow", 1.5, 2),),
+        (Parked("tools/call", "greet", ()),),
+    )
+    told = lines(detail, p50_s=0.001, p95_s=0.5, errors=0, tools=ToolsSeen.STALE)
+    assert told == [
+        "capabilities   elicitation (form) · roots",
+        "calls          3 · 0 errors · p50 1.0 ms · p95 500 ms",
+        "tools          last listed: stale",
+        "session        open for 2 min · ends in 1 min unless used · session_ttl_s 900",
+        "               no standing stream · 1 carried · 2 kept events, 2.0 kB",
+        "is told of     changes of every list",
+        "               file:///b",
+        "listens to     toolsListChanged, file:///a",
+        "               nothing",
+        "running        tools/call slow 1.5 s · waits for 2 answers of the client",
+        "waited for     tools/call greet: a retry",
+    ]
+
+
+def test_a_session_in_use_does_not_end() -> None:
+    detail = ClientDetail({}, SessionView(None, 1, True, 0, 0), 900.0, (), (), False, (), ())
+    assert "kept by a call or a stream" in lines(detail)[3]
+
+
+def test_what_is_very_much_is_counted() -> None:
+    detail = ClientDetail({}, None, 900.0, (), tuple(f"file:///{n}" for n in range(40)), False, (), ())
+    assert lines(detail)[-1].strip() == "and 28 more"
+
+
+def test_long_lines_are_wrapped_beside_their_label() -> None:
+    detail = ClientDetail({"elicitation": {}, "sampling": {}, "roots": {}}, None, 1.0, (), (), False, (), ())
+    told = client_text(client(), detail, 0.0, 40).plain.splitlines()
+    assert told[:2] == ["capabilities   elicitation · sampling ·", "               roots"]
+
+
+def test_text_of_strangers_stays_on_its_line() -> None:
+    assert capabilities_text({"a\nb": 1}) == "a\nb"
+    assert lines(ClientDetail({"a\n\x1b": 1}, None, 1.0, (), (), False, (), ()))[0].endswith("a⏎␛")
+
+
+@pytest.mark.parametrize(
+    ("revision", "word"),
+    [("", ""), ("2024-11-05", "handshake"), ("2025-11-25", "handshake"), ("2026-07-28", "stateless")],
+)
+def test_revision_tells_the_era(revision: str, word: str) -> None:
+    assert era(revision) == word
