@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("way", "revision"),
-    [(way, LATEST_HANDSHAKE.name) for way in WAYS] + [("json", each) for each in HANDSHAKES[:-1]],
+    [(way, HANDSHAKES[-1]) for way in WAYS] + [("json", each) for each in HANDSHAKES[:-1]],
 )
 async def test_a_session_hears_of_saved_files(folder: Path, way: str, revision: str) -> None:
     async with running_desk(folder, http=True, meet=True, watch=True) as desk:
