@@ -48,6 +48,13 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
         ("goal", "string", "optional", "Goal/description"),
         ("plan_file", "string", "optional", "Path to markdown plan file"),
     ],
+    "SetCallback": [
+        ("action", "string", "required", "Action: set, list, cancel"),
+        ("message", "string", "optional", "Callback message"),
+        ("delay_seconds", "integer", "optional", "Seconds to wait (1-3600)"),
+        ("repeat_count", "integer", "optional", "Times to fire before cancel"),
+        ("callback_id", "integer", "optional", "Callback slot ID"),
+    ],
     "TaskManager": [
         ("action", "string", "required", "Action: create, add, complete, list, pending, switch"),
         ("query", "string", "required", "The search query"),

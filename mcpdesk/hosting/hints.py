@@ -79,7 +79,7 @@ def without_none(hint: Any) -> Any:
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
         return hint
-    base = Union[tuple(parts)]
+    base = Union[tuple(parts)]  # noqa: UP007 (of as many as there are)
     for note in notes:
         base = Annotated[base, note]
     return base

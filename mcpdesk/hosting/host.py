@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.unix import UnixListener
 
 if TYPE_CHECKING:
+    from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.http.service import HttpService
 
 DRAWING_S = 1.5
@@ -142,6 +144,8 @@ class Host:
             self.folders[name] = hosted
             self.by_name[name] = HostedEndpoint(hosted.server, self.services, self.recording)
             hosted.server.tools.subscribe(lambda _: self._settle_rules())
+            assert hosted.server.home is not None
+            hosted.server.home.on_callback = partial(self._called_back, name)
         self._settle_rules()
 
     def screen_drawn(self) -> None:
@@ -276,6 +280,14 @@ class Host:
         self.by_name[hosted.server.name].dispatcher.offers.forget()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
+
+    def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
+        self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")
+        if has_fired:
+            self.journal.log("notice", "callback", callback.message, "", name)
+            self.journal.notify(
+                f"Callback {callback.id} of {name}: {callback.message}", Severity.INFO, "activity"
+            )
 
     def _settle_rules(self) -> None:
         settings = self.settings

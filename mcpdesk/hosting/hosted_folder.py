@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcpdesk.errors import ManifestError, StorageError
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.reload import Changes, apply
@@ -17,6 +17,7 @@ from mcpdesk.hosting.watcher import watch
 from mcpdesk.paths import config_folder
 from mcpdesk.server.home import Home
 from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.resource import Resource
 from mcpdesk.server.server import Limits, Server
 from mcpdesk.settings import Settings
 from mcpdesk.tools import BUILTINS
@@ -90,6 +91,9 @@ class HostedFolder:
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         self._loaded.resources += skill_resources(self._skills)
+        for each in resources_of(name for name in asked if name in BUILTINS):
+            shelf = self._loaded.resources if isinstance(each, Resource) else self._loaded.templates
+            shelf.append(each)  # type: ignore[arg-type]
         return apply(self._loaded, self.server, known, refused)
 
     def _unavailable(self) -> list[Unavailable]:

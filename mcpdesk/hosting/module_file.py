@@ -8,11 +8,18 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from mcpdesk.errors import RegistrationError
 
 Function = Callable[..., Any]
+
+
+class Origin(Protocol):
+    """What an item was read from."""
+
+    def place(self, function: Function) -> str:
+        """Where a function stands, to be shown."""
 
 
 @dataclass(frozen=True, slots=True)

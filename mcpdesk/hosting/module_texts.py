@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.completers import completers, listed
-from mcpdesk.hosting.module_file import Function, ModuleFile, dashed, require_async
+from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, dashed, require_async
 from mcpdesk.hosting.typed import Typed, typed
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
@@ -20,7 +20,7 @@ from mcpdesk.server.resource import Resource, ResourceTemplate
 
 
 def typed_resource(
-    file: ModuleFile, function: Function, note: Note, name: str
+    file: Origin, function: Function, note: Note, name: str
 ) -> Resource | ResourceTemplate:
     """The resource or template a decorated function is.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Protocol
+from typing import Any
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.module_file import Function, ModuleFile, require_async
+from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, require_async
 from mcpdesk.hosting.typed import Typed, typed
 from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.authoring import Note
@@ -18,13 +18,6 @@ from mcpdesk.server.tool import Tool
 UNUSUAL = re.compile(r"'pattern': .*(\(\?|\\[AZ])")
 """A pattern with groups or anchors of Python's own, in the text of a schema."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-
-
-class Origin(Protocol):
-    """What a tool was read from."""
-
-    def place(self, function: Function) -> str:
-        """Where a function stands, to be shown."""
 
 
 def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -145,6 +145,22 @@ class Context:
         params = {"level": level, "logger": logger or self.tool or self.server.name, "data": data}
         await self._notify("notifications/message", params)
 
+    def log_later(self, logger: str) -> Callable[[str, Any], None]:
+        """A function of level and data that logs to the caller's connection once this call is over.
+
+        It does nothing when the connection is gone, or where messages can belong to requests alone.
+        """
+        terms, requests = self._call.terms, self._call.requests
+
+        def tell(level: str, data: Any) -> None:
+            wanted = terms.log_level
+            if requests is None or requests.push is None or wanted is None or log_level(level) < wanted:
+                return
+            params = {"level": level, "logger": logger, "data": data}
+            requests.push(codec.notification("notifications/message", params))
+
+        return tell
+
     async def debug(self, data: Any) -> None:
         """Log at level `debug`."""
         await self.log("debug", data)
@@ -196,6 +212,11 @@ class Context:
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
         """Let the client ask its user to open a link. Raises: as `elicit`."""
         return await self._ask_client(asking.link(message, url, self._call.terms), key)
+
+    async def complete_elicitation(self, answer: Elicited) -> None:
+        """Tell the client that what a link was opened for is done. Nothing to tell in most revisions."""
+        if answer.id and not self._call.stop:
+            await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
 
     async def sample(
         self,

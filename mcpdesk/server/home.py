@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpdesk.jobs.programs import Programs
+    from mcpdesk.server.callbacks import Callbacks, Listener
+    from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
 
 
@@ -22,6 +24,8 @@ class Home:
     """A server's own folder of files, and a folder for state. Used on the core's loop."""
 
     def __init__(self, folder: Path, state: Path, skills: Sequence[Path] = ()) -> None:
+        self.on_callback: Listener | None = None
+        """Told of each callback that is set, fires or is cancelled."""
         self.plan: Plan | None = None
         """What is being planned, or was last."""
         self.skills = tuple(skills)
@@ -44,11 +48,24 @@ class Home:
         return Database(self._file)
 
     @cached_property
+    def callbacks(self) -> Callbacks:
+        """Messages that come back later."""
+        from mcpdesk.server.callbacks import Callbacks
+
+        made = Callbacks(self.data)
+        made.subscribe(self._called_back)
+        return made
+
+    @cached_property
     def programs(self) -> Programs:
         """Programs in the background."""
         from mcpdesk.jobs.programs import Programs
 
         return Programs(self.state / "programs")
+
+    def _called_back(self, callback: Callback, has_fired: bool) -> None:
+        if self.on_callback is not None:
+            self.on_callback(callback, has_fired)
 
     @property
     def _file(self) -> Path:
@@ -58,9 +75,12 @@ class Home:
         """Take up what a previous run left. Raises: StorageError."""
         if self._file.exists():
             await recall(self)
+            await self.callbacks.wake()
 
     async def close(self) -> None:
         """The server stops."""
+        if "callbacks" in self.__dict__:
+            await self.callbacks.close()
         if "programs" in self.__dict__:
             await self.programs.close()
         if "data" in self.__dict__:

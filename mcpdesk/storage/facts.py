@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sqlite3 import Connection
 
+MOST_ID = (1 << 63) - 1
+"""What an SQLite integer holds."""
+
 
 def fact(connection: Connection, key: str) -> str | None:
     """The value kept under a key; None when there is none."""

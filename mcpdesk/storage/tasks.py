@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import Connection
 
-from mcpdesk.storage.facts import fact, keep
+from mcpdesk.storage.facts import MOST_ID, fact, keep
 
 CURRENT = "task.current"
-MOST_ID = (1 << 63) - 1
-"""What an SQLite integer holds."""
 
 
 @dataclass(frozen=True, slots=True)

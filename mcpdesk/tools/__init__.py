@@ -15,6 +15,7 @@ BUILTINS = {
     "ListBgTasks": "mcpdesk.tools.background",
     "PlanMode": "mcpdesk.tools.plan",
     "ReadBgOutput": "mcpdesk.tools.background",
+    "SetCallback": "mcpdesk.tools.callbacks",
     "TaskManager": "mcpdesk.tools.tasks",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""

@@ -1,0 +1,56 @@
+"""Work at given times of the wall clock, one piece after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+LOOK_S = 30.0
+"""The longest sleep: a clock that is set, or a machine that slept, is noticed by then."""
+TROUBLE_S = 5.0
+"""How long after a failure it is tried again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Schedule:
+    """Calls `work` whenever it is due; `work` does what is due and returns when it wants to be called next.
+
+    Times are Unix seconds, None: not before the next `poke`. Used on one loop.
+    """
+
+    def __init__(
+        self, work: Callable[[], Awaitable[float | None]], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._work = work
+        self._clock = clock
+        self._poked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def poke(self) -> None:
+        """Something changed: call `work` now. The first time starts it all."""
+        self._poked.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Call it no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while True:
+            self._poked.clear()
+            try:
+                due = await self._work()
+            except Exception:
+                _log.exception("what was due could not be done")
+                due = self._clock() + TROUBLE_S
+            left = LOOK_S if due is None else min(LOOK_S, due - self._clock())
+            if due is None or left > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._poked.wait(), left if due is not None else None)

@@ -1,0 +1,143 @@
+"""Messages that come back later, once or several times. They outlive calls, connections and the server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.jobs.schedule import Schedule
+from mcpdesk.storage import callbacks as kept
+from mcpdesk.storage.callbacks import Callback
+
+if TYPE_CHECKING:
+    from mcpdesk.storage.database import Database
+
+Listener = Callable[[Callback, bool], None]
+"""Told of a callback that changed, and whether it has just fired."""
+MOST = 1_000
+"""Callbacks that may wait at one time."""
+SCHEME = "callback://"
+
+
+class Callbacks:
+    """The callbacks of one server. `snapshot` and `version` may be read on any thread."""
+
+    def __init__(self, data: Database, clock: Callable[[], float] = time.time) -> None:
+        self.version = 0
+        """Grows with every change."""
+        self.snapshot: tuple[Callback, ...] = ()
+        """All that are known, oldest first."""
+        self._data = data
+        self._clock = clock
+        self._schedule = Schedule(self._fire_due, clock)
+        self._setters: dict[int, Callable[[str, Any], None]] = {}
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(callback, has_fired)` whenever one is set, fires or is cancelled."""
+        self._listeners.append(listener)
+
+    async def wake(self) -> None:
+        """Take up what a previous run left: what became due meanwhile fires once, at once."""
+        await self._refresh()
+        if any(callback.due is not None for callback in self.snapshot):
+            self._schedule.poke()
+
+    async def set(
+        self, message: str, delay_s: float, repeat_count: int, peer: str, tell: Callable[[str, Any], None]
+    ) -> Callback:
+        """Keep a new callback; `tell` logs to whoever set it, while it is there.
+
+        Raises: HandlerError when `MOST` wait already.
+        """
+        now = self._clock()
+
+        def work(connection: Any) -> Callback:
+            if kept.count(connection) >= MOST:
+                raise HandlerError(f"{MOST} callbacks wait already, which is the most; cancel some")
+            return kept.add(connection, message, delay_s, repeat_count, peer, now)
+
+        callback = await self._data.run(work)
+        self._setters[callback.id] = tell
+        await self._changed(callback)
+        self._schedule.poke()
+        return callback
+
+    async def get(self, number: int) -> Callback | None:
+        """A callback by its number."""
+        return await self._data.run(lambda connection: kept.one(connection, number))
+
+    async def all(self) -> tuple[Callback, ...]:
+        """All that are kept, oldest first; other processes' as well."""
+        await self._refresh()
+        return self.snapshot
+
+    async def cancel(self, number: int) -> Callback | None:
+        """A callback shall not fire again; None when there is none of that number."""
+        callback = await self.get(number)
+        if callback is not None and callback.due is not None:
+            await self._data.run(lambda connection: kept.cancel(connection, number))
+            self._setters.pop(number, None)
+            callback = await self.get(number)
+            assert callback is not None
+            await self._changed(callback)
+        return callback
+
+    async def fire(self, number: int) -> bool:
+        """Let a callback fire now, before its time; False when it is over."""
+        callback = await self.get(number)
+        return callback is not None and callback.due is not None and await self._fire(callback)
+
+    async def close(self) -> None:
+        """Nothing fires any more. What waits stays in the file."""
+        await self._schedule.close()
+
+    async def _fire_due(self) -> float | None:
+        await self._refresh()
+        for callback in self.snapshot:
+            if callback.due is not None and callback.due <= self._clock():
+                await self._fire(callback)
+        return min((each.due for each in self.snapshot if each.due is not None), default=None)
+
+    async def _fire(self, callback: Callback) -> bool:
+        now = self._clock()
+        if not await self._data.run(lambda connection: kept.fire(connection, callback, now)):
+            return False
+        fired = await self.get(callback.id)
+        if fired is None:
+            return False
+        tell = self._setters.get(fired.id)
+        if tell is not None:
+            tell("notice", said(fired))
+        if fired.due is None:
+            self._setters.pop(fired.id, None)
+        await self._changed(fired, has_fired=True)
+        return True
+
+    async def _changed(self, callback: Callback, *, has_fired: bool = False) -> None:
+        await self._refresh()
+        for listener in self._listeners:
+            listener(callback, has_fired)
+
+    async def _refresh(self) -> None:
+        snapshot = await self._data.run(kept.everything)
+        if snapshot != self.snapshot:
+            self.snapshot = snapshot
+            self.version += 1
+
+
+def uri_of(number: int) -> str:
+    """The URI under which a callback can be read."""
+    return f"{SCHEME}{number}"
+
+
+def said(callback: Callback) -> dict[str, Any]:
+    """What the one who set a callback hears when it fires."""
+    return {
+        "callback_id": callback.id,
+        "message": callback.message,
+        "fired": callback.fired,
+        "left": callback.left,
+    }

@@ -1,0 +1,156 @@
+"""SetCallback: messages that come back to their sender and to the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import content
+from mcpdesk.server.authoring import resource, tool
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.texts import given
+
+if TYPE_CHECKING:
+    from mcpdesk.storage.callbacks import Callback as Kept
+
+MESSAGE_LIMIT = 10_000
+MOST_REPEATS = 1_000_000
+
+Action = Literal["set", "list", "cancel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A callback.
+
+    Attributes:
+        state: waiting, or over: it has fired often enough or was cancelled
+        due: When it fires next, ISO 8601
+        uri: Where it can be read and subscribed to
+    """
+
+    callback_id: int
+    message: str
+    state: Literal["waiting", "over"]
+    delay_seconds: float
+    repeat_count: int
+    fired: int
+    due: str | None
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """The callbacks concerned, oldest first."""
+
+    callbacks: tuple[Callback, ...]
+
+
+@tool(
+    name="SetCallback",
+    title="Set a callback",
+    read_only=False,
+    destructive=False,
+    idempotent=False,
+    open_world=False,
+)
+async def set_callback(
+    action: Action,
+    ctx: Context,
+    message: str | None = None,
+    delay_seconds: Annotated[int, Meta(ge=1, le=3600)] | None = None,
+    repeat_count: Annotated[int, Meta(ge=1, le=MOST_REPEATS)] = 1,
+    callback_id: int | None = None,
+) -> ToolResult[Callbacks]:
+    """Manage scheduled callback messages with repeats. set sends `message` after `delay_seconds`, and again
+    after each further delay until it was sent `repeat_count` times: as a log message of the logger `callback`,
+    as an update of the resource callback://ID, and on the desk. list shows all, cancel ends one.
+
+    Args:
+        action: Action: set, list, cancel
+        message: Callback message
+        delay_seconds: Seconds to wait (1-3600)
+        repeat_count: Times to fire before cancel
+        callback_id: Callback slot ID
+    """
+    request = _Request(message, delay_seconds, repeat_count, callback_id)
+    found, said = await _RUNS[action](ctx, request)
+    shown = tuple(_shown(each) for each in found)
+    return ToolResult((content.text("\n".join([said, *map(_line, shown)])),), Callbacks(shown))
+
+
+@resource("callback://{id}", name="callback", title="Callback", mime_type="application/json")
+async def callback(id: int, ctx: Context) -> Callback | None:
+    """A callback as it stands now."""
+    kept = await ctx.home.callbacks.get(id)
+    return None if kept is None else _shown(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    message: str | None
+    delay_seconds: int | None
+    repeat_count: int
+    callback_id: int | None
+
+
+async def _set(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
+    message = given("message", request.message, MESSAGE_LIMIT)
+    if request.delay_seconds is None:
+        raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
+    tell = ctx.log_later("callback")
+    kept = await ctx.home.callbacks.set(message, request.delay_seconds, request.repeat_count, ctx.peer, tell)
+    return [kept], f"Callback {kept.id} is set:"
+
+
+async def _list(ctx: Context, _request: _Request) -> tuple[list[Kept], str]:
+    found = list(await ctx.home.callbacks.all())
+    waiting = sum(1 for each in found if each.due is not None)
+    return found, f"{waiting} waiting, {len(found) - waiting} over."
+
+
+async def _cancel(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
+    number = request.callback_id
+    if number is None:
+        raise HandlerError("callback_id: is missing; `list` shows those there are")
+    before = await ctx.home.callbacks.get(number)
+    kept = await ctx.home.callbacks.cancel(number)
+    if kept is None or before is None:
+        raise HandlerError(f"callback_id: there is no callback {number}; `list` shows those there are")
+    was_over = before.due is None
+    return [kept], f"Callback {number} was over already:" if was_over else f"Callback {number} is cancelled:"
+
+
+_RUNS: dict[str, Callable[[Context, _Request], Awaitable[tuple[list[Kept], str]]]] = {
+    "set": _set,
+    "list": _list,
+    "cancel": _cancel,
+}
+
+
+def _shown(kept: Kept) -> Callback:
+    from mcpdesk.server.callbacks import uri_of
+
+    due = None if kept.due is None else datetime.fromtimestamp(kept.due, UTC).isoformat(timespec="seconds")
+    return Callback(
+        callback_id=kept.id,
+        message=kept.message,
+        state="over" if kept.due is None else "waiting",
+        delay_seconds=kept.delay_s,
+        repeat_count=kept.repeat_count,
+        fired=kept.fired,
+        due=due,
+        uri=uri_of(kept.id),
+    )
+
+
+def _line(callback: Callback) -> str:
+    when = "over" if callback.due is None else f"due {callback.due}"
+    often = f"fired {callback.fired} of {callback.repeat_count}"
+    return f"{callback.callback_id}  {when}, {often}: {callback.message}"
