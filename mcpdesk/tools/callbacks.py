@@ -69,7 +69,7 @@ async def set_callback(
     callback_id: int | None = None,
 ) -> ToolResult[Callbacks]:
     """Manage scheduled callback messages with repeats. set sends `message` after `delay_seconds`, and again
-    after each further delay until it was sent `repeat_count` times: as a log message of the logger `callback`,
+    after each further delay until it was sent `repeat_count` times: as a log message of logger `callback`,
     as an update of the resource callback://ID, and on the desk. list shows all, cancel ends one.
 
     Args:
