@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -18,6 +18,8 @@ class Elicited:
     """For a link, `accept` says that the person agreed to open it, not what came of it."""
     content: Any = None
     """The filled form when accepted: a dict, or an instance of the class that was asked with."""
+    id: str = field(default="", compare=False)
+    """What the client knows a link by, where its revision has ids for them: see `complete_elicitation`."""
 
     @property
     def accepted(self) -> bool:

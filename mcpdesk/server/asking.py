@@ -70,9 +70,14 @@ def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError(f"a link to open starts with https://, not {url[:80]!r}")
     params: JSONObject = {"mode": "url", "message": message, "url": url}
-    if not terms.revision.is_stateless:
-        params["elicitationId"] = secrets.token_urlsafe(16)
-    return Asking("elicitation", "elicitation/create", params, client_features.URL, _read_consent)
+    identifier = "" if terms.revision.is_stateless else secrets.token_urlsafe(16)
+    if identifier:
+        params["elicitationId"] = identifier
+
+    def read(result: Any) -> Elicited:
+        return Elicited(read_answer(result, None, frozenset())[0], id=identifier)
+
+    return Asking("elicitation", "elicitation/create", params, client_features.URL, read)
 
 
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Asking[Sampled]:
@@ -88,10 +93,6 @@ def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> As
 def roots() -> Asking[list[Root]]:
     """The client's roots."""
     return Asking("roots", "roots/list", {}, client_features.ROOTS, read_roots)
-
-
-def _read_consent(result: Any) -> Elicited:
-    return Elicited(read_answer(result, None, frozenset())[0])
 
 
 def _mapping(schema: Any) -> Mapping[str, Any]:

@@ -128,6 +128,16 @@ async def test_a_link_is_agreed_to(revision: Revision) -> None:
 
 
 @both_eras
+async def test_what_a_link_was_for_may_be_said_to_be_done(revision: Revision) -> None:
+    desk = Desk(revision)
+    call = desk.call("connect")
+    desk.inbox.answer((await desk.question()).id, [Answer()])
+    assert await desk.text(call) == "accept"
+    told = () if revision.is_stateless else ("what the link was for is done",)
+    assert call.logs == told
+
+
+@both_eras
 async def test_the_person_writes_what_a_model_would(revision: Revision) -> None:
     desk = Desk(revision)
     call = desk.call("capital")

@@ -51,6 +51,16 @@ async def test_a_link_has_an_id_of_its_own() -> None:
     assert text_of(await peer.response(1)) == "accept"
 
 
+async def test_what_a_link_was_for_is_said_to_be_done_by_its_id() -> None:
+    peer = await opened()
+    call(peer, "connect")
+    question = await peer.question("elicitation/create")
+    peer.answer(question, {"action": "accept"})
+    assert text_of(await peer.response(1)) == "accept"
+    told = [each for each in peer.received if each.get("method") == "notifications/elicitation/complete"]
+    assert [each["params"] for each in told] == [{"elicitationId": question["params"]["elicitationId"]}]
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_sampling_and_roots_in_every_revision(revision: str) -> None:
     peer = await opened(revision, {"sampling": {}, "roots": {}})

@@ -41,7 +41,7 @@ class AskingServer:
         self.ended: list[str] = []
         self.server = Server("asking", "1", limits=Limits(tool_timeout_s=0.3, question_timeout_s=5))
         tools = (
-            self.greet, self.person, self.visit, self.capital, self.places,
+            self.greet, self.person, self.visit, self.connect, self.capital, self.places,
             self.all, self.steps, self.careful, self.loud,
         )  # fmt: skip
         self.server.tools.replace([Tool(each.__name__, each, ANYTHING) for each in tools])
@@ -63,6 +63,11 @@ class AskingServer:
 
     async def visit(self, arguments: dict[str, Any], context: Context) -> Any:
         return (await context.elicit_url("Sign in", "https://example.org/in")).action
+
+    async def connect(self, arguments: dict[str, Any], context: Context) -> Any:
+        answer = await context.elicit_url("Sign in", "https://example.org/in")
+        await context.complete_elicitation(answer)
+        return answer.action
 
     async def capital(self, arguments: dict[str, Any], context: Context) -> Any:
         said = await context.sample("The capital of France?", max_tokens=50, system="Be brief.")
