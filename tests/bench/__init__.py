@@ -1,2 +1,3 @@
-"""What mcpdesk costs beside its named peers, measured in the same run. Not collected as tests: nothing here
-asserts a time. `python -m tests.bench` prints the table."""
+"""What mcpdesk costs beside its named peers, measured in the same run; `python -m tests.bench` prints it.
+
+The tests here see to it that every load is understood and told; none of them asserts a time."""

@@ -20,6 +20,7 @@ FAMILIES = {
     "stdio": "round trips over stdio, both eras",
     "ws": "round trips over a WebSocket",
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
+    "rest": "CPU and memory of a desk nobody uses",
     "desk": "keys and calls with the desk on screen",
     "traffic": "the traffic screen with 100,000 frames",
 }

@@ -92,8 +92,11 @@ class Caller(asyncio.Protocol):
         await self._idle.wait()
         if self._session:
             await self._exchange(self._address.head("DELETE", 0, in_session(self._session)))
+
+    def hang_up(self) -> None:
+        """Close the connection."""
         self._is_over = True
-        self.transport.close()
+        self.transport.abort()
 
     async def _exchange(self, data: bytes) -> bytes:
         self._waiting = asyncio.get_running_loop().create_future()

@@ -6,17 +6,22 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.figure import OURS, Effort, Figure, Goal, beside, values
 from tests.bench.folder import echo_folder
 from tests.bench.load import Job
+from tests.bench.measured import Measured
 from tests.bench.process import MCPDESK, free_port, serving
 from tests.bench.screen import Screen
 
 TO_KEY = Goal(50.0, at_most=True)
-TO_SERVE = Goal(0.7)
+TO_SERVE = Goal(0.85)
+PACED = Goal(3.0, at_most=True)
+UNPACED = Goal(20.0, at_most=True)
+CALM = 200.0
 RATE = 500.0
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """Typed one by one: letters nothing else on the screen is written with."""
@@ -36,20 +41,24 @@ def figures(effort: Effort) -> Iterator[Figure]:
         screen, port = stack.enter_context(_desk(stack.enter_context(echo_folder())))
         seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
         alone = Job(apart.port, "/mcp/echo", "stateless", effort.seconds)
-        yield _throughput(effort, screen, seen, alone, "workbench")
+        yield from _throughput(effort, screen, seen, alone, "workbench")
         screen.press("2", "following")
-        yield _throughput(effort, screen, seen, alone, "traffic")
+        yield from _throughput(effort, screen, seen, alone, "traffic")
+        paced = replace(seen, rate=CALM)
+        slow = [paced.run().p99_ms for _ in range(effort.rounds)]
+        yield Figure(f"http {CALM:.0f} calls/s beside traffic, p99", "ms", slow, goal=PACED)
 
 
-def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Figure:
-    """Calls a second beside the pane that is up, and of a core without a screen."""
+def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Iterator[Figure]:
+    """Calls a second beside the pane that is up, and of a core without a screen; the slowest, too."""
 
-    def unseen() -> float:
+    def unseen() -> Measured:
         with screen.asleep():
-            return alone.run().rate
+            return alone.run()
 
-    samples = effort.interleaved({"desk": lambda: seen.run().rate, "serve": unseen})
-    return Figure(f"http c32 beside {name}", "/s", samples["desk"], "serve", samples["serve"], TO_SERVE)
+    samples = effort.interleaved({OURS: seen.run, "serve": unseen})
+    yield from beside(f"http c32 beside {name}", "/s", values("rate", samples), {"serve": TO_SERVE})
+    yield Figure(f"http c32 beside {name}, p99", "ms", values("p99_ms", samples)[OURS], goal=UNPACED)
 
 
 @contextmanager

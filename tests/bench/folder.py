@@ -34,7 +34,6 @@ async def tool_{number:04}(text: str, count: int = 1, loud: bool = False) -> str
     """
     return text
 '''
-IN_A_FILE = 20
 
 
 @contextmanager
@@ -50,10 +49,8 @@ def echo_folder(*names: str, tools: int = 0) -> Iterator[Path]:
             (folder / "tools" / f"{name}.py").write_text(_ECHO.format(name=name))
         (folder / "tools" / "tick.py").write_text(_TICK)
         if tools:
-            for first in range(0, tools, IN_A_FILE):
-                numbers = range(first, min(first + IN_A_FILE, tools))
-                many = "".join(_ONE_OF_MANY.format(number=number) for number in numbers)
-                (folder / "tools" / f"many_{first:04}.py").write_text(many)
+            many = "".join(_ONE_OF_MANY.format(number=number) for number in range(tools))
+            (folder / "tools" / "many.py").write_text(many)
             settings = {"name": "echo", "settings": {"page_size": 2 * tools}}
             (folder / "mcp.json").write_text(json.dumps(settings))
         yield folder

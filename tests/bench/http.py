@@ -54,4 +54,5 @@ def _tails(name: str, samples: Mapping[str, list[Measured]], connections: int) -
     slow, usual = values("p99_ms", samples), values("p50_ms", samples)
     yield from beside(f"{name}, p50", "ms", usual)
     yield Figure(f"{name}, p99", "ms", slow[OURS], "own p50", usual[OURS], TAIL if connections > 1 else None)
-    yield from beside(f"{name}, p99", "ms", slow, {FRAME: TAIL} if connections == 1 else {})
+    if len(slow) > 1:
+        yield from beside(f"{name}, p99", "ms", slow, {FRAME: TAIL} if connections == 1 else {})

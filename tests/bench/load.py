@@ -70,6 +70,7 @@ class Load:
         self.sent = self.answered = 0
         """Calls sent; answers, or the events in them."""
         self.error = ""
+        self._callers: list[Caller] = []
         self._latencies = array("d")
         self._last = 0.0
         """When the last answer came."""
@@ -94,7 +95,16 @@ class Load:
 
     async def run(self) -> dict[str, float] | dict[str, str]:
         """Warm up, measure, tell."""
-        callers = await self._connect()
+        try:
+            return await self._run()
+        finally:
+            for caller in self._callers:
+                caller.hang_up()
+            await asyncio.sleep(0)
+
+    async def _run(self) -> dict[str, float] | dict[str, str]:
+        await self._connect()
+        callers = self._callers
         pacing_aio = asyncio.create_task(self._go(callers))
         if not self.job.calls:
             await self._until(WARM_S)
@@ -107,19 +117,17 @@ class Load:
             await asyncio.gather(*(caller.leave() for caller in callers))
         return asdict(measured)
 
-    async def _connect(self) -> list[Caller]:
+    async def _connect(self) -> None:
         job, loop = self.job, asyncio.get_running_loop()
         address = Address(job.port, job.path)
         kind, ask = (Cycler, ASKS["echo"]) if job.ask == CYCLE else (Caller, ASKS[job.ask])
-        callers = []
         async with asyncio.timeout(PREPARE_S):
             for _ in range(job.connections):
                 _, caller = await loop.create_connection(
                     lambda: kind(self, address, job.era, ask), "127.0.0.1", job.port
                 )
+                self._callers.append(caller)
                 await caller.prepare()
-                callers.append(caller)
-        return callers
 
     async def _measure(self) -> Measured:
         """Measure from one answer to another, so that few long ones are not cut at the ends."""

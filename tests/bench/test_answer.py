@@ -1,0 +1,27 @@
+"""Where an HTTP answer ends, however it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.answer import AnswerReader, session_of
+
+WITH_LENGTH = b"HTTP/1.1 200 OK\r\nMcp-Session-Id: s1\r\nContent-Length: 2\r\n\r\n{}"
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+EMPTY = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [WITH_LENGTH, IN_CHUNKS, EMPTY])
+def test_answers_are_whole_in_every_split(answer: bytes) -> None:
+    reader = AnswerReader()
+    for at in range(1, len(answer)):
+        assert reader.feed(answer[:at]) is None
+        assert reader.feed(answer[at:]) == answer
+    pieces = [reader.feed(answer[at : at + 1]) for at in range(len(answer))]
+    assert pieces == [None] * (len(answer) - 1) + [answer]
+    assert [reader.feed(answer), reader.feed(answer)] == [answer, answer]
+
+
+def test_session_is_read_from_the_head() -> None:
+    assert session_of(WITH_LENGTH) == "s1"
+    assert session_of(EMPTY) == ""

@@ -1,0 +1,33 @@
+"""Ratios, goals and the table."""
+
+from __future__ import annotations
+
+from tests.bench.figure import FRAME, OURS, Figure, Goal, beside, rates
+from tests.bench.measured import Measured
+from tests.bench.table import row
+
+
+def test_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
+    figure = Figure("calls", "/s", [10, 20, 90], "frame", [10, 10, 10], Goal(2))
+    assert figure.ratio == 2
+    assert figure.verdict == "yes"
+    assert row(figure).split() == ["calls", "20", "/s", "frame", "10", "/s", "2.00", ">=", "2", "yes"]
+
+
+def test_a_goal_at_most_is_missed_above_it() -> None:
+    assert Figure("start", "ms", [3.1], goal=Goal(3, at_most=True)).verdict == "NO"
+    assert Figure("start", "ms", [2.9], goal=Goal(3, at_most=True)).verdict == "yes"
+
+
+def test_every_peer_that_was_measured_has_a_line_and_without_one_there_is_still_one() -> None:
+    assert [each.peer for each in beside("calls", "/s", {OURS: [1], FRAME: [2], "SDK": [3]})] == [
+        FRAME,
+        "SDK",
+    ]
+    assert [each.peer for each in beside("calls", "/s", {OURS: [1]})] == [""]
+
+
+def test_a_rate_that_is_the_loads_own_says_so() -> None:
+    busy = Measured(100, load_busy=0.99, server_busy=0.3)
+    first, *_ = rates("calls", {OURS: [Measured(50, load_busy=0.4, server_busy=1)], FRAME: [busy]}, {})
+    assert first.note == "bound by the load: frame"
