@@ -36,30 +36,30 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
         raise Refused(answer)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(CONTINUE)
-    pieces: list[bytes] = []
+    body = bytearray()
     try:
-        await _receive(request, limit, pieces)
+        await _receive(request, limit, body)
     except (TimeoutError, ConnectionError) as error:
         # The stream keeps its error, the error its traceback, and that all that was received.
         error.__traceback__ = None
-        pieces.clear()
+        body.clear()
         is_slow = isinstance(error, TimeoutError)
         answer = plain_error(408, str(error)) if is_slow else plain_error(400, "the body broke off")
         answer.force_close()
         raise Refused(answer) from None
-    return b"".join(pieces)
+    return bytes(body)
 
 
-async def _receive(request: web.BaseRequest, limit: int, pieces: list[bytes]) -> None:
-    connection, size = request.protocol, 0
+async def _receive(request: web.BaseRequest, limit: int, body: bytearray) -> None:
+    connection = request.protocol
     assert isinstance(connection, Connection)
+    holding = connection.budget.holding()
     while piece := await request.content.readany():
-        size += len(piece)
-        if size > limit:
+        body += piece
+        if len(body) > limit:
             raise _too_large(None, limit)
-        if not connection.budget.take(len(piece)):
+        if not holding.take(len(piece)):
             raise _too_many(connection.budget.most())
-        pieces.append(piece)
 
 
 def _too_many(most: int) -> Refused:

@@ -13,15 +13,32 @@ class Budget:
         self.held = 0
         self.most = most
 
-    def take(self, size: int) -> bool:
-        """Hold so many more until the running task is over; False: that would be too many."""
-        if self.held + size > self.most():
-            return False
-        self.held += size
+    def holding(self) -> Holding:
+        """What the running task holds; given back when the task is over."""
+        holding = Holding(self)
         task = asyncio.current_task()
         assert task is not None
-        task.add_done_callback(lambda _: self._give(size))
+        task.add_done_callback(holding.give_back)
+        return holding
+
+
+class Holding:
+    """One task's part of a budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._size = 0
+
+    def take(self, size: int) -> bool:
+        """Hold so many more; False: that would be too many."""
+        budget = self._budget
+        if budget.held + size > budget.most():
+            return False
+        budget.held += size
+        self._size += size
         return True
 
-    def _give(self, size: int) -> None:
-        self.held -= size
+    def give_back(self, _: object) -> None:
+        """Hold nothing any more."""
+        self._budget.held -= self._size
+        self._size = 0

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler
 
@@ -144,7 +145,11 @@ class Connection(RequestHandler):
         if request.writer.output_size:
             raise ConnectionError("an answer has begun already")
         told = (message or "").partition("\n")[0].strip(" :") or HTTPStatus(status).phrase
-        answer = plain_error(status, told)
+        if isinstance(exc, LineTooLong):
+            status, told = 431, f"a line of the request's head exceeds {self.max_line_size} bytes"
+        elif told.startswith("Too many headers"):
+            status, told = 431, f"the request has more than {self.max_headers} headers"
+        answer = plain_error(status, told[:200])
         answer.force_close()
         return answer
 

@@ -236,3 +236,16 @@ async def test_calls_without_a_client_are_bounded(monkeypatch: pytest.MonkeyPatc
             while running > 2:
                 await turn()
         assert running == 2
+
+
+async def test_too_much_of_a_head_is_refused_without_repeating_it() -> None:
+    heads = {
+        b"8190 bytes": HEAD + b"X-Long: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"128 headers": HEAD + b"".join(b"X-%d: y\r\n" % number for number in range(200)) + b"\r\n",
+    }
+    async with serving() as served:
+        for told, head in heads.items():
+            async with connected(served) as (reader, writer):
+                writer.write(head)
+                answer = await all_of(reader)
+            assert answer.startswith(b"HTTP/1.0 431 ") and told in answer and len(answer) < 500
