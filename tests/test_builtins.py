@@ -48,6 +48,9 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
         ("goal", "string", "optional", "Goal/description"),
         ("plan_file", "string", "optional", "Path to markdown plan file"),
     ],
+    "ReadImage": [
+        ("file_path", "string", "required", "The absolute path to the image file"),
+    ],
     "SetCallback": [
         ("action", "string", "required", "Action: set, list, cancel"),
         ("message", "string", "optional", "Callback message"),

@@ -1,0 +1,166 @@
+"""ReadImage: a picture from a file, small enough for whoever looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import stat
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.protocol import content
+from mcpdesk.server.authoring import tool
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import ToolResult
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MOST_BYTES = 20_000_000
+LONGEST_SIDE = 2_000
+"""Pixels; a larger picture is scaled down."""
+MOST_PIXELS = 100_000_000
+"""What a picture may unfold to: 400 MB at most."""
+MAGIC = (
+    ("png", b"\x89PNG\r\n\x1a\n", b""),
+    ("jpeg", b"\xff\xd8\xff", b""),
+    ("gif", b"GIF87a", b""),
+    ("gif", b"GIF89a", b""),
+    ("webp", b"RIFF", b"WEBP"),
+    ("bmp", b"BM", b""),
+)
+"""Format, how a file of it begins, and what stands at byte 8."""
+FORMATS = "PNG, JPEG, GIF, WebP and BMP"
+KEPT = frozenset({"png", "jpeg", "gif", "webp"})
+"""Formats models take as they are; others become PNG."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What the file holds, and what was given of it.
+
+    Attributes:
+        format: png, jpeg, gif, webp or bmp
+        frames: More than 1 when it is animated
+        mime_type: Of the picture given
+        given_width: Smaller than width when it was scaled down
+        given_bytes: Size of the picture given
+    """
+
+    file_path: str
+    format: str
+    bytes: int
+    width: int
+    height: int
+    frames: int
+    mime_type: str
+    given_width: int
+    given_height: int
+    given_bytes: int
+
+
+@tool(
+    name="ReadImage",
+    title="Read an image",
+    read_only=True,
+    destructive=False,
+    idempotent=True,
+    open_world=False,
+)
+async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
+    """Read an image file and display it visually: PNG, JPEG, GIF, WebP or BMP, at most 20 MB. A picture with
+    a side of more than 2000 pixels is scaled down; of an animated one that is scaled the first frame is given.
+
+    Args:
+        file_path: The absolute path to the image file
+    """
+    picture, data = await asyncio.to_thread(_read, file_path)
+    return ToolResult((content.text(_words(picture)), content.image(data, picture.mime_type)), picture)
+
+
+def _read(file_path: str) -> tuple[Picture, bytes]:
+    data = _bytes_of(file_path)
+    kind = _kind(data)
+    if kind is None:
+        raise HandlerError(f"file_path: {file_path} is no image that can be read; {FORMATS} can")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
+            return _decoded(file_path, kind, data)
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, MemoryError) as error:
+        raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
+
+
+def _bytes_of(file_path: str) -> bytes:
+    if "\0" in file_path or not Path(file_path).is_absolute():
+        raise HandlerError("file_path: has to be an absolute path, like /home/ada/chart.png")
+    path = Path(file_path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise HandlerError(f"file_path: {file_path} is no file")
+        if status.st_size > MOST_BYTES:
+            raise HandlerError(
+                f"file_path: {file_path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise HandlerError(f"file_path: {file_path[:500]} cannot be read: {error.strerror}") from error
+
+
+def _kind(data: bytes) -> str | None:
+    for kind, start, inside in MAGIC:
+        if data.startswith(start) and data[8:].startswith(inside):
+            return kind
+    return None
+
+
+def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
+    from PIL import Image
+
+    # The format is named, so that no other of the library's many readers is tried on a stranger's file.
+    with Image.open(io.BytesIO(data), formats=[kind]) as image:
+        width, height = image.size
+        if width * height > MOST_PIXELS:
+            raise HandlerError(
+                f"file_path: {file_path} unfolds to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
+            )
+        frames = getattr(image, "n_frames", 1)
+        is_scaled = max(width, height) > LONGEST_SIDE
+        if is_scaled:
+            image.draft(image.mode, (LONGEST_SIDE, LONGEST_SIDE))
+        image.load()
+        if is_scaled:
+            image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        given, mime_type = data, f"image/{kind}"
+        if is_scaled or kind not in KEPT:
+            given, mime_type = _encoded(image, kind)
+        picture = Picture(
+            file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given)
+        )
+    return picture, given
+
+
+def _encoded(image: Image, kind: str) -> tuple[bytes, str]:
+    target = io.BytesIO()
+    if kind == "jpeg":
+        image.save(target, "JPEG", quality=90)
+        return target.getvalue(), "image/jpeg"
+    whole = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGBA")
+    whole.save(target, "PNG")
+    return target.getvalue(), "image/png"
+
+
+def _words(picture: Picture) -> str:
+    parts = [f"{picture.file_path}: {picture.format.upper()}, {picture.width} x {picture.height} pixels"]
+    parts.append(f"{picture.bytes:,} bytes")
+    if picture.frames > 1:
+        parts.append(f"{picture.frames} frames")
+    said = ", ".join(parts)
+    if (picture.given_width, picture.given_height) == (picture.width, picture.height):
+        return said
+    first = "; the first frame" if picture.frames > 1 else ""
+    return f"{said}. Scaled down to {picture.given_width} x {picture.given_height}{first}."

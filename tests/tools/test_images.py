@@ -1,0 +1,120 @@
+"""ReadImage: what is a picture is shown, whatever its name; what is none says why."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.tools import images
+from tests.tools.support import ToolContext, use
+
+FORMATS = ("png", "jpeg", "gif", "webp", "bmp")
+
+
+def save(path: Path, format: str = "png", size: tuple[int, int] = (30, 20), mode: str = "RGB") -> Path:
+    Image.new(mode, size).save(path, format)
+    return path
+
+
+async def read(path: Path | str) -> tuple[dict[str, Any], str, Image.Image]:
+    """Facts, text and the picture that was given."""
+    result = await use("ReadImage", ToolContext(), file_path=str(path))
+    told, shown = result.content
+    picture = Image.open(io.BytesIO(base64.b64decode(shown["data"])))
+    assert Image.MIME[picture.format or ""] == shown["mimeType"] == result.structured["mime_type"]
+    assert picture.size == (result.structured["given_width"], result.structured["given_height"])
+    return result.structured, told["text"], picture
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_picture_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path, format: str) -> None:
+    facts, text, picture = await read(save(tmp_path / "notes.txt", format))
+    assert (facts["format"], facts["width"], facts["height"], facts["frames"]) == (format, 30, 20, 1)
+    assert f"{format.upper()}, 30 x 20 pixels" in text and "Scaled" not in text
+    assert picture.format == ("PNG" if format == "bmp" else format.upper())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_large_picture_is_scaled_down(tmp_path: Path, format: str) -> None:
+    facts, text, picture = await read(save(tmp_path / "big", format, (3000, 1500)))
+    assert picture.size == (2000, 1000)
+    assert (facts["width"], facts["height"]) == (3000, 1500)
+    assert text.endswith("Scaled down to 2000 x 1000.")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
+async def test_pictures_of_any_kind_of_pixel_are_scaled(tmp_path: Path, mode: str) -> None:
+    Image.new(mode, (2400, 10)).save(tmp_path / "odd", "jpeg" if mode == "CMYK" else "png")
+    _, _, picture = await read(tmp_path / "odd")
+    assert picture.size[0] == 2000
+
+
+async def test_an_animated_picture_says_so(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (2200, 10), colour) for colour in ("red", "green", "blue")]
+    frames[0].save(tmp_path / "big.gif", save_all=True, append_images=frames[1:])
+    facts, text, picture = await read(tmp_path / "big.gif")
+    assert facts["frames"] == 3 and getattr(picture, "n_frames", 1) == 1
+    assert "3 frames" in text and text.endswith("Scaled down to 2000 x 9; the first frame.")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_picture_that_is_cut_off_is_broken(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "cut"
+    Image.effect_noise((400, 400), 90).convert("RGB").save(path, format)
+    path.write_bytes(path.read_bytes()[:600])
+    with pytest.raises(HandlerError, match=f"is a broken {format.upper()} file"):
+        await read(path)
+
+
+@pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"RIFF1234WEBP", b"BM"])
+async def test_what_only_begins_like_a_picture_is_broken(tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "fake").write_bytes(start + os.urandom(500))
+    with pytest.raises(HandlerError, match="is a broken"):
+        await read(tmp_path / "fake")
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"RIFF1234WAVE", b"II*\0"])
+async def test_what_is_no_picture_is_told_what_can_be_read(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "file.png").write_bytes(data)
+    with pytest.raises(HandlerError, match=r"is no image .* PNG, JPEG, GIF, WebP and BMP can"):
+        await read(tmp_path / "file.png")
+
+
+@pytest.mark.parametrize("path", ["", "chart.png", "../chart.png", "~/a.png", "file:///a.png", "/a\0.png"])
+async def test_only_absolute_paths_are_taken(path: str) -> None:
+    with pytest.raises(HandlerError, match="file_path: has to be an absolute path"):
+        await read(path)
+
+
+async def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(HandlerError, match="is no file"):
+            await read(path)
+
+
+async def test_a_missing_file_and_an_endless_name_are_named(tmp_path: Path) -> None:
+    with pytest.raises(HandlerError, match=r"missing\.png cannot be read: No such file"):
+        await read(tmp_path / "missing.png")
+    with pytest.raises(HandlerError, match="cannot be read: File name too long"):
+        await read("/" + "x" * 100_000)
+
+
+async def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge.png").open("wb") as file:
+        file.truncate(20_000_001)
+    with pytest.raises(HandlerError, match="has 20,000,001 bytes; at most 20,000,000"):
+        await read(tmp_path / "huge.png")
+
+
+async def test_a_bomb_is_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "MOST_PIXELS", 10_000)
+    with pytest.raises(HandlerError, match="unfolds to 200 x 100 pixels; 10,000 are allowed"):
+        await read(save(tmp_path / "bomb.png", size=(200, 100)))
