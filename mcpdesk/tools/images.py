@@ -72,7 +72,7 @@ class Picture:
 )
 async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     """Read an image file and display it visually: PNG, JPEG, GIF, WebP or BMP, at most 20 MB. A picture with
-    a side of more than 2000 pixels is scaled down; of an animated one that is scaled the first frame is given.
+    a side of more than 2000 pixels is scaled down; of an animated one then the first frame is given.
 
     Args:
         file_path: The absolute path to the image file
@@ -121,6 +121,7 @@ def _kind(data: bytes) -> str | None:
 def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
     from PIL import Image
 
+    Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
     # The format is named, so that no other of the library's many readers is tried on a stranger's file.
     with Image.open(io.BytesIO(data), formats=[kind]) as image:
         width, height = image.size
