@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
-from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
-from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import BY_NAME, LATEST, REVISIONS, Revision
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY
 from tests.support.gallery import gallery
 from tests.support.official_schema import SCHEMAS, knows, problems, strangers
+from tests.support.schema_client import ANSWERS, CAPABLE, NOTIFICATIONS, RESULTS, Client, check_error
+from tests.support.site import serving
 
-RESULTS = {
-    "initialize": "InitializeResult",
-    "server/discover": "DiscoverResult",
-    "ping": "EmptyResult",
-    "tools/list": "ListToolsResult",
-    "tools/call": "CallToolResult",
-    "resources/list": "ListResourcesResult",
-    "resources/templates/list": "ListResourceTemplatesResult",
-    "resources/read": "ReadResourceResult",
-    "resources/subscribe": "EmptyResult",
-    "resources/unsubscribe": "EmptyResult",
-    "prompts/list": "ListPromptsResult",
-    "prompts/get": "GetPromptResult",
-    "completion/complete": "CompleteResult",
-    "logging/setLevel": "EmptyResult",
-    "subscriptions/listen": "SubscriptionsListenResult",
-}
-NOTIFICATIONS = {
-    "notifications/progress": "ProgressNotification",
-    "notifications/message": "LoggingMessageNotification",
-    "notifications/cancelled": "CancelledNotification",
-    "notifications/tools/list_changed": "ToolListChangedNotification",
-    "notifications/prompts/list_changed": "PromptListChangedNotification",
-    "notifications/resources/list_changed": "ResourceListChangedNotification",
-    "notifications/resources/updated": "ResourceUpdatedNotification",
-    "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
-}
 LISTS = {
     "tools/list": "tools",
     "resources/list": "resources",
@@ -84,74 +58,8 @@ MISTAKES: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("completion/complete", {"ref": {"type": "ref/prompt", "name": "?"}, "argument": {}}, -32602),
     ("resources/read", {"uri": "broken://it"}, -32603),
 )
-
-
-class Client:
-    """Speaks one revision through a pipe of a host, and keeps every message that comes."""
-
-    def __init__(self, host: Host, revision: str) -> None:
-        self.revision = revision
-        self.received: list[dict[str, Any]] = []
-        self.asked: dict[Any, str] = {}
-        self._meta = request_meta(BY_NAME[revision], {"name": "tester", "version": "1"}, "debug")
-        self._came = asyncio.Event()
-        self._pipe = host.open_pipe("gallery", "stdio", self._take)
-
-    @property
-    def is_stateless(self) -> bool:
-        return BY_NAME[self.revision].is_stateless
-
-    async def ask(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
-        """Send a request and wait for its response."""
-        identifier = self.begin(method, params, **meta)
-        return await self.response(identifier)
-
-    def begin(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> int:
-        """Send a request and return its id."""
-        identifier = len(self.asked) + 1
-        self.asked[identifier] = method
-        meta = (self._meta if self.is_stateless else {}) | meta
-        sent = (params or {}) | ({"_meta": meta} if meta else {})
-        self.send({"jsonrpc": "2.0", "id": identifier, "method": method, "params": sent})
-        return identifier
-
-    def send(self, message: Any) -> None:
-        self._pipe.feed(orjson.dumps(message) + b"\n")
-
-    async def response(self, identifier: int) -> dict[str, Any]:
-        return await self.until(lambda each: each.get("id") == identifier and "method" not in each)
-
-    async def notified(self, method: str) -> dict[str, Any]:
-        return await self.until(lambda each: each.get("method") == method)
-
-    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        async with asyncio.timeout(5):
-            while True:
-                for message in self.received:
-                    if wanted(message):
-                        return message
-                self._came.clear()
-                await self._came.wait()
-
-    def complaints(self) -> Iterator[str]:
-        """What the schema has against anything received."""
-        for message in self.received:
-            for problem in self._check(message):
-                yield f"{problem}\n  in {str(message)[:400]}"
-
-    def _check(self, message: dict[str, Any]) -> list[str]:
-        if "method" in message:
-            return problems(self.revision, NOTIFICATIONS[message["method"]], message)
-        if "error" in message:
-            new = knows(self.revision, "JSONRPCErrorResponse")
-            return problems(self.revision, "JSONRPCErrorResponse" if new else "JSONRPCError", message)
-        new = knows(self.revision, "JSONRPCResultResponse")
-        envelope = problems(self.revision, "JSONRPCResultResponse" if new else "JSONRPCResponse", message)
-        return envelope + problems(self.revision, RESULTS[self.asked[message["id"]]], message["result"])
-
-    def _take(self, data: bytes) -> None:
-        self.received += map(orjson.loads, data.splitlines())
-        self._came.set()
+ASKING = {"form": "R3", "choices": "R4", "link": "R4", "sampled": "R1", "tooled": "R4", "rooted": "R1"}
+"""Tools that ask, and since which revision they may."""
 
 
 @asynccontextmanager
@@ -165,23 +73,48 @@ async def hosting(folder: Path) -> AsyncIterator[Host]:
         await host.stop()
 
 
-@pytest.mark.requirement("1.5", "3.5")
+def test_every_method_has_a_name_for_its_result() -> None:
+    assert RESULTS.keys() == METHODS.keys()
+
+
+@pytest.mark.requirement("1.5", "2.9", "3.5", "10.1")
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 async def test_everything_sent_is_valid(tmp_path: Path, revision: str) -> None:
+    spoken = BY_NAME[revision]
     folder = gallery(tmp_path / "gallery")
     async with hosting(folder) as host:
         client = Client(host, revision)
         await (discovers(client) if client.is_stateless else shakes_hands(client))
         listing = await lists(client)
-        assert len(listing["tools"]) == 9 and len(listing["prompts"]) == 2
+        assert len(listing["tools"]) == 17 and len(listing["prompts"]) == 2
         await calls_and_reads(client)
+        await is_asked(client)
+        await runs_tasks(client)
         await makes_mistakes(client)
         await hears_changes(client, host, folder)
+    assert client.answered == {each.name for each in METHODS.values() if each.serves(spoken)}
     told = {message["method"] for message in client.received if "method" in message}
-    assert told >= {"notifications/progress", "notifications/message", "notifications/resources/updated"}
+    assert told == expected_of(spoken)
     assert list(client.complaints()) == []
     results = [message["result"] for message in client.received if "result" in message]
     assert [each for result in results for each in newer(revision, result)] == []
+
+
+def expected_of(spoken: Revision) -> set[str]:
+    """Every request and notification a revision has for its clients."""
+    told = {name for name in NOTIFICATIONS if "tasks" not in name and "subscriptions" not in name}
+    if spoken.is_stateless:
+        return told | {"notifications/subscriptions/acknowledged", "notifications/tasks"}
+    told -= {"notifications/cancelled"}
+    told |= {"sampling/createMessage", "roots/list"}
+    told |= {"elicitation/create"} if spoken.has_elicitation else set()
+    return told | ({"notifications/tasks/status"} if spoken.has_core_tasks else set())
+
+
+async def test_a_header_that_disagrees_is_a_valid_error() -> None:
+    async with serving() as served:
+        answer = await served.modern("tools/list", Mcp_Method="tools/call")
+        assert check_error(LATEST.name, await answer.json()) == []
 
 
 def newer(revision: str, result: dict[str, Any]) -> Iterator[str]:
@@ -221,7 +154,7 @@ def test_the_schemas_find_fault_where_there_is_one(revision: str) -> None:
 
 async def shakes_hands(client: Client) -> None:
     identity = {"name": "tester", "version": "1"}
-    params = {"protocolVersion": client.revision, "capabilities": {}, "clientInfo": identity}
+    params = {"protocolVersion": client.revision, "capabilities": CAPABLE, "clientInfo": identity}
     assert (await client.ask("initialize", params))["result"]["protocolVersion"] == client.revision
     client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
     await client.ask("ping")
@@ -233,6 +166,8 @@ async def discovers(client: Client) -> None:
     assert result["supportedVersions"][0] == client.revision
     outdated = {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
     assert (await client.ask("tools/list", **outdated))["error"]["code"] == -32022
+    incapable = {CAPABILITIES_KEY: {}}
+    assert (await client.ask("tools/call", {"name": "form"}, **incapable))["error"]["code"] == -32021
 
 
 async def lists(client: Client) -> dict[str, list[Any]]:
@@ -260,7 +195,71 @@ async def calls_and_reads(client: Client) -> None:
         assert "result" in await client.ask("completion/complete", params)
 
 
+async def is_asked(client: Client) -> None:
+    order = [f"R{number}" for number in range(1, 6)]
+    spoken = order[[each.name for each in REVISIONS].index(client.revision)]
+    for name, since in ASKING.items():
+        result = (await client.ask("tools/call", {"name": name}))["result"]
+        if client.is_stateless:
+            result = await answers_rounds(client, name, result)
+        may_ask = order.index(spoken) >= order.index(since)
+        assert result["isError"] is not may_ask, (name, result)
+
+
+async def answers_rounds(client: Client, name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Come back with answers until the tool is done."""
+    while result["resultType"] == "input_required":
+        answers = {key: ANSWERS[each["method"]] for key, each in result["inputRequests"].items()}
+        more = {"inputResponses": answers, "requestState": result["requestState"]}
+        result = dict((await client.ask("tools/call", {"name": name} | more))["result"])
+    return result
+
+
+async def runs_tasks(client: Client) -> None:
+    """A task that asks and ends, and one that is cancelled."""
+    spoken = BY_NAME[client.revision]
+    if spoken.is_stateless:
+        await runs_tasks_of_the_extension(client)
+    elif spoken.has_core_tasks:
+        await runs_core_tasks(client)
+
+
+async def runs_core_tasks(client: Client) -> None:
+    call = {"name": "errand", "task": {"ttl": 60_000}}
+    tasks = [{"taskId": (await client.ask("tools/call", call))["result"]["task"]["taskId"]} for _ in "ab"]
+    assert "result" in await client.ask("tasks/get", tasks[0])
+    assert "result" in await client.ask("tasks/list")
+    assert "result" in await client.ask("tasks/cancel", tasks[1])
+    assert "result" in await client.ask("tasks/result", tasks[0])
+    assert (await client.ask("tasks/get", {"taskId": "unheard-of"}))["error"]["code"] == -32602
+
+
+async def runs_tasks_of_the_extension(client: Client) -> None:
+    one, other = [(await client.ask("tools/call", {"name": "errand"}))["result"]["taskId"] for _ in "ab"]
+    listening = client.begin("subscriptions/listen", {"notifications": {"taskIds": [one]}})
+    await stands(client, one, "input_required")
+    asked = (await client.ask("tasks/get", {"taskId": one}))["result"]["inputRequests"]
+    answers = {key: ANSWERS[each["method"]] for key, each in asked.items()}
+    assert "result" in await client.ask("tasks/update", {"taskId": one, "inputResponses": answers})
+    await stands(client, one, "completed")
+    assert "result" in (await client.ask("tasks/get", {"taskId": one}))["result"]
+    assert "result" in await client.ask("tasks/cancel", {"taskId": other})
+    assert (await client.ask("tasks/get", {"taskId": "unheard-of"}))["error"]["code"] == -32602
+    params = {"requestId": listening}
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+
+async def stands(client: Client, task: str, status: str) -> None:
+    """Wait to be told how a task stands."""
+    told = {"taskId": task, "status": status}
+    await client.until(lambda each: told.items() <= each.get("params", {}).items())
+
+
 async def makes_mistakes(client: Client) -> None:
+    client.send([])
+    await client.until(lambda each: each.get("error", {}).get("code") == -32600)
+    client.send_bytes(b"{")
+    await client.until(lambda each: each.get("error", {}).get("code") == -32700)
     wrong = await client.ask("tools/call", {"name": "table", "arguments": {"rows": "many", "legs": 4}})
     assert wrong["result"]["isError"]
     for method, params, code in MISTAKES:
@@ -275,8 +274,10 @@ async def hears_changes(client: Client, host: Host, folder: Path) -> None:
         wanted = {f"{kind}ListChanged": True for kind in kinds} | {
             "resourceSubscriptions": ["resource://notes"]
         }
-        listening = client.begin("subscriptions/listen", {"notifications": wanted | {"taskIds": ["t"]}})
-        told = await client.notified("notifications/subscriptions/acknowledged")
+        listening = client.begin("subscriptions/listen", {"notifications": wanted | {"unheardOf": ["t"]}})
+        told = await client.until(
+            lambda each: each.get("params", {}).get("_meta") == {SUBSCRIPTION_KEY: listening}
+        )
         assert told["params"]["notifications"] == wanted
     else:
         await client.ask("resources/subscribe", {"uri": "resource://notes"})
@@ -292,5 +293,6 @@ async def hears_changes(client: Client, host: Host, folder: Path) -> None:
     if client.is_stateless:
         host.services.subscriptions.close()
         assert "result" in await client.response(listening)
+        await client.notified("notifications/cancelled")
     else:
         await client.ask("resources/unsubscribe", {"uri": "resource://notes"})

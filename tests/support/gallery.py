@@ -70,6 +70,92 @@ async def steps(ctx: Context) -> str:
     return "done"
 '''
 
+QUESTIONS = '''
+"""Tools that ask their client for everything there is."""
+
+from mcpdesk import Context, tool
+
+TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+FORM = {
+    "name": {"type": "string", "title": "Name", "description": "Who?", "minLength": 1, "maxLength": 9},
+    "mail": {"type": "string", "format": "email", "default": "a@b.c"},
+    "age": {"type": "integer", "minimum": 0, "maximum": 150, "default": 30},
+    "share": {"type": "number", "minimum": 0, "default": 1},
+    "agreed": {"type": "boolean", "default": True},
+    "plain": {"type": "string", "enum": ["a", "b"], "default": "a"},
+    "colour": {"type": "string", "oneOf": TITLED},
+}
+CHOICES = {
+    "some": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "minItems": 0},
+    "titled": {"type": "array", "items": {"anyOf": TITLED}, "maxItems": 2},
+}
+TOOL = {"name": "look", "inputSchema": {"type": "object"}}
+USE = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
+SEEN = {"type": "tool_result", "toolUseId": "1", "content": [{"type": "text", "text": "nothing"}]}
+
+
+@tool
+async def form(ctx: Context) -> str:
+    """Ask for one of everything."""
+    return (await ctx.elicit("Fill it in.", {"type": "object", "properties": FORM})).action
+
+
+@tool
+async def choices(ctx: Context) -> str:
+    """Ask for several of some."""
+    return (await ctx.elicit("Choose.", {"type": "object", "properties": CHOICES})).action
+
+
+@tool
+async def link(ctx: Context) -> str:
+    """Send somebody to a page."""
+    return (await ctx.elicit_url("Sign in.", "https://example.org/in")).action
+
+
+@tool
+async def sampled(ctx: Context) -> str:
+    """Let a model write, with every option."""
+    said = await ctx.sample(
+        ["Hello", {"role": "assistant", "content": {"type": "image", "data": "", "mimeType": "image/png"}}],
+        max_tokens=10,
+        system="Be brief.",
+        temperature=0.5,
+        stop=["."],
+        preferences={"hints": [{"name": "m"}], "costPriority": 0.5},
+        include_context="thisServer",
+        metadata={"share": 0.5},
+    )
+    return said.text
+
+
+@tool
+async def tooled(ctx: Context) -> str:
+    """Let a model use tools."""
+    messages = [{"role": "assistant", "content": [USE]}, {"role": "user", "content": [SEEN]}]
+    return (await ctx.sample(messages, max_tokens=10, tools=[TOOL], tool_choice={"mode": "auto"})).text
+
+
+@tool
+async def rooted(ctx: Context) -> list[str]:
+    """Ask where to look."""
+    return [root.uri for root in await ctx.list_roots()]
+
+
+@tool(task="optional")
+async def errand(ctx: Context) -> str:
+    """Work that may outlive its call, and asks on the way."""
+    await ctx.progress(1, 2, "half way")
+    return (await ctx.elicit("Go on?", {"type": "object", "properties": {}})).action
+
+
+@tool
+async def faulty(ctx: Context) -> str:
+    """Ask for what is not there."""
+    raise ValueError("faulty")
+
+
+'''
+
 RESOURCES = '''
 """Resources of every shape."""
 
@@ -146,5 +232,6 @@ MANIFEST = """{
 def gallery(place: Path) -> Path:
     """Write the folder to `place` and return it."""
     write(place, {"mcp.json": MANIFEST, "tools/all.py": TOOLS, "resources/all.py": RESOURCES})
+    write(place, {"tools/questions.py": QUESTIONS})
     write(place, {"resources/notes.md": "# Notes\n", "resources/dot.png": "\x01", "prompts/all.py": PROMPTS})
     return write(place, {"prompts/plain.md": PLAIN})
