@@ -75,6 +75,8 @@ def check_name(header: str | None, expected: object) -> None:
     """
     if header is None:
         raise mismatch("Mcp-Name is missing")
+    if header == expected and header.isascii() and header.isprintable() and not header.startswith(_PREFIX):
+        return
     try:
         decoded = decode_value(header)
     except ValueError as error:

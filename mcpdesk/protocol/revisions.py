@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -50,10 +50,11 @@ class Revision:
     has_core_tasks: bool = False
     """Tasks as part of the protocol; later they are an extension."""
 
-    @property
-    def is_stateless(self) -> bool:
-        """Whether requests stand alone."""
-        return self.era is Era.STATELESS
+    is_stateless: bool = field(init=False)
+    """Whether requests stand alone. Asked several times a request."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_stateless", self.era is Era.STATELESS)
 
     def __str__(self) -> str:
         return self.name

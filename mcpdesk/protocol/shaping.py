@@ -57,6 +57,8 @@ def prompt_result(body: JSONObject, revision: Revision) -> JSONObject:
 def block(content: JSONObject, revision: Revision) -> JSONObject:
     """One content block, turned into text where the revision does not know its type."""
     kind = content.get("type")
+    if kind == "text" and len(content) == 2:
+        return content
     if kind in revision.content_types:
         shaped = _pick(content, revision.resource_fields | _TYPE) if kind == "resource_link" else content
         shaped = _dated(shaped, revision)

@@ -46,30 +46,20 @@ class Call:
     `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
     """
 
-    __slots__ = (
-        "_is_cancelled",
-        "claims",
-        "deadline",
-        "headers",
-        "id",
-        "left_s",
-        "limit_s",
-        "method",
-        "opening",
-        "outlet",
-        "params",
-        "pauses",
-        "peer",
-        "progress_sent",
-        "progress_token",
-        "requests",
-        "round",
-        "started",
-        "stop",
-        "task",
-        "terms",
-        "transport",
-    )
+    # Defaults stand here and not in `__init__`: most calls end without any of it.
+    opening: Mapping[str, str] | None = None
+    claims: Mapping[str, Any] | None = None
+    requests: ClientRequests | None = None
+    round: Round | None = None
+    deadline: float | None = None
+    limit_s = 0.0
+    pauses = 0
+    left_s = 0.0
+    stop = ""
+    task: asyncio.Task[Any] | None = None
+    progress_sent = float("-inf")
+    progress_token: Id | None = None
+    _is_cancelled = False
 
     def __init__(
         self,
@@ -90,22 +80,10 @@ class Call:
         self.transport = transport
         self.peer = peer
         self.headers = headers
-        self.opening: Mapping[str, str] | None = None
-        self.claims: Mapping[str, Any] | None = None
-        self.requests: ClientRequests | None = None
-        self.round: Round | None = None
         self.started = time.monotonic()
-        self.deadline: float | None = None
-        self.limit_s = 0.0
-        self.pauses = 0
-        self.left_s = 0.0
-        self.stop = ""
-        self.task: asyncio.Task[Any] | None = None
-        self._is_cancelled = False
-        self.progress_sent = float("-inf")
         meta = params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        self.progress_token: Id | None = token if is_id(token) else None
+        if isinstance(meta, dict) and "progressToken" in meta and is_id(meta["progressToken"]):
+            self.progress_token = meta["progressToken"]
 
     @property
     def trace(self) -> Trace:

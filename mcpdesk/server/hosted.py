@@ -26,11 +26,14 @@ async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit
     place: TracebackType | None = None
     deadlines.watch(call, limit_s)
     try:
-        output = await _tamed(work, call)
+        output = await work
     except BaseException as error:
-        if call.stop != TIMED_OUT:
-            raise
         place = error.__traceback__
+        if call.stop != TIMED_OUT:
+            if isinstance(error, Exception) or _is_ended(call, error):
+                raise
+            # It would end more than this call.
+            raise RuntimeError(f"it raised {described(error)}").with_traceback(place) from None
     else:
         if call.stop != TIMED_OUT:
             return output
@@ -40,18 +43,9 @@ async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit
     raise TimeoutError(f"not finished within its limit of {limit_s:g} s").with_traceback(place)
 
 
-async def _tamed(work: Awaitable[T], call: Call) -> T:
-    """Turn what would end more than this call into a RuntimeError with the same traceback."""
-    try:
-        return await work
-    except Exception:
-        raise
-    except BaseException as error:
-        if isinstance(error, asyncio.CancelledError) and (call.stop or _is_being_cancelled()):
-            raise
-        raise RuntimeError(f"it raised {described(error)}").with_traceback(error.__traceback__) from None
-
-
-def _is_being_cancelled() -> bool:
+def _is_ended(call: Call, error: BaseException) -> bool:
+    """Whether a call, or the task it runs in, was cancelled from outside."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return bool(call.stop) or (task is not None and task.cancelling() > 0)

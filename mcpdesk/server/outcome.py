@@ -19,6 +19,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
+    if check is None and type(output) is str:
+        # What most tools return, and nothing about it can be wrong.
+        return {"content": [{"type": "text", "text": output}], "isError": False}
     try:
         return _body(tool, output, check)
     except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
