@@ -186,6 +186,18 @@ FORM: tuple[Action, ...] = (
     Action("move_item(1)", "alt+down", "item down", "Form", "form", footer=False),
 )
 
+FIELDS: tuple[Action, ...] = (
+    Action(
+        "suggest",
+        "f4",
+        "suggestions",
+        "Form",
+        "form_fields",
+        "Choose among what the server suggests for the field; right takes the one behind the cursor.",
+        footer=False,
+    ),
+)
+
 RESULT: tuple[Action, ...] = (
     Action("show_tab(-1)", "left_square_bracket", "previous tab", "Result", "result", footer=False),
     Action(
@@ -353,6 +365,7 @@ ACTIONS: tuple[Action, ...] = (
     *WORKBENCH,
     *CATALOGUE,
     *FORM,
+    *FIELDS,
     *RESULT,
     *JSON,
     *TRAFFIC,

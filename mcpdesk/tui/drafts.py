@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from mcpdesk.tui.render.form_model import ObjectNode, form_node, without_secrets
 from mcpdesk.tui.render.form_node import Node
 from mcpdesk.tui.render.form_schema import Schema
 from mcpdesk.tui.render.json_text import keeps, same
-from mcpdesk.tui.requests import request_for, schema_of
+from mcpdesk.tui.requests import Ask, completion_for, request_for, schema_of
 
 Key = tuple[str, ItemKind, str]
 """Server, kind and name of an item."""
@@ -33,6 +35,8 @@ class Draft:
     shareable: Any = None
     call: Call | None = None
     outcome: Outcome | None = None
+    has_no_suggestions: bool = False
+    """The server refused to suggest anything: it is not asked again."""
     insisted: Any = UNSET
     """Arguments the person was warned about: the same once more are sent as they are."""
 
@@ -70,6 +74,26 @@ class Drafts:
         given = arguments if isinstance(arguments, dict) else {}
         missing = [name for name in draft.schema.get("required", ()) if name not in given]
         return [Failure((), f'"{name}" is a required property') for name in missing]
+
+    def asking(self, server: str, draft: Draft) -> Ask | None:
+        """Who asks the server for suggestions for a draft's fields; None where there are none."""
+        if completion_for(draft.item, "", "", {}) is None:
+            return None
+
+        async def ask(name: str, typed: str) -> Sequence[str]:
+            request = completion_for(draft.item, name, typed, draft.node.value())
+            if request is None or draft.has_no_suggestions:
+                return ()
+            call = self._link.request(server, *request)
+            try:
+                outcome = await asyncio.wrap_future(call.outcome)
+            except asyncio.CancelledError:
+                call.cancel()
+                raise
+            draft.has_no_suggestions = outcome.error is not None
+            return _suggested(outcome.result)
+
+        return ask
 
     def start(self, server: str, draft: Draft, arguments: Any) -> None:
         """Make the call.
@@ -115,6 +139,12 @@ def _shareable(draft: Draft, arguments: Any) -> Any:
     if not isinstance(arguments, dict):
         return arguments
     return {key: value for key, value in arguments.items() if key not in secret}
+
+
+def _suggested(result: dict[str, Any] | None) -> Sequence[str]:
+    found = (result or {}).get("completion")
+    values = found.get("values") if isinstance(found, dict) else None
+    return [one for one in values if isinstance(one, str)] if isinstance(values, list) else ()
 
 
 def _status(outcome: Outcome) -> str:

@@ -6,13 +6,15 @@ Also what is asked again of a request that was seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.protocol.uri_template import expand, parsed
 from mcpdesk.tui.render.form_schema import Schema
 
+Ask = Callable[[str, str], Awaitable[Sequence[str]]]
+"""Asks for suggestions: a field's name and what was typed in, what may stand there out, best first."""
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
 _OPENING = frozenset({"initialize", "subscriptions/listen"})
@@ -66,6 +68,17 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
     return kind, name, params.get("arguments", {})
 
 
+def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
+    """The request for suggestions for one field, the others given; None where there are none of this kind."""
+    refer = _REFERENCES.get(item.kind)
+    if refer is None:
+        return None
+    others = given.items() if isinstance(given, dict) else ()
+    settled = {key: value for key, value in others if key != name and isinstance(value, str) and value}
+    params: dict[str, Any] = {"ref": refer(item.name), "argument": {"name": name, "value": typed}}
+    return "completion/complete", params | ({"context": {"arguments": settled}} if settled else {})
+
+
 def _tool_schema(definition: dict[str, Any]) -> Schema:
     schema: Schema = definition.get("inputSchema") or {}
     return schema
@@ -115,6 +128,10 @@ _SCHEMAS: dict[ItemKind, Callable[[dict[str, Any]], Schema]] = {
     ItemKind.RESOURCE: lambda definition: {},
     ItemKind.TEMPLATE: _template_schema,
     ItemKind.PROMPT: _prompt_schema,
+}
+_REFERENCES: dict[ItemKind, Callable[[str], dict[str, str]]] = {
+    ItemKind.PROMPT: lambda name: {"type": "ref/prompt", "name": name},
+    ItemKind.TEMPLATE: lambda name: {"type": "ref/resource", "uri": name},
 }
 _REQUESTS: dict[ItemKind, Callable[[str, Any], Request]] = {
     ItemKind.TOOL: _named("tools/call"),

@@ -33,7 +33,9 @@ class Bench:
 
     @property
     def sent(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(call.method, call.params) for call in self.link.calls]
+        """What was sent by the person: suggestions are asked for along the way."""
+        calls = [call for call in self.link.calls if call.method != "completion/complete"]
+        return [(call.method, call.params) for call in calls]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):

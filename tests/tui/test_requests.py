@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.requests import item_of, repeated, request_for, schema_of
+from mcpdesk.tui.requests import completion_for, item_of, repeated, request_for, schema_of
 
 
 def item(kind: ItemKind, name: str, **definition: object) -> CatalogueItem:
@@ -78,3 +78,19 @@ def test_a_request_leads_to_the_item_it_is_about() -> None:
         item_of("tools/list", {})
     with pytest.raises(ValueError, match="no form"):
         item_of("prompts/get", {"name": 5})
+
+
+def test_suggestions_are_asked_for_with_what_is_settled_already() -> None:
+    prompt = item(ItemKind.PROMPT, "p")
+    assert completion_for(prompt, "a", "x", {"a": "x", "b": "y", "c": "", "d": 1}) == (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "p"},
+            "argument": {"name": "a", "value": "x"},
+            "context": {"arguments": {"b": "y"}},
+        },
+    )
+    template = completion_for(item(ItemKind.TEMPLATE, "x://{a}"), "a", "", {})
+    assert template is not None and template[1]["ref"] == {"type": "ref/resource", "uri": "x://{a}"}
+    assert "context" not in template[1]
+    assert completion_for(item(ItemKind.TOOL, "t"), "a", "", {}) is None

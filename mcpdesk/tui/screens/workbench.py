@@ -71,7 +71,7 @@ class WorkbenchPane(Vertical):
         """Everything but the traffic strip, which is imported when there is room for it."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-            yield ItemPane(self._check)
+            yield ItemPane(self._check, lambda draft: self._drafts.asking(self.server, draft))
         yield Vertical(id="strip")
 
     def on_mount(self) -> None:

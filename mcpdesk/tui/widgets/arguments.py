@@ -15,15 +15,20 @@ from textual.widgets import ContentSwitcher, Label
 from mcpdesk.link.values import Failure
 from mcpdesk.tui.drafts import Draft
 from mcpdesk.tui.render.json_text import path_text, pretty
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.requests import Ask
 from mcpdesk.tui.widgets.form import Form
+from mcpdesk.tui.widgets.form_text import TextPart
 from mcpdesk.tui.widgets.json_editor import JsonEditor
 from mcpdesk.tui.widgets.tab_strip import TabStrip
 
 _VIEWS = ("form", "json")
+SHOWN = 8
+"""Suggestions that are told at once."""
 
 
 class Arguments(Vertical):
-    """Edits one draft. `check` is asked about a value whenever it changed."""
+    """Edits one draft. `check` is asked about a value whenever it changed, `suggest` for suggestions."""
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
@@ -36,9 +41,16 @@ class Arguments(Vertical):
     class Swapped(Message):
         """Form and JSON changed places."""
 
-    def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]], *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        check: Callable[[Draft, Any], Sequence[Failure]],
+        suggest: Callable[[Draft], Ask | None] = lambda draft: None,
+        *,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
         self._check = check
+        self._suggest = suggest
         self.draft: Draft | None = None
 
     def compose(self) -> ComposeResult:
@@ -73,7 +85,7 @@ class Arguments(Vertical):
         """Edit another draft."""
         self.draft = draft
         self._hint("")
-        await self.form.load(draft.node)
+        await self.form.load(draft.node, self._suggest(draft))
         if draft.text is not None:
             self.editor.load(draft.text)
         self._bring_up()
@@ -84,7 +96,7 @@ class Arguments(Vertical):
         if draft is None:
             return
         fits = draft.take(value)
-        await self.form.load(draft.node)
+        await self.form.load(draft.node, self._suggest(draft))
         if draft.text is not None or not fits:
             self._edit_json(draft, value)
         self._bring_up()
@@ -116,7 +128,7 @@ class Arguments(Vertical):
             return
         else:
             draft.text = None
-            await self.form.load(draft.node)
+            await self.form.load(draft.node, self._suggest(draft))
         self._bring_up()
         self.post_message(self.Swapped())
         self.call_after_refresh(self.focus_first)
@@ -163,6 +175,15 @@ class Arguments(Vertical):
     def hint(self, event: Form.Hinted) -> None:
         """Tell about the field in focus, unless every field tells about itself."""
         self._hint("" if self.form.has_class("-roomy") else event.text)
+
+    @on(TextPart.Suggested)
+    def suggested(self, event: TextPart.Suggested) -> None:
+        """Tell what the server suggests; the first one that fits stands behind the cursor already."""
+        event.stop()
+        if event.values:
+            shown = " · ".join(one_line(value, 30) for value in event.values[:SHOWN])
+            more = f" · {len(event.values) - SHOWN} more" if len(event.values) > SHOWN else ""
+            self._hint(f"→ takes, F4 lists: {shown}{more}")
 
     @on(TabStrip.Picked)
     async def pick(self, event: TabStrip.Picked) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -14,15 +14,18 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from mcpdesk.link.values import Failure
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.form_field import Kind
 from mcpdesk.tui.render.form_model import ObjectNode, UnionNode, walk
 from mcpdesk.tui.render.form_node import Node, TextNode
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.requests import Ask
 from mcpdesk.tui.widgets.form_choice import ChoicePart, FixedPart, ManyPart
 from mcpdesk.tui.widgets.form_nested import ListPart, MapPart, ObjectPart, UnionPart, focus_first
 from mcpdesk.tui.widgets.form_part import FormPart
-from mcpdesk.tui.widgets.form_text import text_part_for
+from mcpdesk.tui.widgets.form_text import TextPart, text_part_for
+from mcpdesk.tui.widgets.menu import Choice, Menu
 
 _PARTS: dict[Kind, type[FormPart]] = {
     Kind.SWITCH: ChoicePart,
@@ -48,6 +51,7 @@ class Form(VerticalScroll, can_focus=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "app.focus_next", "Next field", show=False),
         Binding("up", "app.focus_previous", "Previous field", show=False),
+        *bindings_for("form_fields"),
     ]
     DEFAULT_CSS = """
     Form { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -88,12 +92,15 @@ class Form(VerticalScroll, can_focus=False):
         else:
             yield Label(Content("No arguments."), classes="empty")
 
-    async def load(self, node: Node) -> None:
-        """Edit another node."""
+    async def load(self, node: Node, ask: Ask | None = None) -> None:
+        """Edit another node. `ask` is asked for suggestions for its texts."""
         await self.remove_children()
         self.node, self._show_all = node, False
         self._fit()
         await self.mount_all(self.compose())
+        if ask is not None:
+            for part in self.query(TextPart):
+                part.suggest(ask)
 
     def focus_first(self) -> bool:
         """Go to the first field; False when there is none."""
@@ -101,6 +108,20 @@ class Form(VerticalScroll, can_focus=False):
             return False
         focus_first(self, self)
         return True
+
+    @work(exclusive=True, group="suggest")
+    async def action_suggest(self) -> None:
+        """Choose among what the server suggests for the field with the focus."""
+        part = next((one for one in self.query(TextPart) if one.has_focus_within), None)
+        values = await part.suggestions() if part is not None else ()
+        if part is None or not values:
+            self.notify("The server suggests nothing here.", markup=False)
+            return
+        choices = [Choice(one_line(value, 60), value) for value in values]
+        menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)
+        chosen = await self.app.push_screen_wait(menu)
+        if chosen is not None:
+            part.input.value = chosen
 
     def problems(self) -> list[Failure]:
         """What was typed and is no value at all."""

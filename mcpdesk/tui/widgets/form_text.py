@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual import on
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mcpdesk.tui.render.form_field import Kind
 from mcpdesk.tui.render.form_node import TextNode
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.requests import Ask
 from mcpdesk.tui.widgets.form_part import FormPart
+from mcpdesk.tui.widgets.suggestions import Suggestions
 
 _NUMBER_CHARACTERS = {Kind.INTEGER: r"[-+0-9]*", Kind.NUMBER: r"[-+0-9.eE]*"}
 
@@ -35,6 +38,36 @@ class TextPart(FormPart):
             restrict=_NUMBER_CHARACTERS.get(field.kind),
             compact=True,
         )
+
+    class Suggested(Message):
+        """The server suggests something for the field with the focus."""
+
+        def __init__(self, values: Sequence[str]) -> None:
+            super().__init__()
+            self.values = values
+
+    @property
+    def input(self) -> Input:
+        """Where it is typed."""
+        return self.query_one(Input)
+
+    def suggest(self, ask: Ask) -> None:
+        """Ask for suggestions from now on."""
+        self.input.suggester = Suggestions(self.node.field.key, ask, self._found)
+
+    async def suggestions(self) -> Sequence[str]:
+        """What the server suggests now."""
+        asking = self.input.suggester
+        return await asking.values(self.input.value) if isinstance(asking, Suggestions) else ()
+
+    def on_descendant_focus(self) -> None:
+        """Say what may stand here before anything is typed."""
+        if self.input.suggester is not None:
+            self.run_worker(self.suggestions(), group="suggest", exclusive=True)
+
+    def _found(self, values: Sequence[str]) -> None:
+        if self.input.has_focus:
+            self.post_message(self.Suggested(values))
 
     @on(Input.Changed)
     def take(self, event: Input.Changed) -> None:

@@ -16,6 +16,7 @@ from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, ServerView
 from mcpdesk.tui.drafts import Draft
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.output_check import marks
+from mcpdesk.tui.requests import Ask
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.item_header import ItemHeader
 from mcpdesk.tui.widgets.lesson import Lesson
@@ -29,7 +30,7 @@ _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
 class ItemPane(Vertical):
-    """Shows one draft. `check` is asked about arguments whenever they changed."""
+    """Shows one draft. `check` is asked about arguments whenever they changed, `suggest` for suggestions."""
 
     DEFAULT_CSS = """
     ItemPane { width: 1fr; }
@@ -49,9 +50,14 @@ class ItemPane(Vertical):
     ItemPane.-plain Arguments { display: none; }
     """
 
-    def __init__(self, check: Callable[[Draft, Any], Sequence[Failure]]) -> None:
+    def __init__(
+        self,
+        check: Callable[[Draft, Any], Sequence[Failure]],
+        suggest: Callable[[Draft], Ask | None] = lambda draft: None,
+    ) -> None:
         super().__init__()
         self._check = check
+        self._suggest = suggest
         self._title = ""
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
@@ -61,7 +67,10 @@ class ItemPane(Vertical):
         yield ItemHeader()
         yield Lesson()
         with Container(id="work"):
-            for box, title in ((Arguments(self._check), "Arguments"), (ResultView(), "Result")):
+            for box, title in (
+                (Arguments(self._check, self._suggest), "Arguments"),
+                (ResultView(), "Result"),
+            ):
                 box.border_title = title
                 yield box.add_class("box")
 
