@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
+from mcpdesk.setting import UNSHOWN, Given, Kind, Setting, converted, quoted
 
 ENV_FILE = "mcpdesk-env.txt"
 OWN_PREFIX = "MCPDESK_"
-UNSHOWN = "••••"
-"""Stands for a secret wherever a value is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,43 +62,6 @@ class Settings:
     state_dir: Path
 
 
-class Kind(StrEnum):
-    """How a setting is written."""
-
-    TEXT = "text"
-    SECRET = "secret"
-    INTEGER = "integer"
-    BYTES = "bytes"
-    SWITCH = "switch"
-    LIST = "list"
-    PATH = "path"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    kind: Kind
-    default: Any
-    environment: tuple[str, ...]
-    """Names of the environment variables; the first that is set wins."""
-    help: str
-    least: int = 0
-    most: int = 2**53
-    pattern: str = ""
-    """What a text has to match in full."""
-    allowed: str = ""
-    """The pattern in words."""
-    from_folder: bool = True
-    """False: a server folder may not set it, only the person who starts the program."""
-
-    @property
-    def flag(self) -> str:
-        """The name of the flag, where a command has one."""
-        return "--" + self.name.replace("_", "-")
-
-
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", Kind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
             "The address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
@@ -138,9 +99,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
             "An HTTP session nobody uses ends after this long.", least=1),
     Setting("request_timeout_s", Kind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
-            "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.", least=1),
+            "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
+            least=1),
     Setting("max_connections", Kind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
-            "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.", least=1),
+            "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
+            least=1),
     Setting("max_sessions", Kind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
             "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1),
     Setting("max_in_flight", Kind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
@@ -173,15 +136,6 @@ OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR"})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One value somebody gave, before it is checked. `origin` reads `environment PORT`, `flag --port` ..."""
-
-    setting: Setting
-    value: object
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
 class Resolved:
     """The settings and, by name, where each value came from."""
 
@@ -211,50 +165,6 @@ def resolve(
             values[setting.name], origins[setting.name] = setting.default, "default"
     values["state_dir"] = values["state_dir"] or state_folder(environ)
     return Resolved(Settings(**values), origins)
-
-
-def shown(setting: Setting, value: object) -> str:
-    """A value as the settings table and the errors show it; a secret stays one."""
-    if setting.kind is Kind.SECRET and value:
-        return UNSHOWN
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value is None or value == "" else str(value)
-
-
-def converted(given: Given) -> Any:
-    """The value in its setting's type.
-
-    Raises: DeskUserError when it is not allowed.
-    """
-    setting = given.setting
-    value = given.value.strip() if isinstance(given.value, str) else given.value
-    try:
-        return CONVERTERS[setting.kind](setting, value)
-    except (ValueError, TypeError, AttributeError):
-        raise DeskUserError(
-            f"{setting.name}: {_quoted(setting, value)} ({given.origin}) is not allowed.",
-            f"Allowed: {allowed(setting)}.",
-        ) from None
-
-
-def allowed(setting: Setting) -> str:
-    """What a setting may be, in words."""
-    match setting.kind:
-        case Kind.INTEGER:
-            return f"a whole number from {setting.least} to {setting.most}"
-        case Kind.BYTES:
-            return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
-        case Kind.SWITCH:
-            return "true or false"
-        case Kind.LIST:
-            return "a list of texts, separated by commas"
-        case Kind.PATH:
-            return "a path"
-        case Kind.TEXT | Kind.SECRET:
-            return setting.allowed or "a text"
 
 
 def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
@@ -326,7 +236,7 @@ def _allowed_in_folder(given: Given) -> Given:
         return given
     name = given.setting.name
     raise DeskUserError(
-        f"{name}: {_quoted(given.setting, given.value)} ({given.origin}) is not allowed there.",
+        f"{name}: {quoted(given.setting, given.value)} ({given.origin}) is not allowed there.",
         f"Only a flag or the environment variable {given.setting.environment[0]} may set it.",
     )
 
@@ -338,63 +248,7 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
     return DeskUserError(f"{key}: unknown setting (value {value!r}, {origin}).", hint)
 
 
-def _quoted(setting: Setting, value: object) -> str:
-    return UNSHOWN if setting.kind is Kind.SECRET else repr(value)
-
-
 def _unquoted(value: str) -> str:
     if len(value) >= 2 and value[0] in "'\"" and (end := value.find(value[0], 1)) > 0:
         return value[1:end]
     return re.split(r"(?:^|\s)#", value, maxsplit=1)[0].strip()
-
-
-def _text(setting: Setting, value: Any) -> str:
-    if not isinstance(value, str) or (setting.pattern and not re.fullmatch(setting.pattern, value)):
-        raise ValueError
-    return value
-
-
-def _integer(setting: Setting, value: Any) -> int:
-    if isinstance(value, bool | float):
-        raise ValueError
-    number = int(value)
-    if not setting.least <= number <= setting.most:
-        raise ValueError
-    return number
-
-
-def _bytes(setting: Setting, value: Any) -> int:
-    if not isinstance(value, str):
-        return _integer(setting, value)
-    found = re.fullmatch(r"(\d+)\s*(?:([kmg])(?:i?b)?)?", value, re.IGNORECASE)
-    if found is None:
-        raise ValueError
-    return _integer(setting, int(found[1]) << UNIT_BITS[(found[2] or "").lower()])
-
-
-def _switch(setting: Setting, value: Any) -> bool:
-    return value if isinstance(value, bool) else SWITCH_WORDS.index(value.lower()) % 2 == 0
-
-
-def _list(setting: Setting, value: Any) -> tuple[str, ...]:
-    items = re.split(r"[,\s]+", value) if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise ValueError
-    return tuple(item for item in items if item)
-
-
-def _path(setting: Setting, value: Any) -> Path:
-    return Path(value).expanduser()
-
-
-SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
-UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
-CONVERTERS: dict[Kind, Callable[[Setting, Any], Any]] = {
-    Kind.TEXT: _text,
-    Kind.SECRET: _text,
-    Kind.INTEGER: _integer,
-    Kind.BYTES: _bytes,
-    Kind.SWITCH: _switch,
-    Kind.LIST: _list,
-    Kind.PATH: _path,
-}

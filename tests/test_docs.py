@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.cli.main import COMMANDS
-from mcpdesk.settings import SETTINGS, Kind, shown
+from mcpdesk.setting import Kind, shown
+from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service

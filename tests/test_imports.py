@@ -18,7 +18,8 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "paths": {"transports.rendezvous"},
-    "settings": {"paths"},
+    "setting": set(),
+    "settings": {"paths", "setting"},
     "__main__": {"transports.pump", "cli.main", "cli.lone_core", "cli.report"},
     "__init__": {"server"},
     "protocol": set(),
@@ -33,12 +34,13 @@ ALLOWED: dict[str, set[str]] = {
     "client": {"protocol", "transports", "inbox"},
     "hosting": {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
-        "settings", "paths",
+        "setting", "settings", "paths",
     },
     "link": {"hosting", "recorder", "inbox", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "cli": {
-        "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui", "settings",
+        "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui",
+        "setting", "settings",
         "paths",
     },
 }  # fmt: skip

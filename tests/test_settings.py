@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import BY_NAME, SETTINGS, Kind, Settings, read_env_file, resolve, shown
+from mcpdesk.setting import Kind, shown
+from mcpdesk.settings import BY_NAME, SETTINGS, Settings, read_env_file, resolve
 
 
 def test_table_and_settings_name_the_same_things() -> None:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, Kind, Setting, shown
+from mcpdesk.setting import Kind, Setting, shown
+from mcpdesk.settings import SETTINGS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,7 +54,8 @@ def server_folder(text: str) -> Path:
             f"There is no folder {text!r}.", "A server folder has tools/, resources/ or prompts/."
         )
     if not path.is_dir():
-        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean {str(path.parent)!r}?")
+        meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
+        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
     return path.resolve()
 
 

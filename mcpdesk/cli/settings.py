@@ -12,7 +12,8 @@ import click
 from mcpdesk import paths
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.printing import aligned
-from mcpdesk.settings import SETTINGS, Resolved, allowed, shown
+from mcpdesk.setting import allowed, shown
+from mcpdesk.settings import SETTINGS, Resolved
 
 EPILOG = """\b
 Examples:

@@ -13,6 +13,7 @@ import msgspec
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
+from mcpdesk.setting import Given, converted
 
 FILE = "mcp.json"
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -179,7 +180,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
-            settings.converted(settings.Given(settings.BY_NAME[name], value, FILE))
+            converted(Given(settings.BY_NAME[name], value, FILE))
         except DeskUserError as error:
             raise refuse(f"settings.{error.message} {error.hint}", name) from error
         if not settings.BY_NAME[name].from_folder:
