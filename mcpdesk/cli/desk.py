@@ -36,11 +36,9 @@ def command(folders: tuple[str, ...], theme: str | None, **values: Any) -> int:
     return run_desk(plan_for(places, flags, os.environ, may_move=True), theme)
 
 
-def require_terminal() -> None:
-    """Raises: DeskUserError when there is no terminal to draw on and read keys from."""
+def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
+    """Raises: DeskUserError, with `instead` as hint, where no terminal is to draw on and read keys from."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-        raise DeskUserError(
-            "The desk needs a terminal.", "Without one, `mcpdesk serve FOLDER` runs the same server."
-        )
+        raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")

@@ -25,6 +25,7 @@ COMMANDS = {
     "read": "mcpdesk.cli.read",
     "prompt": "mcpdesk.cli.prompt",
     "check": "mcpdesk.cli.check",
+    "open": "mcpdesk.cli.open",
     "settings": "mcpdesk.cli.settings",
 }
 """Every command and the module that offers it as `command`, in the order the help lists them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.index import Index
@@ -28,9 +30,12 @@ class Archive:
         self.unreadable = 0
         """Lines that are no lines of a capture: the last one of a killed process, or damage."""
         self._places = Places()
+        self._last = 0.0
+        """Unix time in seconds of the last frame."""
         for part, at in enumerate(_parts(path)):
             self._places.parts.append(at)
             self._read_part(part, at)
+        self._close_connections()
         self.index = Index(self)
 
     @property
@@ -90,8 +95,15 @@ class Archive:
             if not 0 <= gap <= _LONGEST_GAP:
                 raise ValueError(f"frame {line.n} cannot follow {len(self._places) - 1}")
             line_bytes(line)
+            self._last = line.t
             self._places.skip_frames(gap)
             self._places.add_frame(part, offset)
+
+    def _close_connections(self) -> None:
+        """What was open when the file ends is closed there: nothing more will come."""
+        for number, info in self.connections.items():
+            if info.closed is None:
+                self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
 
 
 def open_capture(path: Path) -> Index:

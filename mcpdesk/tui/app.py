@@ -55,12 +55,16 @@ class DeskApp(App[None]):
         self._settled = settled
         self.link = link
         self.history_path = history
-        self.main = MainScreen(link, panes)
+        self.main = self.make_main(link, panes)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
         self.last_key = -math.inf
         self._interrupted = -math.inf
         self._asking = False
+
+    def make_main(self, link: Link, panes: Panes) -> MainScreen:
+        """The screen behind all dialogs."""
+        return MainScreen(link, panes)
 
     @property
     def server(self) -> str:

@@ -70,3 +70,16 @@ def test_what_is_no_capture_is_refused_in_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(DeskUserError) as caught:
             open_capture(path)
         assert str(path) in str(caught.value) and caught.value.hint
+
+
+def test_what_was_open_when_the_file_ends_is_closed_there(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "never-answered"))
+    recording.close()
+    index = open_capture(tmp_path / "a.jsonl")
+    while index.catch_up():
+        pass
+    (one,) = index.exchanges
+    assert one.status == "lost" and one.ended == one.started

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""
-FIRST = "workbench"
-"""The screen shown at the start."""
 CALM_S = 1.0
 """Nothing opens by itself sooner after a key press."""
 
 
 class MainScreen(Screen[None]):
-    """Holds `server`, the name of the server the panes are about."""
+    """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
     AUTO_FOCUS = None
@@ -49,9 +47,10 @@ class MainScreen(Screen[None]):
         self.link = link
         self.server = ""
         self.feed = Feed(self)
-        self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(), ContentSwitcher()
+        self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner = QuestionBanner()
         self._panes = panes
+        self._first = next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._is_settled = False
 
@@ -63,7 +62,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Paint the frame; then bring the first pane and start to look."""
-        self.tabs.mark(FIRST)
+        self.tabs.mark(self._first)
         self.feed.tick()
         self.call_after_refresh(self._begin)
 
@@ -71,7 +70,7 @@ class MainScreen(Screen[None]):
         self.app.stand()
         if not self.shown:
             try:
-                await self.show_screen(FIRST)
+                await self.show_screen(self._first)
             except MountError:
                 return  # left before there was a pane
         self.feed.tick()
@@ -114,7 +113,7 @@ class MainScreen(Screen[None]):
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.look(view, self.server, rates, len(waiting))
         badges = {"activity": f"?{len(waiting)}"} if waiting else {}
-        self.tabs.mark(self.shown or FIRST, badges)
+        self.tabs.mark(self.shown or self._first, badges)
 
     async def show_screen(self, name: str) -> None:
         """Bring a pane up, and the focus back to where it was in it."""

@@ -44,7 +44,6 @@ class TrafficPane(Vertical):
     TrafficPane {
         & > Input { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
         & > Input:focus { border: none; }
-        &.-filtering > Input { display: block; }
         & > .wrong { display: none; height: auto; max-height: 3; color: $text-error; }
         &.-wrong > .wrong { display: block; }
         & > .panes { height: 1fr; layout: vertical; }
@@ -100,7 +99,7 @@ class TrafficPane(Vertical):
         """Show only what matches, as if it had been typed."""
         field = self.query_one(Input)
         field.value = query
-        self.set_class(bool(query), "-filtering")
+        field.display = bool(query)
 
     def open_exchange(self, number: int) -> None:
         """Select an exchange and show its details, as if it had been opened in the list."""
@@ -109,10 +108,15 @@ class TrafficPane(Vertical):
 
     # Actions
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sending needs a server."""
+        return action not in ("replay", "edit") or bool(self.link.view().servers)
+
     def action_filter(self) -> None:
-        """Type a filter."""
-        self.add_class("-filtering")
-        self.query_one(Input).focus()
+        """Type a filter. The focus moves at once: no letter of it may be taken for an action."""
+        field = self.query_one(Input)
+        field.display = True
+        self.screen.set_focus(field)
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -206,7 +210,8 @@ class TrafficPane(Vertical):
     @on(Input.Submitted)
     def filter_done(self) -> None:
         """Enter leads back to the list; an empty filter goes away."""
-        self.set_class(bool(self.query_one(Input).value), "-filtering")
+        field = self.query_one(Input)
+        field.display = bool(field.value)
         self.listing.focus()
 
     @on(TrafficList.Picked)
@@ -246,8 +251,10 @@ class TrafficPane(Vertical):
     # The rest
 
     def _drop_filter(self) -> None:
-        self.query_one(Input).value = ""
-        self.remove_class("-filtering", "-wrong")
+        field = self.query_one(Input)
+        field.value = ""
+        field.display = False
+        self.remove_class("-wrong")
         self.listing.focus()
 
     def _chosen(self) -> int | None:

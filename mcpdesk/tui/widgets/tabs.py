@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from textual.content import Content
@@ -33,8 +33,10 @@ class DeskTabs(PartLine):
     DeskTabs { background: $surface; color: $text-muted; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = tuple(SCREENS)) -> None:
+        """`names` are those of the screens there are."""
         super().__init__()
+        self._names = names
         self._seen: tuple[object, ...] = ()
 
     def mark(self, current: str, badges: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -47,6 +49,7 @@ class DeskTabs(PartLine):
                 [
                     _tab(action, badges.get(name, ""), style if name == current else "")
                     for name, action in SCREENS.items()
+                    if name in self._names
                 ]
             )
 

@@ -1,0 +1,101 @@
+"""A front end's view of a capture on disk: its traffic, and a core that hosts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.link.values import (
+    Catalogue,
+    ClientDetail,
+    CoreView,
+    Failure,
+    LogLine,
+    Notice,
+    Protection,
+    Severity,
+)
+from mcpdesk.recorder.archive import Archive
+
+
+class CaptureLink:
+    """Implements `Link` over an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.path: Path = archive.path
+        self.traffic = archive.index
+        self._view = CoreView((), (), Protection.OFFLINE, capture_path=str(archive.path))
+        self._notices = [_damage(archive.unreadable)] if archive.unreadable else []
+
+    def view(self) -> CoreView:
+        """Nothing but where the capture lies."""
+        return self._view
+
+    def catalogue(self, server: str) -> Catalogue:
+        """Empty."""
+        return Catalogue(server, 0, ())
+
+    def questions(self) -> tuple[Question, ...]:
+        """None."""
+        return ()
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """None."""
+        return []
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """What could not be read of the file."""
+        return [notice for notice in self._notices if notice.number > after]
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        """No schema is known."""
+        return []
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> NoReturn:
+        """Raises: DeskUserError, as nobody is there to be asked."""
+        raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
+
+    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+        """There is no question."""
+
+    def decline(self, question: int, reason: str = "") -> None:
+        """There is no question."""
+
+    def cancel_question(self, question: int) -> None:
+        """There is no question."""
+
+    def client(self, connection: int) -> ClientDetail | None:
+        """Nobody is connected."""
+        return None
+
+    def disconnect(self, connection: int) -> None:
+        """Nobody is connected."""
+
+    def watch(self, server: str, uri: str) -> None:
+        """No resource changes."""
+
+    def unwatch(self, server: str, uri: str) -> None:
+        """No resource is watched."""
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        """None."""
+        return {}
+
+    def reload(self, server: str) -> None:
+        """There is no folder."""
+
+    def client_config(self, server: str, client: str) -> str:
+        """There is nothing to connect to."""
+        return ""
+
+    def busy(self) -> tuple[str, ...]:
+        """Nothing is lost by quitting."""
+        return ()
+
+
+def _damage(lines: int) -> Notice:
+    said = "1 line" if lines == 1 else f"{lines:,} lines"
+    return Notice(0, f"{said} of the capture cannot be read: cut off or damaged", Severity.WARNING, "traffic")

@@ -1,0 +1,60 @@
+"""The application that shows a capture from disk: the traffic and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.panes import PANES, Panes
+from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.screens.main import MainScreen
+from mcpdesk.tui.widgets.part_line import Part
+
+if TYPE_CHECKING:
+    from mcpdesk.inbox.question import Question
+    from mcpdesk.link.link import Link
+    from mcpdesk.link.values import CoreView
+
+_NEEDS_SERVER = frozenset({"copy_url", "client_config", "pick_server", "reload", "open_question"})
+
+
+class CaptureScreen(MainScreen):
+    """The frame around the traffic; nothing is hosted."""
+
+    def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
+        """Which file is shown."""
+        name = view.capture_path.rpartition("/")[2]
+        self.header.show(
+            [
+                Part(
+                    Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10
+                ),
+                Part(Content.styled(f" {one_line(name, 60)} ", "bold"), tip=view.capture_path, rank=90),
+                Part(Content.styled("  a capture, read only ", "$text-muted"), rank=50),
+            ]
+        )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is one screen, and no server to do anything about."""
+        if action == "show_screen":
+            return parameters[0] in self._panes
+        return action not in _NEEDS_SERVER
+
+
+class CaptureApp(DeskApp):
+    """One capture."""
+
+    def __init__(self, link: Link, theme: str | None = None, begin: Callable[[], Any] = lambda: None) -> None:
+        super().__init__(link, theme, {"traffic": PANES["traffic"]}, begin=begin)
+
+    def make_main(self, link: Link, panes: Panes) -> MainScreen:
+        """The frame without what needs a server."""
+        return CaptureScreen(link, panes)
+
+    def stand(self) -> None:
+        """The frame is painted, and there is nothing to wait for."""
+        super().stand()
+        self.settle()
