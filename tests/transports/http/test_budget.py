@@ -12,8 +12,8 @@ import pytest
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import body as module
 from mcpdesk.transports.http.budget import Budget
+from tests.support.rude import HEAD, WITHIN_S, all_of, connected, turn
 from tests.support.site import serving
-from tests.transports.http.test_connection import HEAD, WITHIN_S, all_of, connected, turn
 
 LARGE = 1 << 20
 

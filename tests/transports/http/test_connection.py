@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import pytest
@@ -17,37 +14,16 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connection, listener
+from tests.support.rude import HEAD, WITHIN_S, all_of, connected, turn
 from tests.support.site import Served, serving
 
-WITHIN_S = 5.0
 HASTY = Rules(request_timeout_s=0.2)
-HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
 LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "SWEEP_S", 0.05)
-
-
-@asynccontextmanager
-async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    place = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 16)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-async def all_of(reader: asyncio.StreamReader) -> bytes:
-    """Everything up to the end of the connection."""
-    async with asyncio.timeout(WITHIN_S):
-        with suppress(ConnectionError):
-            return await reader.read()
-    return b""
 
 
 @pytest.mark.parametrize(
@@ -148,11 +124,6 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
             async with asyncio.timeout(WITHIN_S):
                 await gone.wait()
         assert len(gone_after) < 2_000
-
-
-async def turn() -> None:
-    """Let the loop do what is due."""
-    await asyncio.sleep(0.01)
 
 
 class Workshop:

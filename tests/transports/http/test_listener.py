@@ -8,10 +8,10 @@ import pytest
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import listener
+from tests.support.rude import all_of, connected, posted
 from tests.support.site import serving
-from tests.transports.http.test_connection import HEAD, LIST, all_of, connected
 
-ASK = HEAD + b"Content-Length: %d\r\n\r\n" % len(LIST) + LIST
+ASK = posted(b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')
 
 
 async def test_the_longest_idle_connection_makes_room() -> None:

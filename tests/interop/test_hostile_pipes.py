@@ -1,0 +1,250 @@
+"""Pipes, Unix sockets and WebSockets whose peers break every rule: they are answered or let go, alone."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.hosting.channel import Pipe
+from mcpdesk.server.server import Limits
+from mcpdesk.transports.base import Rules
+from tests.support.rude import WITHIN_S, connected
+from tests.support.served import Peer
+from tests.support.site import Served, serving
+
+SEED = 20260728
+KEY = base64.b64encode(b"sixteen bytes!!!")
+UPGRADE = (
+    b"GET /mcp/sample/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + KEY + b"\r\n\r\n"
+)
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+LIST = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}})
+TEXT, BINARY, CLOSE, PING, CONTINUED = 0x81, 0x82, 0x88, 0x89, 0x80
+BEGIN, MIDDLE = 0x01, 0x00
+
+
+def frame(kind: int, data: bytes = b"", masked: bool = True) -> bytes:
+    """One WebSocket frame."""
+    bit = 0x80 if masked else 0
+    size = len(data)
+    if size < 126:
+        head = bytes([kind, bit | size])
+    elif size < 1 << 16:
+        head = bytes([kind, bit | 126]) + struct.pack("!H", size)
+    else:
+        head = bytes([kind, bit | 127]) + struct.pack("!Q", size)
+    return head + (b"\0\0\0\0" if masked else b"") + data
+
+
+@asynccontextmanager
+async def upgraded(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A WebSocket that speaks bytes."""
+    async with connected(served) as (reader, writer):
+        writer.write(UPGRADE)
+        assert b"101" in await reader.readline()
+        while (await reader.readline()).strip():
+            pass
+        yield reader, writer
+
+
+async def closing_code(reader: asyncio.StreamReader) -> int:
+    """The code of the closing frame; 0 when the connection ends without one."""
+    async with asyncio.timeout(WITHIN_S):
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                kind, size = await reader.readexactly(2)
+                size = struct.unpack("!H", await reader.readexactly(2))[0] if size == 126 else size
+                data = await reader.readexactly(size)
+                if kind == CLOSE:
+                    return int.from_bytes(data[:2], "big")
+    return 0
+
+
+BROKEN = {
+    "unmasked": frame(TEXT, LIST, masked=False),
+    "binary": frame(BINARY, LIST),
+    "a middle without a beginning": frame(CONTINUED, LIST),
+    "two beginnings": frame(BEGIN, b"{") + frame(BEGIN, b"{"),
+    "a reserved bit": frame(TEXT | 0x40, LIST),
+    "a reserved kind": frame(0x83, LIST),
+    "a ping in parts": frame(0x09, b"ping"),
+    "a large ping": frame(PING, b"p" * 126),
+    "a close of one byte": frame(CLOSE, b"\x03"),
+    "a close of no meaning": frame(CLOSE, struct.pack("!H", 999)),
+    "no text": frame(TEXT, b"\xff\xfe"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_frame_against_the_rules_ends_its_socket_or_is_answered(name: str) -> None:
+    async with serving() as served, upgraded(served) as (reader, writer):
+        writer.write(BROKEN[name] + frame(CLOSE, struct.pack("!H", 1000)))
+        assert await closing_code(reader) in (0, 1000, 1002, 1003, 1007)
+        assert (await served.modern("tools/list")).status == 200
+
+
+async def test_a_message_without_end_is_cut_off() -> None:
+    async with serving(Rules(max_body_bytes=1 << 16)) as served, upgraded(served) as (reader, writer):
+        with suppress(ConnectionError):
+            writer.write(frame(BEGIN, b"x" * 1_000))
+            for _ in range(200):
+                writer.write(frame(MIDDLE, b"x" * 1_000))
+                await writer.drain()
+        assert await closing_code(reader) in (0, 1009)
+        assert (await served.modern("tools/list")).status == 200
+
+
+async def test_a_frame_that_claims_to_be_endless_is_not_waited_for() -> None:
+    async with serving() as served, upgraded(served) as (reader, writer):
+        writer.write(bytes([TEXT, 0xFF]) + struct.pack("!Q", 2**62) + b"\0\0\0\0x")
+        assert await closing_code(reader) in (0, 1002, 1009)
+
+
+async def test_a_flood_of_pings_nobody_reads_the_answers_of_holds_nobody_up() -> None:
+    ping = frame(PING, b"p" * 125) * 1_000
+    async with serving() as served, upgraded(served) as (_, writer):
+        with suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(1):
+                for _ in range(1_000):
+                    writer.write(ping)
+                    await writer.drain()
+        assert (await served.modern("tools/list")).status == 200
+        writer.transport.abort()
+
+
+async def test_random_frames_end_their_socket_alone() -> None:
+    chance = random.Random(SEED)
+    async with serving() as served:
+        for _ in range(150):
+            async with upgraded(served) as (reader, writer):
+                changed = bytearray(frame(TEXT, LIST) + frame(PING, b"a") + frame(TEXT, b"[]"))
+                for _ in range(chance.randrange(1, 6)):
+                    changed[chance.randrange(len(changed))] = chance.randrange(256)
+                with suppress(ConnectionError):
+                    writer.write(bytes(changed) + frame(CLOSE, struct.pack("!H", 1000)))
+                    writer.write_eof()
+                await closing_code(reader)
+        assert (await served.modern("tools/list")).status == 200
+
+
+async def test_frames_are_answered_the_same_in_every_split() -> None:
+    data = frame(TEXT, LIST) + frame(BEGIN, LIST[:9]) + frame(PING, b"a") + frame(CONTINUED, LIST[9:])
+    goodbye = frame(CLOSE, struct.pack("!H", 1000))
+    async with serving() as served:
+        seen = set()
+        for step in (1, 2, 7, 50, len(data)):
+            async with upgraded(served) as (reader, writer):
+                for start in range(0, len(data), step):
+                    writer.write(data[start : start + step])
+                    await writer.drain()
+                came = b""
+                async with asyncio.timeout(WITHIN_S):
+                    while came.count(b'"result"') < 2 or b"\x8a\x01a" not in came:
+                        came += await reader.read(1 << 16)
+                    writer.write(goodbye)
+                    came += await reader.read()
+            seen.add(came.replace(b"\x8a\x01a", b""))
+        assert len(seen) == 1
+
+
+IDS: tuple[Any, ...] = (0, -1, "", "1", 2**63 - 1, -(2**63) + 1, "\u0000", "é" * 100, "x" * 10_000, "🙂")
+
+
+async def test_ids_of_every_kind_come_back_as_they_were() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    for identifier in IDS:
+        peer.request(identifier, "ping")
+    came = [each["id"] for each in peer.received[1:]]
+    assert came == list(IDS) and [type(each) for each in came] == [type(each) for each in IDS]
+
+
+async def test_the_same_id_twice_is_refused_and_the_first_call_answered() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    peer.request(7, "tools/call", {"name": "forever"})
+    peer.request(7, "tools/call", {"name": "echo", "arguments": {"text": "second"}})
+    peer.request("7", "tools/call", {"name": "echo", "arguments": {"text": "another"}})
+    assert (await peer.response("7"))["result"]["content"][0]["text"] == "another"
+    assert (await peer.response(7))["error"]["code"] == -32600
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    peer.request(8, "ping")
+    await peer.response(8)
+    assert [each["id"] for each in peer.received].count(7) == 1
+
+
+async def test_cancelling_before_the_request_cancels_nothing_later() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    for identifier in (5, "5"):
+        peer.send(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identifier}}
+        )
+    peer.request(5, "tools/call", {"name": "echo", "arguments": {"text": "still"}})
+    assert (await peer.response(5))["result"]["content"][0]["text"] == "still"
+
+
+async def test_answers_to_questions_nobody_asked_are_dropped() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    for identifier in (0, 1, "1", "s-1", "x" * 100_000):
+        for body in ({"result": {}}, {"result": None}, {"error": {}}, {"error": 5}, {"result": [1] * 1000}):
+            peer.send({"jsonrpc": "2.0", "id": identifier} | body)
+    peer.request(2, "ping")
+    await peer.response(2)
+    assert len([each for each in peer.received if "result" in each]) == 2
+
+
+async def test_more_requests_than_allowed_are_refused_by_name() -> None:
+    peer = Peer()
+    peer.server.limits = Limits(in_flight=3)
+    await peer.shake_hands()
+    for identifier in range(1, 6):
+        peer.request(identifier, "tools/call", {"name": "forever"})
+    for identifier in (4, 5):
+        assert "max_in_flight" in (await peer.response(identifier))["error"]["message"]
+    peer.channel.close()
+
+
+async def test_more_subscriptions_than_allowed_are_refused_by_name() -> None:
+    peer = Peer()
+    peer.server.limits = Limits(subscriptions=3)
+    await peer.shake_hands()
+    uris = [f"resource://{number}" for number in range(4)]
+    for number, uri in enumerate((*uris[:3], uris[0], uris[3], "x" * 10_000), 1):
+        peer.request(number, "resources/subscribe", {"uri": uri})
+    answers = [await peer.response(number) for number in range(1, 7)]
+    assert ["error" in each for each in answers] == [False] * 4 + [True, True]
+    assert "max_subscriptions" in answers[4]["error"]["message"]
+    peer.request(7, "resources/unsubscribe", {"uri": uris[0]})
+    peer.request(8, "resources/subscribe", {"uri": uris[3]})
+    assert "result" in await peer.response(8)
+    for number, listened in ((9, uris), (10, uris[:3])):
+        peer.modern(number, "subscriptions/listen", {"notifications": {"resourceSubscriptions": listened}})
+    assert "max_subscriptions" in (await peer.response(9))["error"]["message"]
+    peer.channel.close()
+
+
+async def test_a_line_without_end_holds_no_more_than_its_limit() -> None:
+    peer, written = Peer(), bytearray()
+    pipe = Pipe(peer.endpoint, "unix", "t", written.extend, limit=10_000)
+    for _ in range(1_000):
+        pipe.feed(b"x" * 1_000)
+        assert sum(map(len, pipe._framer._pieces)) <= 10_000
+    pipe.feed(b"\n" + LIST + b"\n")
+    refused, answered = (orjson.loads(line) for line in bytes(written).splitlines())
+    assert refused["error"]["code"] == -32600 and "id" not in refused
+    assert answered["id"] == 1 and "result" in answered
+    pipe.close()
