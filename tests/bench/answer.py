@@ -10,6 +10,7 @@ _SESSION = re.compile(rb"\r\nmcp-session-id: *([^\r]+)", re.IGNORECASE)
 _HEAD_END = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 _TO_LAST_CHUNK = -1
+_LARGE = 1 << 18
 
 
 class AnswerReader:
@@ -24,11 +25,13 @@ class AnswerReader:
         """Length of the last answer that gave its length."""
 
     def feed(self, data: bytes) -> bytes | None:
-        """The whole answer when `data` completes it, else None."""
+        """The answer when `data` completes it, else None: whole, or the beginning of a large one."""
         if len(data) == self._usual and not self._pieces:
             return data
-        self._pieces.append(data)
         self._size += len(data)
+        if self._size < self._wanted and self._wanted > _LARGE:
+            return None
+        self._pieces.append(data)
         if not self._wanted and not self._read_head():
             return None
         if self._wanted == _TO_LAST_CHUNK:
@@ -38,7 +41,7 @@ class AnswerReader:
             return None
         else:
             self._usual = self._size
-        whole = b"".join(self._pieces)
+        whole = self._pieces[0] if self._wanted > _LARGE else b"".join(self._pieces)
         self._pieces, self._size, self._wanted = [], 0, 0
         return whole
 

@@ -10,6 +10,9 @@ from typing import Protocol, cast
 from tests.bench.answer import AnswerReader, session_of
 from tests.bench.messages import FIRST_ID, INITIALIZED, Address, Ask, echo, in_session, initialize
 
+LARGE = 1 << 16
+"""Bytes of a call beyond which its parts are not put together first."""
+
 
 class Counter(Protocol):
     """Who the callers work for."""
@@ -78,7 +81,10 @@ class Caller(asyncio.Protocol):
         self._idle.clear()
         self._load.sent += 1
         self.began = time.perf_counter()
-        self.transport.write(b"%b%d%b" % (self._before, FIRST_ID + self._load.sent, self._after))
+        if len(self._after) > LARGE:
+            self.transport.writelines((self._before, b"%d" % (FIRST_ID + self._load.sent), self._after))
+        else:
+            self.transport.write(b"%b%d%b" % (self._before, FIRST_ID + self._load.sent, self._after))
 
     async def prepare(self) -> None:
         """Open a session where the era has them, and make the bytes of the call."""

@@ -14,7 +14,7 @@ from tests.bench.figure import OURS, Effort, Figure, Goal, beside, values
 from tests.bench.folder import echo_folder
 from tests.bench.load import Job
 from tests.bench.measured import Measured
-from tests.bench.process import MCPDESK, free_port, serving
+from tests.bench.process import MCPDESK, free_port, main_thread_cpu_s, serving
 from tests.bench.screen import Screen
 
 TO_KEY = Goal(50.0, at_most=True)
@@ -22,6 +22,8 @@ TO_SERVE = Goal(0.85)
 PACED = Goal(3.0, at_most=True)
 UNPACED = Goal(20.0, at_most=True)
 CALM = 200.0
+DRAWING = Goal(15.0, at_most=True)
+MANY = 5_000.0
 RATE = 500.0
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """Typed one by one: letters nothing else on the screen is written with."""
@@ -32,7 +34,7 @@ ESCAPE = "\x1b"
 def figures(effort: Effort) -> Iterator[Figure]:
     """Keys under a steady load, then all the calls it can answer."""
     with echo_folder() as folder, _desk(folder) as (screen, port):
-        with _load(port):
+        with _load(Job(port, "/mcp/echo", "stateless", 3600, rate=RATE)):
             typed, paused = zip(*(_keys(screen) for _ in range(effort.rounds)), strict=True)
         yield Figure(f"key typed, {RATE:.0f} calls/s", "ms", typed, goal=TO_KEY)
         yield Figure(f"key p, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
@@ -47,6 +49,16 @@ def figures(effort: Effort) -> Iterator[Figure]:
         paced = replace(seen, rate=CALM)
         slow = [paced.run().p99_ms for _ in range(effort.rounds)]
         yield Figure(f"http {CALM:.0f} calls/s beside traffic, p99", "ms", slow, goal=PACED)
+        with _load(replace(seen, seconds=3600, rate=MANY, connections=128)):
+            drawing = [_drawing(screen, effort.seconds) for _ in range(effort.rounds)]
+        yield Figure(f"traffic at {2 * MANY:,.0f} frames/s, drawing", "%", drawing, goal=DRAWING)
+
+
+def _drawing(screen: Screen, seconds: float) -> float:
+    """Percent of a core the screen's thread takes."""
+    began, used = time.perf_counter(), main_thread_cpu_s(screen.pid)
+    time.sleep(seconds)
+    return 100 * (main_thread_cpu_s(screen.pid) - used) / (time.perf_counter() - began)
 
 
 def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Iterator[Figure]:
@@ -72,9 +84,9 @@ def _desk(folder: Path) -> Iterator[tuple[Screen, int]]:
 
 
 @contextmanager
-def _load(port: int) -> Iterator[None]:
+def _load(job: Job) -> Iterator[None]:
     """A steady load for the length of the block."""
-    with Job(port, "/mcp/echo", "stateless", 3600, rate=RATE).start() as child:
+    with job.start() as child:
         time.sleep(2 * SETTLE_S)
         try:
             yield

@@ -20,7 +20,7 @@ GOALS = {
 TAILS = (1, 32)
 """Connections at which latencies are told."""
 TAIL = Goal(2, at_most=True)
-FULL = 150_000
+FULL = 80_000
 """Calls that fill a ring of 64 MiB."""
 
 

@@ -37,6 +37,10 @@ class Line:
         """The ends of a message, with what the transport needs around it."""
         raise NotImplementedError
 
+    def break_off(self) -> None:
+        """Let nobody wait any longer: `take` comes to the end."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """End the connection, and whoever is waited for."""
         raise NotImplementedError
@@ -59,7 +63,7 @@ class Line:
 
     def load(self, ask: Ask, era: str, seconds: float, in_flight: int, events: int = 0) -> Measured:
         """Answers a second with `in_flight` calls on the way at any time; with `events`, events a second."""
-        stuck = Timer(seconds + STUCK_S, self.close)
+        stuck = Timer(seconds + STUCK_S, self.break_off)
         stuck.daemon = True
         stuck.start()
         try:
@@ -72,7 +76,7 @@ class Line:
         used, busy = cpu_s(self.pid), time.process_time()
         began = last = time.perf_counter()
         self._send_calls(before, after, in_flight)
-        end, answered, waiting, pending = began + seconds, 0, in_flight, 0
+        end, answered, late, waiting, pending = began + seconds, 0, 0, in_flight, 0
         while waiting:
             data = self.take()
             if b'"error":' in data or b'"isError":true' in data:
@@ -84,15 +88,17 @@ class Line:
             now = time.perf_counter()
             if now < end or not answered:
                 answered, last = answered + came, now
+            else:
+                late += came
             if now < end:
                 self._send_calls(before, after, came)
                 waiting += came
         wall = time.perf_counter() - began
         used, busy = cpu_s(self.pid) - used, time.process_time() - busy
-        counted = answered * (events or 1)
+        each = events or 1
         return Measured(
-            rate=counted / (last - began),
-            cpu_us=1e6 * used / counted,
+            rate=each * answered / (last - began),
+            cpu_us=1e6 * used / (each * (answered + late)),
             load_busy=busy / wall,
             server_busy=used / wall,
         )

@@ -7,6 +7,7 @@ measured as one JSON line. The fields are those of `Job`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -189,5 +190,6 @@ async def _main(job: Job) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a collection here would be a slow answer there
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_main(Job(**json.loads(sys.argv[1]))))

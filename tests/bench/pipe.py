@@ -74,9 +74,13 @@ class Pipe(Line):
         """A line."""
         return before, after + b"\n"
 
+    def break_off(self) -> None:
+        """Kill the server."""
+        self._child.kill()
+
     def close(self) -> None:
         """End it."""
-        self._child.kill()
+        self.break_off()
         self._child.communicate()
 
     def _read(self) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 
 from tests.bench.line import Line
 from tests.bench.messages import FIRST_ID
@@ -61,9 +62,14 @@ class SocketLine(Line):
         size = len(before) + _ID + len(after)
         return struct.pack("!BBH", _TEXT, 0x80 | 126, size) + _NO_MASK + before, after
 
+    def break_off(self) -> None:
+        """Neither read nor write any more."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Leave without a word."""
-        self._socket.shutdown(socket.SHUT_RDWR)
+        self.break_off()
         self._socket.close()
 
     def _size_at(self, at: int) -> int:

@@ -25,3 +25,13 @@ def test_answers_are_whole_in_every_split(answer: bytes) -> None:
 def test_session_is_read_from_the_head() -> None:
     assert session_of(WITH_LENGTH) == "s1"
     assert session_of(EMPTY) == ""
+
+
+def test_of_a_large_answer_that_tells_its_length_the_beginning_will_do() -> None:
+    head, body = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x" * 1_000_000
+    reader = AnswerReader()
+    for _ in range(2):
+        assert reader.feed(head + body[:10]) is None
+        assert reader.feed(body[10:999_999]) is None
+        assert reader.feed(body[999_999:]) == head + body[:10]
+    assert reader.feed(WITH_LENGTH) == WITH_LENGTH
