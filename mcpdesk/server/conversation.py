@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, stateless
@@ -27,24 +27,13 @@ from mcpdesk.protocol.jsonrpc import (
 from mcpdesk.protocol.methods import canonical
 from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
+from mcpdesk.server import direct
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.client_requests import ClientRequests
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.latency import Latency
+from mcpdesk.server.reply import ACCEPTED, Answer, Reply
 from mcpdesk.server.subscriptions import Subscriber, check_uris
-
-
-class Reply(NamedTuple):
-    """What goes back for one frame: `status` matters on HTTP only; no body, nothing to say."""
-
-    status: int
-    body: bytes | None
-
-
-Answer = Reply | Coroutine[Any, Any, Reply]
-"""A reply at once, or a coroutine to await for it."""
-
-ACCEPTED = Reply(202, None)
 
 
 class Conversation:
@@ -77,6 +66,8 @@ class Conversation:
         """None before its first call ended."""
         self.tools_listed: int | None = None
         """The version of the tools it saw when it last listed them."""
+        self._suited: Terms | None = None
+        """The terms that were last found to suit a direct call."""
         self._push = push
         self._on_terms = on_terms
         self._announced: Terms | None = None
@@ -105,13 +96,18 @@ class Conversation:
         try:
             message = codec.decode(frame)
         except ProtocolError as error:
-            return self._refused(None, error, False)
+            return self.refused(None, error, False)
         return self.accept_message(message, outlet, headers)
 
     def accept_message(
         self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Take one decoded message. `headers` are those of the HTTP request, None on pipes."""
+        if type(message) is dict and message.get("method") == direct.METHOD:
+            usual = self.dispatcher.direct.usual(message)
+            call = None if usual is None else self._call_directly(message, usual, outlet, headers)
+            if call is not None:
+                return call
         if isinstance(message, list):
             return self._accept_batch(message, outlet, headers)
         try:
@@ -119,13 +115,13 @@ class Conversation:
         except ProtocolError as error:
             if headers is None and _is_notification(message):
                 return ACCEPTED
-            return self._refused(readable_id(message), error, False)
+            return self.refused(readable_id(message), error, False)
         if kind is MessageKind.REQUEST:
             return self._accept_request(message, outlet, headers)
         if kind is MessageKind.NOTIFICATION:
             self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
-            return self._refused(None, invalid("a response answers nothing in the stateless era"), True)
+            return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
         else:
             self._requests.take(message)
         return ACCEPTED
@@ -150,7 +146,7 @@ class Conversation:
         try:
             return self._serve(message, identifier, is_stateless, outlet, headers)
         except ProtocolError as error:
-            return self._refused(identifier, error, is_stateless)
+            return self.refused(identifier, error, is_stateless)
 
     def _serve(
         self,
@@ -195,6 +191,43 @@ class Conversation:
         self._in_flight[key] = call
         return self._run(call)
 
+    def _call_directly(
+        self, message: JSONObject, usual: direct.Usual, outlet: Outlet, headers: Mapping[str, str] | None
+    ) -> Coroutine[Any, Any, Reply] | None:
+        """A call on its direct way; None when something about it is unusual, or wrong."""
+        params, identifier = message["params"], message["id"]
+        terms = self._direct_terms(params, headers)
+        key = (type(identifier) is str, identifier)
+        in_flight = self._in_flight
+        if terms is None or key in in_flight or len(in_flight) >= self.dispatcher.server.limits.in_flight:
+            return None
+        call = Call(identifier, direct.METHOD, params, terms, outlet, self.transport, self.peer, headers)
+        call.opening = self.opening
+        if self.session.phase is Phase.READY and not terms.revision.is_stateless:
+            call.requests = self._requests
+        in_flight[key] = call
+        self.calls += 1
+        return self.dispatcher.direct.run(call, usual, self)
+
+    def _direct_terms(self, params: JSONObject, headers: Mapping[str, str] | None) -> Terms | None:
+        meta = params.get("_meta")
+        if type(meta) is dict and stateless.VERSION_KEY in meta:
+            try:
+                terms = self._admission.admit(direct.METHOD, params, headers)
+            except ProtocolError:
+                return None
+        elif not self.session.is_open or stateless.is_stateless(None, _version(headers)):
+            return None
+        else:
+            terms = self.session.terms
+        if terms is not self._suited:
+            if not self.dispatcher.direct.suits(terms):
+                return None
+            self._suited = terms
+        if terms is not self._announced:
+            self._announce(terms)
+        return terms
+
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
         self.calls += 1
@@ -204,20 +237,27 @@ class Conversation:
             body = await self.dispatcher.run(call)
             return ACCEPTED if call.stop else Reply(200, codec.result_frame(call.id, body))
         except ProtocolError as error:
-            return self._refused(call.id, error, call.terms.revision.is_stateless)
+            return self.refused(call.id, error, call.terms.revision.is_stateless)
         except asyncio.CancelledError:
             if not call.stop:
                 raise
             return ACCEPTED
         finally:
-            self._in_flight.pop(id_key(call.id), None)
-            if call.method != "subscriptions/listen":
-                self.latency = self.latency or Latency()
-                self.latency.add(time.monotonic() - call.started)
+            self.ended(call)
+
+    def ended(self, call: Call) -> None:
+        """A call is over."""
+        self._in_flight.pop(id_key(call.id), None)
+        if call.method != "subscriptions/listen":
+            if self.latency is None:
+                self.latency = Latency()
+            self.latency.add(time.monotonic() - call.started)
+        if call.stop:
             call.settle()
-            self._requests.forget(call)
-            call.stop = call.stop or "finished"
-            call.task = None
+        else:
+            call.stop = "finished"
+        self._requests.forget(call)
+        call.task = None
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
         method = canonical(message["method"])
@@ -239,9 +279,9 @@ class Conversation:
 
     def _accept_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
         if not self.may_batch:
-            return self._refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
+            return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
-            return self._refused(None, invalid("an empty batch"), False)
+            return self.refused(None, invalid("an empty batch"), False)
         return self._run_batch(batch, outlet, headers)
 
     async def _run_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Reply:
@@ -256,12 +296,13 @@ class Conversation:
 
     def _accept_member(self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
         if isinstance(message, list):
-            return self._refused(None, invalid("a batch inside a batch"), False)
+            return self.refused(None, invalid("a batch inside a batch"), False)
         if isinstance(message, dict) and message.get("method") == "initialize":
-            return self._refused(readable_id(message), invalid("initialize inside a batch"), False)
+            return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
         return self.accept_message(message, outlet, headers)
 
-    def _refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
+    def refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
+        """The answer that says what was wrong."""
         self.errors += 1
         return Reply(http_status(error, is_stateless), codec.error_response(identifier, error))
 
@@ -270,7 +311,7 @@ class Conversation:
         if terms is self._announced:
             return
         before, self._announced = self._announced, terms
-        if before is not None and (before.client, before.revision) == (terms.client, terms.revision):
+        if before is not None and before.revision is terms.revision and before.client == terms.client:
             return
         if terms.client and self.transport != "memory":
             # The peer of an in-memory channel is known; others are what they call themselves.

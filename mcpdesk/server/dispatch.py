@@ -19,6 +19,7 @@ from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.completion import complete
 from mcpdesk.server.context import make_context
+from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.prompt import Prompt
@@ -42,6 +43,7 @@ class Dispatcher:
         self.offers = Offers(server)
         self.tasks = Tasks(server, services, self.offers, self._refused)
         self.tool_calls = ToolCalls(server, services, self.tasks)
+        self.direct = DirectCalls(self)
         self._runs: dict[str, Run] = {
             "tools/call": self.tool_calls.run,
             "resources/read": self._read_resource,
@@ -90,12 +92,23 @@ class Dispatcher:
         Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
         """
         call.check_token(self.server.requires_jwt)
+        return await self.encoded(call, self._run(call))
+
+    async def encoded(self, call: Call, work: Awaitable[JSONObject]) -> bytes:
+        """The encoded result of what answers a request. Raises: as `run`."""
         try:
-            body = await self._run(call)
+            body = await work
         except ProtocolError:
             raise
         except Exception as error:
             raise self._refused(call, error) from error
+        return self.encode(call, body)
+
+    def encode(self, call: Call, body: JSONObject) -> bytes:
+        """A result as a request gets it; a tool's that is no JSON is put into words.
+
+        Raises: LocalProtocolError for any other.
+        """
         try:
             return self._encoded(call.method, body, call.terms)
         except LocalProtocolError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from mcpdesk.errors import MissingCapability, Refusal
@@ -10,10 +11,10 @@ from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.param_headers import check_parameters
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.context import make_context
+from mcpdesk.server.context import Context, make_context
 from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.planning import refused
-from mcpdesk.server.schema import Failure, SchemaError
+from mcpdesk.server.schema import Failure, SchemaError, Validator
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.tasks import Tasks
@@ -73,8 +74,15 @@ class ToolCalls:
             return outcome.failed(f"{tool.name} cannot be called: {error}")
         if not check_input.accepts(arguments):
             return outcome.refused_arguments(tool, check_input.failures(arguments))
+        return await self.conclude(call, tool, self._handled(call, tool, arguments), check_output)
+
+    async def conclude(
+        self, call: Call, tool: Tool, work: Awaitable[Any], check_output: Validator | None
+    ) -> JSONObject:
+        """The CallToolResult of hosted code, whatever becomes of it."""
+        limit_s = self._server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
         try:
-            output = await self._within_limit(call, tool, arguments)
+            output = await run_hosted(work, call, self._services.deadlines, limit_s)
         except MissingCapability as error:
             if call.terms.revision.is_stateless:
                 raise
@@ -87,10 +95,11 @@ class ToolCalls:
             return outcome.raised(tool.name, error)
         return outcome.tool_body(tool, output, check_output)
 
-    async def _within_limit(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
-        limit_s = self._server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
-        return await run_hosted(self._handled(call, tool, arguments), call, self._services.deadlines, limit_s)
+    def _handled(self, call: Call, tool: Tool, arguments: JSONObject) -> Awaitable[Any]:
+        if self._server.create_context is None:
+            return tool.handler(arguments, Context(self._server, self._services, call, tool.name))
+        return self._handled_in_context(call, tool, arguments)
 
-    async def _handled(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
+    async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         context = await make_context(self._server, self._services, call, tool.name)
         return await tool.handler(arguments, context)

@@ -1,0 +1,163 @@
+"""The usual `tools/call`, from a decoded message to its answer in one coroutine.
+
+Usual is what most calls are: the tool knows neither tasks nor tokens nor mirrored arguments, and the caller
+is not one that can be asked in further rounds. Everything else goes the long way, whose rules hold here too:
+what is wrong with a request, what a handler raises, and what is more than a text is handed on to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orjson import dumps
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import client_features, codec, shaping, tasks
+from mcpdesk.protocol.content import text
+from mcpdesk.protocol.jsonrpc import LARGEST_ID, JSONObject
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server import outcome
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import Context
+from mcpdesk.server.reply import ACCEPTED, Reply
+from mcpdesk.server.schema import SchemaError, Validator
+from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.conversation import Conversation
+    from mcpdesk.server.dispatch import Dispatcher
+
+METHOD = "tools/call"
+_MARK = "\ue000"
+_new = tuple.__new__
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """A tool without anything out of the ordinary, ready to be called."""
+
+    tool: Tool
+    accepts: Callable[[Any], bool]
+    check_output: Validator | None
+
+
+class DirectCalls:
+    """Calls the usual tools of one server."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._server = dispatcher.server
+        self._services = dispatcher.services
+        self._tools = dispatcher.server.tools
+        self._usual: dict[str, Usual] = {}
+        self._around: dict[str, tuple[JSONObject, bytes, bytes]] = {}
+
+    def usual(self, message: JSONObject) -> Usual | None:
+        """The tool of a `tools/call` that has nothing out of the ordinary itself; None: not this way."""
+        identifier, params = message.get("id"), message.get("params")
+        if len(message) != 4 or type(params) is not dict or message.get("jsonrpc") != "2.0":
+            return None
+        if type(identifier) is int:
+            if not -LARGEST_ID <= identifier <= LARGEST_ID:
+                return None
+        elif type(identifier) is not str:
+            return None
+        name = params.get("name")
+        if type(name) is not str or type(params.get("arguments")) is not dict:
+            return None
+        if len(params) != (3 if "_meta" in params else 2):
+            return None
+        server = self._server
+        if server.requires_jwt or server.create_context is not None or not server.tools_enabled:
+            return None
+        if server.home is not None and server.home.plan is not None:
+            return None
+        usual = self._usual.get(name)
+        return usual if usual is not None and usual.tool is self._tools.get(name) else self._look_at(name)
+
+    def suits(self, terms: Terms) -> bool:
+        """Whether calls under these terms go this way."""
+        if terms.unknown_level is not None:
+            return False
+        return not terms.revision.is_stateless or not (
+            client_features.can_be_asked(terms) or tasks.declares_extension(terms)
+        )
+
+    async def run(self, call: Call, usual: Usual, conversation: Conversation) -> Reply:
+        """The reply to a call."""
+        call.task = asyncio.current_task()
+        try:
+            if call.stop:
+                return ACCEPTED
+            if not usual.accepts(call.params["arguments"]):
+                result = await self._dispatcher.run(call)
+            else:
+                tool, server, services = usual.tool, self._server, self._services
+                limit_s = server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+                services.deadlines.watch(call, limit_s)
+                try:
+                    context = Context(server, services, call, tool.name)
+                    output = await tool.handler(call.params["arguments"], context)
+                    if call.stop:
+                        raise asyncio.CancelledError
+                except BaseException as error:
+                    result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
+                else:
+                    result = self._encoded(call, usual, output)
+                finally:
+                    services.deadlines.forget(call)
+            return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
+        except ProtocolError as error:
+            return conversation.refused(call.id, error, call.terms.revision.is_stateless)
+        except asyncio.CancelledError:
+            if not call.stop:
+                raise
+            return ACCEPTED
+        finally:
+            conversation.ended(call)
+
+    def _encoded(self, call: Call, usual: Usual, output: Any) -> bytes:
+        terms = call.terms
+        if type(output) is str and usual.check_output is None:
+            identity = self._dispatcher.offers.implementation(terms.revision)
+            around = self._around.get(terms.revision.name)
+            if around is None or around[0] is not identity:
+                around = self._look_around(terms, identity)
+            try:
+                return b"%b%b%b" % (around[1], dumps(output), around[2])
+            except TypeError:  # a lone surrogate, which the long way puts into words
+                pass
+        body = outcome.tool_body(usual.tool, output, usual.check_output)
+        return self._dispatcher.encode(call, shaping.tool_result(body, terms.revision))
+
+    async def _failed(self, call: Call, usual: Usual, error: BaseException) -> JSONObject:
+        """What the long way makes of an exception."""
+        tool_calls = self._dispatcher.tool_calls
+        body = await tool_calls.conclude(call, usual.tool, _raised(error), usual.check_output)
+        return shaping.tool_result(body, call.terms.revision)
+
+    def _look_at(self, name: str) -> Usual | None:
+        tool = self._tools.get(name)
+        if tool is None or tool.task or tool.requires_jwt or tool.mirrored:
+            return None
+        try:
+            check_input, check_output = self._dispatcher.tool_calls.validators.of(tool)
+        except SchemaError:
+            return None
+        usual = self._usual[name] = Usual(tool, check_input.accepts, check_output)
+        return usual
+
+    def _look_around(self, terms: Terms, identity: JSONObject) -> tuple[JSONObject, bytes, bytes]:
+        """What stands before and after the text in a result of one text."""
+        body = shaping.tool_result({"content": [text(_MARK)], "isError": False}, terms.revision)
+        whole = dumps(shaping.result(METHOD, body, terms.revision, identity))
+        before, _, after = whole.partition(dumps(_MARK))
+        around = self._around[terms.revision.name] = (identity, before, after)
+        return around
+
+
+async def _raised(error: BaseException) -> Any:
+    raise error
