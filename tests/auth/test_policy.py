@@ -93,6 +93,7 @@ def test_local_page_or_a_program_may_call(origin: str | None) -> None:
     assert check_origin(origin)
 
 
+@pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("origin", HOSTILE_ORIGINS)
 def test_stranger_page_may_not_call(origin: str) -> None:
     assert not check_origin(origin)
@@ -128,6 +129,7 @@ def test_own_names_are_served_wherever_the_listener_is_bound(host: str, bound: s
     assert check_host(host, bound=bound)
 
 
+@pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("host", HOSTILE_HOSTS)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "127.0.0.2", "localhost", ""])
 def test_other_names_are_refused_on_loopback(host: str | None, bound: str) -> None:
@@ -158,6 +160,7 @@ def test_loopback_addresses_are_known(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
 
 
+@pytest.mark.requirement("12.2")
 @pytest.mark.parametrize(
     ("runs_programs", "over_tcp", "no_auth", "configured", "due"),
     [

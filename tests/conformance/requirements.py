@@ -1,7 +1,7 @@
-"""What the specification asks of a server, as data: the wire reference's checklists 1 to 6 and 8 in our own words.
+"""What the specification asks of a server, as data: the wire reference's checklists in our own words.
 
-A test proves a requirement by naming its id: `@pytest.mark.requirement("2.1")`. One that is not met says why
-in `gap`.
+Numbers that are missing are duties of clients and hosts. A test proves a requirement by naming its id:
+`@pytest.mark.requirement("2.1")`. One that is not met says why in `gap`.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ REQUIREMENTS = (
         "2026-07-28:basic/patterns/cancellation",
         "After a cancellation nothing more is said of that request.",
     ),
-    Requirement(
-        "3.8", "all:basic/authorization", "Pipes do without OAuth.", "there is no OAuth on any transport"
-    ),
+    Requirement("3.8", "all:basic/authorization", "Pipes do without keys and tokens."),
     Requirement(
         "4.2", "2025-11-25:basic/transports", "What needs no answer is accepted with 202 and no body."
     ),
@@ -199,6 +197,26 @@ REQUIREMENTS = (
     ),
     Requirement("6.12", "2025-11-25:client/elicitation", "Forms ask for nothing sensitive."),
     Requirement("6.13", "2025-11-25:client/sampling", "Tool results in sampling are unmixed and balanced."),
+    Requirement("7.1", "2026-07-28:basic/patterns/mrtr", "Three methods may need more rounds, and no other."),
+    Requirement("7.2", "2026-07-28:basic/patterns/mrtr", "What asks for input has questions or a state."),
+    Requirement(
+        "7.3",
+        "2026-07-28:basic/patterns/mrtr",
+        "Only what this request declares is asked for; else what is missing is named.",
+    ),
+    Requirement(
+        "7.4", "2026-07-28:basic/patterns/mrtr", "A state that was changed, is foreign or too old is refused."
+    ),
+    Requirement(
+        "7.6",
+        "2026-07-28:basic/patterns/mrtr",
+        "Missing answers are asked for again, strange ones ignored, misshapen ones refused.",
+    ),
+    Requirement(
+        "7.9",
+        "2026-07-28:basic/patterns/mrtr",
+        "A state is bound to who asked for what, and to a time.",
+    ),
     Requirement(
         "8.1",
         "2025-11-25:basic/utilities/tasks",
@@ -238,4 +256,77 @@ REQUIREMENTS = (
         "Without the extension its methods name what is missing; those of the other design do not exist.",
     ),
     Requirement("8.11", "ext-tasks", "A header repeats the id of the task."),
+    Requirement(
+        "9.1", "ext-apps", "A handler knows whether apps are shown, and says in words what others do not see."
+    ),
+    Requirement("9.2", "ext-apps", "The page of an app is a resource with its own scheme and type."),
+    Requirement(
+        "10.1",
+        "2026-07-28:server/utilities/caching",
+        "Six results say for how long and for whom they may be kept.",
+    ),
+    Requirement("10.2", "2026-07-28:server/utilities/caching", "All pages of a list may be kept alike."),
+    Requirement(
+        "10.3",
+        "2026-07-28:server/utilities/caching",
+        "What may differ between callers is kept by one.",
+    ),
+    Requirement("10.6", "2026-07-28:basic/index", "Trace context that is malformed counts as absent."),
+    Requirement(
+        "11.1",
+        "2025-11-25:basic/authorization",
+        "No token or a wrong one is answered with 401, one that lacks scope with 403.",
+        "there are no tokens: a key in a header is asked for, or nothing",
+    ),
+    Requirement(
+        "11.2",
+        "2025-06-18:basic/authorization",
+        "Tokens for somebody else are not taken and none is passed on.",
+        "there are no tokens: a key in a header is asked for, or nothing",
+    ),
+    Requirement(
+        "11.3",
+        "2025-06-18:basic/authorization",
+        "Metadata of the protected resource names who gives tokens.",
+        "there are no tokens: a key in a header is asked for, or nothing",
+    ),
+    Requirement(
+        "11.12",
+        "2025-03-26:basic/authorization",
+        "Every request brings its token in a header, none in the URL.",
+        "there are no tokens: a key in a header is asked for, or nothing",
+    ),
+    Requirement("12.1", "all:basic/transports", "Foreign pages and names are refused unread."),
+    Requirement("12.2", "all:basic/transports", "What can start programs asks for a key on TCP."),
+    Requirement("12.3", "2025-11-25:security best practices", "Ids that open something cannot be guessed."),
+    Requirement("12.4", "2026-07-28:basic/index", "Every request is checked on its own."),
+    Requirement("12.5", "2025-11-25:security best practices", "Keys are not recorded."),
+    Requirement(
+        "12.6", "2026-07-28:basic/patterns/mrtr", "A state is signed, and refused in the same words always."
+    ),
+    Requirement(
+        "12.7", "2026-07-28:basic/index", "Schemas fetch nothing, and are bounded in depth, size and time."
+    ),
+    Requirement(
+        "12.8",
+        "2025-11-25:security best practices",
+        "Addresses that others name are not visited unchecked.",
+        "a server fetches nothing by itself",
+    ),
+    Requirement("12.9", "2025-11-25:client/elicitation", "Links to open are of the web."),
+    Requirement(
+        "12.10", "2026-07-28:basic/transports/streamable-http", "A request with two readings is refused."
+    ),
+    Requirement("12.11", "2025-11-25:server/tools", "Sizes and numbers are limited, and a limit is named."),
+    Requirement("12.12", "2025-11-25:server/resources", "Nothing outside the folder is read."),
+    Requirement(
+        "12.14",
+        "2025-11-25:basic/transports",
+        "Cursors and event ids that were not given to a caller open nothing.",
+    ),
+    Requirement("12.15", "2025-11-25:client/elicitation", "Secrets are typed on a page, never in a form."),
+    Requirement("12.16", "2025-11-25:server/utilities/logging", "Errors carry no stack."),
+    Requirement(
+        "12.20", "all:basic/utilities/cancellation", "Late, unknown and repeated messages change nothing."
+    ),
 )

@@ -136,6 +136,7 @@ def test_same_name_twice_names_both_places(load: Load) -> None:
     assert out(loaded)["same"].source == "tools/b.py:2"
 
 
+@pytest.mark.requirement("12.12")
 def test_link_out_of_the_folder_is_refused(load: Load, tmp_path: Path) -> None:
     outside = tmp_path.parent / "secret.md"
     outside.write_text("secret", "utf-8")

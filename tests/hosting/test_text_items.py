@@ -100,6 +100,7 @@ async def test_file_is_read_as_it_is_now(tmp_path: Path) -> None:
     assert await read(item) == "new"
 
 
+@pytest.mark.requirement("12.12")
 async def test_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     item = resource(inside, "a.txt", "fine")

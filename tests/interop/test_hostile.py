@@ -118,6 +118,7 @@ async def test_what_is_no_id_is_refused_on_a_pipe_which_lives_on() -> None:
     assert len(codes) == len(IDS) and set(codes) <= {-32600, -32700}
 
 
+@pytest.mark.requirement("12.20")
 async def test_cancelling_what_was_never_asked_and_answering_what_was_not_does_nothing() -> None:
     peer = Peer()
     await peer.shake_hands()
@@ -154,6 +155,7 @@ async def test_wide_json_gets_a_verdict() -> None:
         assert await is_served_soon(served)
 
 
+@pytest.mark.requirement("12.10")
 @pytest.mark.parametrize(
     "headers",
     [

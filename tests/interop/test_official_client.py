@@ -76,5 +76,14 @@ async def test_a_key_is_asked_for_where_a_tool_runs_programs() -> None:
                     raise AssertionError("connected without the key")
 
 
+@pytest.mark.requirement("3.8")
+async def test_a_pipe_needs_no_key() -> None:
+    folder = ROOT / "sample_servers" / "desk"
+    async with running_desk(folder, http=True, meet=True) as desk, Client(transport(stdio(folder))) as client:
+        assert desk.view().api_key
+        ran = await client.call_tool("Bash", {"command": "exit 3"})
+        assert ran.structured_content is not None and ran.structured_content["exit_code"] == 3
+
+
 def keyed(url: str, http: httpx2.AsyncClient) -> Any:
     return streamable_http_client(url, http_client=http)

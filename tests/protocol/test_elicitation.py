@@ -71,7 +71,7 @@ def test_what_is_not_flat_names_its_field(field: Any) -> None:
         one(field)
 
 
-@pytest.mark.requirement("6.12")
+@pytest.mark.requirement("6.12", "12.15")
 @pytest.mark.parametrize(
     "name",
     ["password", "newPassword", "api_key", "API-Key", "clientSecret", "access_token", "cvc"],

@@ -19,6 +19,7 @@ def test_what_is_sealed_comes_back() -> None:
     assert unseal(seal(STATE, SECRET), SECRET, BOUND, 99.0) == STATE
 
 
+@pytest.mark.requirement("12.6")
 def test_every_changed_character_is_noticed() -> None:
     token, chance = seal(STATE, SECRET), random.Random(7)
     for place in chance.sample(range(len(token)), 60):
@@ -34,6 +35,7 @@ def test_what_is_no_token_is_refused(token: object) -> None:
     assert refused.value.code == -32602
 
 
+@pytest.mark.requirement("7.9")
 def test_another_key_time_or_operation_is_refused() -> None:
     token = seal(STATE, SECRET)
     for secret, bound, now in ((b"x", BOUND, 0.0), (SECRET, "other", 0.0), (SECRET, BOUND, 100.0)):
@@ -42,6 +44,7 @@ def test_another_key_time_or_operation_is_refused() -> None:
     assert seal(replace(STATE, round="r2"), SECRET) != token
 
 
+@pytest.mark.requirement("7.9")
 def test_a_binding_looks_at_everything_but_the_round() -> None:
     same = {"arguments": {"eur": 5}, "name": "pay", "_meta": {}, "inputResponses": {}, "requestState": "x"}
     assert binding("s", "tools/call", same, "ada") == BOUND

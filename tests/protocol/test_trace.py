@@ -13,6 +13,7 @@ from mcpdesk.protocol.trace import NONE, Trace, read_trace
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
+@pytest.mark.requirement("10.6")
 def test_well_formed_members_are_kept_and_told_to_children() -> None:
     meta = {
         "traceparent": PARENT,
@@ -25,6 +26,7 @@ def test_well_formed_members_are_kept_and_told_to_children() -> None:
     assert trace.environment() == {key.upper(): value for key, value in meta.items()}
 
 
+@pytest.mark.requirement("10.6")
 @pytest.mark.parametrize(
     "parent",
     [

@@ -31,6 +31,7 @@ def test_what_is_no_form_is_refused(schema: Any) -> None:
         asking.form("?", schema, TERMS[R5])
 
 
+@pytest.mark.requirement("12.9")
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "example.org", "https://"])
 def test_a_link_is_one_of_the_web(url: str) -> None:
     with pytest.raises(ValueError, match="https"):

@@ -128,6 +128,7 @@ async def test_an_answer_of_another_shape_is_an_error_of_the_client(result: Any)
     assert answer["result"]["isError"] and "something else" in text_of(answer)
 
 
+@pytest.mark.requirement("12.20")
 async def test_unknown_repeated_and_late_answers_are_ignored() -> None:
     peer = await opened()
     for stray in ("x-1", 7, "", None):

@@ -343,6 +343,7 @@ async def test_a_batch_that_came_before_the_end_of_its_channel_is_not_begun() ->
     assert peer.logged == []
 
 
+@pytest.mark.requirement("12.11")
 async def test_too_many_requests_in_flight_are_refused_and_the_others_go_on() -> None:
     server = make_server()
     server.limits = Limits(in_flight=2)

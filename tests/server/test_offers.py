@@ -40,10 +40,24 @@ def test_a_cursor_survives_a_change_before_it() -> None:
     assert following[0]["name"] == "steps"
 
 
+@pytest.mark.requirement("12.14")
 @pytest.mark.parametrize("cursor", ["", "AAAA", "WzEsMl0=", "bm8=", "é"])
 def test_a_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(RemoteProtocolError, match="cursor"):
         Offers(make_server()).page("tools/list", R5, cursor)
+
+
+@pytest.mark.requirement("10.2", "10.3")
+@pytest.mark.parametrize("method", [each.name for each in METHODS.values() if each.list_key])
+def test_every_page_is_for_its_caller_alone(method: str) -> None:
+    server = make_server()
+    server.limits = Limits(page_size=4)
+    offers, cursor, pages = Offers(server), None, []
+    while not pages or cursor is not None:
+        pages.append(orjson.loads(offers.page(method, R5, cursor)))
+        cursor = pages[-1].get("nextCursor")
+    assert {(page["cacheScope"], page["ttlMs"]) for page in pages} == {("private", 0)}
+    assert len(pages) == (3 if method == "tools/list" else 1)
 
 
 def test_identity_and_capabilities_follow_the_revision() -> None:

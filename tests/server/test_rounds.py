@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server import rounds
 from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.tool import Tool
 from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, AskingServer, text_of
@@ -24,7 +25,7 @@ def parked(peer: Asked) -> int:
     return len(peer.services.rounds)
 
 
-@pytest.mark.requirement("3.5")
+@pytest.mark.requirement("3.5", "7.2")
 async def test_a_question_is_the_result_and_the_handler_runs_once() -> None:
     peer = Asked()
     asked = await peer.round(1, "greet")
@@ -86,6 +87,7 @@ async def test_each_round_has_another_state_and_progress_goes_to_the_request_at_
     assert [(each["progressToken"], each["progress"]) for each in sent] == [("a", 1), ("c", 2)]
 
 
+@pytest.mark.requirement("7.6")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -113,6 +115,7 @@ async def test_answers_may_come_before_the_question_and_without_a_state() -> Non
     peer.services.rounds.close()
 
 
+@pytest.mark.requirement("7.6")
 @pytest.mark.parametrize("given", [None, [], "x", 7])
 async def test_answers_that_are_no_object_are_refused(given: Any) -> None:
     answer = await Asked().round(1, "greet", inputResponses=given)
@@ -126,6 +129,7 @@ async def test_refusals_are_answers() -> None:
         assert text_of(done) == action
 
 
+@pytest.mark.requirement("7.4", "12.6")
 async def test_a_state_that_was_changed_is_expired_or_belongs_elsewhere_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -156,7 +160,7 @@ async def test_a_state_that_was_changed_is_expired_or_belongs_elsewhere_is_refus
     peer.services.rounds.close()
 
 
-@pytest.mark.requirement("1.12", "2.7")
+@pytest.mark.requirement("1.12", "2.7", "7.3")
 @pytest.mark.parametrize(
     ("tool", "capabilities", "required"),
     [
@@ -204,6 +208,23 @@ async def test_prompts_and_resources_ask_too() -> None:
             **{CAPABILITIES_KEY: EVERYTHING},
         )
         assert "Ada" in str((await peer.response(20 + number))["result"])
+
+
+@pytest.mark.requirement("7.1")
+async def test_suggestions_cannot_ask_the_client() -> None:
+    async def suggest(value: str, given: dict[str, str], context: Context) -> list[str]:
+        return [root.uri for root in await context.list_roots()]
+
+    async def render(arguments: dict[str, str], context: Context) -> str:
+        return "x"
+
+    peer = Asked()
+    where = Prompt("where", render, arguments=(PromptArgument("root"),), completers={"root": suggest})
+    peer.asking.server.prompts.replace([where])
+    params = {"ref": {"type": "ref/prompt", "name": "where"}, "argument": {"name": "root", "value": ""}}
+    peer.modern(1, "completion/complete", params, **{CAPABILITIES_KEY: EVERYTHING})
+    error = (await peer.response(1))["error"]
+    assert error["code"] == -32603 and "cannot be asked" in error["message"]
 
 
 async def test_waiting_for_the_client_does_not_count_against_the_limit() -> None:

@@ -23,6 +23,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
+@pytest.mark.requirement("12.7")
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [

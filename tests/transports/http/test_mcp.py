@@ -157,6 +157,7 @@ async def test_broken_bodies_are_answered_in_json_rpc(body: bytes, status: int, 
         assert (await answer.json())["error"]["code"] == code
 
 
+@pytest.mark.requirement("12.11")
 async def test_a_body_over_the_limit_names_size_and_limit() -> None:
     async with serving(Rules(max_body_bytes=1000)) as served:
         answer = await served.post(b"x" * 30_000)
@@ -285,6 +286,7 @@ async def test_what_a_request_must_bring(headers: dict[str, str], status: int) -
         assert (await served.post(CALL, **headers)).status == status
 
 
+@pytest.mark.requirement("12.4")
 @pytest.mark.parametrize(
     ("given", "status"), [({}, 401), ({"X_API_Key": "wrong"}, 401), ({"X_API_Key": "s3cret"}, 200)]
 )

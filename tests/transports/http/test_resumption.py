@@ -132,6 +132,7 @@ async def test_an_unknown_event_is_refused(last: str) -> None:
         assert answer.status == 400
 
 
+@pytest.mark.requirement("12.14")
 async def test_a_stream_of_another_session_does_not_exist() -> None:
     async with serving() as served:
         shop = Workshop(served)

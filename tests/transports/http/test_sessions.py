@@ -55,6 +55,7 @@ async def test_sessions_in_use_make_no_room_and_a_new_one_is_told() -> None:
         assert (await served.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **headers)).status == 200
 
 
+@pytest.mark.requirement("12.3")
 async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
     endpoint = Peer().endpoint
     identifiers = {Session(endpoint, "t").id for _ in range(50)}

@@ -78,7 +78,7 @@ async def listening(served: Served) -> AsyncIterator[Stream]:
         yield stream
 
 
-@pytest.mark.requirement("4.15")
+@pytest.mark.requirement("4.15", "12.3")
 async def test_the_first_event_says_where_to_post_and_cannot_be_guessed() -> None:
     async with serving() as served, listening(served) as one, listening(served) as two:
         assert one.place.startswith("/mcp/sample/messages?connection=")
@@ -157,6 +157,7 @@ async def test_a_foreign_page_or_name_is_refused(headers: dict[str, str]) -> Non
         assert answer.status == 403
 
 
+@pytest.mark.requirement("12.4")
 async def test_the_key_is_asked_for_on_every_request() -> None:
     async with serving(Rules(api_key="secret")) as served:
         async with served.client.get(f"{served.url}/mcp/sample/sse?api_key=secret") as answer:
