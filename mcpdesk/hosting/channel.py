@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mcpdesk.hosting.lanes import Lanes
 from mcpdesk.protocol import codec
@@ -35,7 +35,7 @@ class Channel:
         self._record = endpoint.recorder.frame
         self._accept = self.dialogue.accept
         self._write = write
-        self._lanes = Lanes()
+        self._lanes = Lanes(self._answered)
         self._sent = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -54,7 +54,7 @@ class Channel:
             if answer[1] is not None:
                 self.send(answer[1])
             return number
-        self._lanes.run(self._deliver(answer))
+        self._lanes.run(answer)
         return number
 
     def send(self, message: bytes) -> None:
@@ -99,10 +99,9 @@ class Channel:
         self.dialogue.close(reason)
         self._lanes.close()
 
-    async def _deliver(self, work: Coroutine[Any, Any, tuple[int, bytes | None]]) -> None:
-        _, body = await work
-        if body is not None:
-            self.send(body)
+    def _answered(self, reply: tuple[int, bytes | None]) -> None:
+        if reply[1] is not None:
+            self.send(reply[1])
 
 
 class Pipe(Channel):

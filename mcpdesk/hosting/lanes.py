@@ -12,30 +12,34 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+T = TypeVar("T")
 MOST_PARKED = 64
 """Lanes kept for work to come."""
 STARTED_AT_ONCE = 16
 """Lanes begun in one turn of the loop when none is parked."""
 
 
-class Lanes:
-    """A queue of coroutines and the tasks that carry them. Used on one loop only."""
+class Lanes(Generic[T]):
+    """A queue of coroutines and the tasks that carry them. Used on one loop only.
 
-    def __init__(self) -> None:
-        self._queue: deque[Coroutine[Any, Any, None]] = deque()
+    `deliver` takes what each of them returns.
+    """
+
+    def __init__(self, deliver: Callable[[T], object]) -> None:
+        self._deliver = deliver
+        self._queue: deque[Coroutine[Any, Any, T]] = deque()
         self._lanes: set[asyncio.Task[None]] = set()
         self._parked: list[_Gate] = []
-        self._under_way = 0
         self._is_armed = False
         self._is_closed = False
         self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        return len(self._queue) + self._under_way
+        return len(self._queue) + len(self._lanes) - len(self._parked)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, T]) -> None:
         """Run a coroutine in the next turn of the loop, in order of arrival. It must not raise."""
         self._queue.append(work)
         if not self._is_armed:
@@ -64,7 +68,7 @@ class Lanes:
             for _ in range(min(len(self._queue), STARTED_AT_ONCE)):
                 lane = loop.create_task(self._work(_Gate(loop, self._parked)))
                 self._lanes.add(lane)
-                lane.add_done_callback(self._lanes.discard)
+                lane.add_done_callback(self._ended)
             # Runs right after the first steps of these: what they have left waits behind waiting coroutines.
             self._arm()
 
@@ -89,20 +93,20 @@ class Lanes:
         untouched, lane = copy_context(), asyncio.current_task()
         while True:
             while self._queue:
-                self._under_way += 1
-                try:
-                    await self._queue.popleft()
-                finally:
-                    self._under_way -= 1
-                    if self._waiting:
-                        self._tell()
+                self._deliver(await self._queue.popleft())
                 # Contexts that share all their variables are found equal at once. A cancellation that came
                 # too late for its coroutine would meet the next one.
                 if copy_context() != untouched or getattr(lane, "_must_cancel", False):
                     return
             if self._is_closed or len(self._parked) >= MOST_PARKED:
                 return
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._tell)
             await gate
+
+    def _ended(self, lane: asyncio.Task[None]) -> None:
+        self._lanes.discard(lane)
+        self._tell()
 
     def _tell(self) -> None:
         for waiter in self._waiting:

@@ -9,7 +9,7 @@ from mcpdesk.hosting.lanes import Lanes
 
 
 async def test_short_work_runs_in_order_in_one_task() -> None:
-    lanes, seen = Lanes(), []
+    lanes, seen = Lanes(lambda _: None), []
 
     async def work(number: int) -> None:
         seen.append((number, asyncio.current_task()))
@@ -21,8 +21,22 @@ async def test_short_work_runs_in_order_in_one_task() -> None:
     assert len({task for _, task in seen}) == 1
 
 
+async def test_what_a_coroutine_returns_is_delivered() -> None:
+    delivered: list[int] = []
+    lanes = Lanes(delivered.append)
+
+    async def work(number: int) -> int:
+        return number
+
+    for number in range(3):
+        lanes.run(work(number))
+    await lanes.finished()
+    assert delivered == [0, 1, 2]
+    lanes.close()
+
+
 async def test_work_that_waits_holds_nobody_up() -> None:
-    lanes, gate, done = Lanes(), asyncio.Event(), []
+    lanes, gate, done = Lanes(lambda _: None), asyncio.Event(), []
 
     async def wait() -> None:
         await gate.wait()
@@ -43,9 +57,9 @@ async def test_work_that_waits_holds_nobody_up() -> None:
     assert len(lanes) == 0
 
 
-async def parked() -> Lanes:
+async def parked() -> Lanes[None]:
     """Lanes of which one is parked."""
-    lanes = Lanes()
+    lanes = Lanes(lambda _: None)
 
     async def work() -> None:
         return None
