@@ -172,6 +172,24 @@ WORKBENCH: tuple[Action, ...] = (
         "Copy the result, its arguments, or a curl command.",
         footer=False,
     ),
+    Action(
+        "save",
+        "x",
+        "save result",
+        "Workbench",
+        "workbench",
+        "Write a part of the result, or all of it, to a file in the working folder.",
+        footer=False,
+    ),
+    Action(
+        "watch",
+        "w",
+        "watch resource",
+        "Workbench",
+        "workbench",
+        "Read the resource again whenever the server says that it changed, or stop.",
+        footer=False,
+    ),
 )
 
 CATALOGUE: tuple[Action, ...] = (

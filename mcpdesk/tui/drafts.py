@@ -35,6 +35,14 @@ class Draft:
     shareable: Any = None
     call: Call | None = None
     outcome: Outcome | None = None
+    uri: str = ""
+    """Of the resource that was read last."""
+    changes: int | None = None
+    """How often that resource was said to have changed while watched; None: it is not watched."""
+    changes_read: int | None = None
+    """The changes that were heard of; None until the server watches."""
+    is_reread: bool = False
+    """Whether the running call reads a watched resource again, on its own account."""
     has_no_suggestions: bool = False
     """The server refused to suggest anything: it is not asked again."""
     insisted: Any = UNSET
@@ -103,7 +111,15 @@ class Drafts:
         method, params = request_for(draft.item, arguments)
         draft.arguments, draft.outcome = arguments, None
         draft.shareable = _shareable(draft, arguments)
+        if draft.changes is None:
+            draft.uri = str(params.get("uri", "")) if method == "resources/read" else ""
         draft.call = self._link.request(server, method, params)
+
+    def reread(self, server: str, draft: Draft) -> None:
+        """Read a watched resource again; history does not hear of it."""
+        if draft.call is None:
+            draft.is_reread = True
+            draft.call = self._link.request(server, "resources/read", {"uri": draft.uri})
 
     def settle(self) -> list[Draft]:
         """Take the outcomes that have arrived, remember them, and return whose they are."""
@@ -112,10 +128,13 @@ class Drafts:
             if draft.call is None or not draft.call.outcome.done():
                 continue
             draft.outcome, draft.call = draft.call.outcome.result(), None
+            ended.append(draft)
+            if draft.is_reread:
+                draft.is_reread = False
+                continue
             status, elapsed = _status(draft.outcome), draft.outcome.elapsed_s
             item = f"{kind.value} {name}"
             self.history.add(PastCall(time.time(), server, item, draft.shareable, status, elapsed))
-            ended.append(draft)
         return ended
 
     def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:

@@ -20,6 +20,7 @@ from mcpdesk.tui.history import History
 from mcpdesk.tui.render.form_field import UNSET
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.watches import Turn, Watches
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
 from mcpdesk.tui.widgets.item_pane import ItemPane
@@ -63,6 +64,7 @@ class WorkbenchPane(Vertical):
         super().__init__()
         self._link = link
         self._drafts = Drafts(link, History())
+        self._watches = Watches(link)
         self._catalogue_version = -1
         self._pending: Timer | None = None
         self._aimed: CatalogueItem | None = None
@@ -113,6 +115,7 @@ class WorkbenchPane(Vertical):
         for draft in self._drafts.settle():
             if draft is self.draft:
                 self._show_result()
+        self._look_at_watched()
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.show_title()
         strip = self.query_one("#strip", Vertical)
@@ -289,6 +292,34 @@ class WorkbenchPane(Vertical):
     def action_filter(self) -> None:
         """Go to the catalogue's filter."""
         self.catalogue.filter.focus()
+
+    def action_watch(self) -> None:
+        """Watch the resource that was read here, or stop."""
+        draft = self.draft
+        if draft is None or not draft.uri:
+            self.app.notify("read a resource first, then watch it", severity="warning", markup=False)
+        elif self._watches.toggle(self.server, draft):
+            self.app.notify("watched: it is read again when the server says that it changed", markup=False)
+        else:
+            self.app.notify("no longer watched", markup=False)
+
+    @work(exclusive=True, group="menu")
+    async def action_save(self) -> None:
+        """Save a part of the result to a file."""
+        from mcpdesk.tui.saving import save_result
+
+        if self.draft is not None:
+            await save_result(self.app, self.draft)
+
+    def _look_at_watched(self) -> None:
+        draft = self.draft
+        if draft is None:
+            return
+        match self._watches.look(self.server, draft):
+            case Turn.CHANGED:
+                self._drafts.reread(self.server, draft)
+            case Turn.ENDED:
+                self.app.notify("the server does not watch this resource", severity="warning", markup=False)
 
     def _follow(self, view: CoreView) -> None:
         names = [server.name for server in view.servers]

@@ -117,7 +117,7 @@ class ItemPane(Vertical):
         """Show the draft's running call, its outcome, or what to press."""
         draft = self.draft
         async with self._drawing:
-            if draft is not None and draft.call is not None:
+            if draft is not None and draft.call is not None and not draft.is_reread:
                 await self.result.attend(draft.call)
             elif draft is not None and draft.outcome is not None:
                 structured = (draft.outcome.result or {}).get("structuredContent")
@@ -145,7 +145,15 @@ def _hint(draft: Draft | None) -> Content:
 
 
 def _title(draft: Draft | None) -> tuple[str, str]:
-    if draft is not None and draft.call is not None:
+    title, style = _went(draft)
+    if draft is None or draft.changes is None:
+        return title, style
+    changes = f", changed {draft.changes} time{'s' * (draft.changes > 1)}" if draft.changes else ""
+    return f"{title} ─ ◉ watched{changes}", style
+
+
+def _went(draft: Draft | None) -> tuple[str, str]:
+    if draft is not None and draft.call is not None and not draft.is_reread:
         return f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     if draft is not None and draft.outcome is not None:
         told, style = verdict(draft.outcome)
