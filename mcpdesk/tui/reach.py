@@ -13,7 +13,8 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
-from mcpdesk.tui.actions import BY_ID, Action
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import BY_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.tui.actions import Action
+from mcpdesk.tui.action import Action
 from mcpdesk.tui.reach import Reachable, reachable
 from mcpdesk.tui.render.key_names import key_names
 

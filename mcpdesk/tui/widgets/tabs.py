@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from textual.content import Content
 
-from mcpdesk.tui.actions import ACTIONS, Action
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
 
