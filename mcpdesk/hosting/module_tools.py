@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Awaitable
 from typing import Any
 
 from mcpdesk.errors import RegistrationError
@@ -13,7 +14,7 @@ from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.authoring import Note
 from mcpdesk.server.context import Context
 from mcpdesk.server.schema import SchemaError, compile_schema
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.tool import Handler, Tool
 
 UNUSUAL = re.compile(r"'pattern': .*(\(\?|\\[AZ])")
 """A pattern with groups or anchors of Python's own, in the text of a schema."""
@@ -33,12 +34,9 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     signature = typed(function, place)
     _check_patterns(signature, place)
 
-    async def call(arguments: dict[str, Any], context: Context) -> Any:
-        return await function(**signature.bind(arguments, context))
-
     return Tool(
         name=name,
-        handler=call,
+        handler=_handler(function, signature),
         input_schema=signature.input_schema,
         description=note.description or signature.doc.text,
         title=note.title,
@@ -56,6 +54,16 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         mirrored=_mirrored(signature.input_schema, place),
         source=place,
     )
+
+
+def _handler(function: Function, signature: Typed) -> Handler:
+    async def call(arguments: dict[str, Any], context: Context) -> Any:
+        return await function(**signature.bind(arguments, context))
+
+    def call_as_it_is(arguments: dict[str, Any], context: Context) -> Awaitable[Any]:
+        return function(**arguments)
+
+    return call_as_it_is if signature.takes_json and not signature.context_name else call
 
 
 def _check_tool_name(name: str) -> None:

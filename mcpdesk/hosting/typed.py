@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -38,6 +38,8 @@ class Typed:
     context_name: str
     """The parameter that receives the context; empty when there is none."""
     converter: type[msgspec.Struct]
+    takes_json: bool = False
+    """Whether checked arguments are what the hints ask for, as they are: texts, yes and no."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Keyword arguments for one call, from arguments the input schema accepts.
@@ -80,7 +82,13 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
     )
     schema = _input_schema(converter, fields, parameters, place)
     output = _output_schema(hints.get("return", Any), place) if with_output else None
-    return Typed(doc, schema, output, context_name, converter)
+    takes_json = all(_plain(hint) in (str, bool) for hint in fields.values())
+    return Typed(doc, schema, output, context_name, converter, takes_json)
+
+
+def _plain(hint: Any) -> Any:
+    """A hint without what is said about it."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:

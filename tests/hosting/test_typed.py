@@ -146,3 +146,18 @@ async def positional(value: int, /): ...
 def test_what_cannot_be_expressed_is_refused_with_its_place(function: Any, complaint: str) -> None:
     with pytest.raises(RegistrationError, match=f"tools/a.py:7: .*{complaint}"):
         typed(function, "tools/a.py:7")
+
+
+async def words(text: str, loud: Annotated[bool, "shout"] = False) -> str:
+    return text
+
+
+async def sums(number: float, text: str) -> str:
+    return text
+
+
+def test_texts_and_flags_are_taken_as_they_are_and_numbers_are_not() -> None:
+    assert typed(words, "x:1").takes_json
+    assert typed(words, "x:1").input_schema["additionalProperties"] is False
+    assert not typed(sums, "x:1").takes_json
+    assert not typed(everything, "x:1").takes_json
