@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol import codec, content, shaping, tasks
+from mcpdesk.protocol import codec, shaping, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method
 from mcpdesk.protocol.revisions import Revision
@@ -22,7 +22,7 @@ from mcpdesk.server.context import make_context
 from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
-from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.prompt import Prompt, messages_of
 from mcpdesk.server.reading import read_resource
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -168,7 +168,7 @@ class Dispatcher:
             if argument.required and argument.name not in arguments:
                 raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
         rendered = await self._limited(self._rendered(prompt, arguments, call), call)
-        body: JSONObject = {"messages": _messages(rendered)}
+        body: JSONObject = {"messages": messages_of(name, rendered)}
         if prompt.description:
             body["description"] = prompt.description
         return shaping.prompt_result(body, call.terms.revision)
@@ -242,9 +242,3 @@ def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
         data = {"requiredCapabilities": error.required}
         return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, error.message, data)
     return ProtocolError(ErrorCode.INTERNAL_ERROR, error.message)
-
-
-def _messages(rendered: Any) -> list[JSONObject]:
-    if isinstance(rendered, str):
-        return [{"role": "user", "content": content.text(rendered)}]
-    return list(rendered)
