@@ -61,7 +61,8 @@ def _handler(function: Function, signature: Typed) -> Handler:
         return await function(**signature.bind(arguments, context))
 
     def call_as_it_is(arguments: dict[str, Any], context: Context) -> Awaitable[Any]:
-        return function(**arguments)
+        running: Awaitable[Any] = function(**arguments)
+        return running
 
     return call_as_it_is if signature.takes_json and not signature.context_name else call
 

@@ -25,9 +25,9 @@ class LineFramer:
             self._hold(data)
             return []
         if not (self._pieces or self._skipping) and len(data) <= self.limit:
-            *lines, rest = data.split(b"\n")
-            self._hold(rest)
-            return [stripped for line in lines if (stripped := line.strip())]
+            whole = data.split(b"\n")
+            self._hold(whole.pop())
+            return [stripped for line in whole if (stripped := line.strip())]
         first, *rest = data.split(b"\n")
         self._hold(first)
         lines = [self._take(), *rest[:-1]]
