@@ -142,11 +142,15 @@ class View:
         return stop < len(altered)
 
     def _review(self, judged: Sequence[int]) -> None:
+        """Judge rows anew, each with the operation it belongs to, as far as that was searched."""
         if not judged:
             return
-        together: list[tuple[int, Sequence[int]]] = (
-            [(row, (row,)) for row in judged] if self.raw else list(self._operations.with_parts(judged))
-        )
+        seen = self._rows
+        together = [
+            (line, [row for row in rows if row < seen]) for line, rows in self._operations.with_parts(judged)
+        ]
+        if self.raw:
+            together = [(row, [row]) for _, rows in together for row in rows]
         kept = set(self._matcher.keep([row for _, rows in together for row in rows]))
         for line, rows in together:
             if kept.isdisjoint(rows):

@@ -172,6 +172,26 @@ def test_an_operation_leaves_a_filter_when_a_later_round_ends_otherwise() -> Non
     assert (grow(recording, asking), grow(recording, failed)) == ([], [0])
 
 
+def test_raw_frames_of_a_question_go_with_the_status_of_its_call() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, OUT, request(0, "roots/list"))
+    view = view_of(recording, "status:pending", raw=True)
+    assert list(view.lines) == [0, 1]
+    recording.frame(1, OUT, text(1, "x"))
+    assert grow(recording, view) == []
+
+
+def test_a_round_that_was_not_searched_yet_is_not_judged() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "x"))
+    recording.frame(1, OUT, asks(1, "s"))
+    view = view_of(recording, "not x")
+    assert not view.lines
+    recording.frame(1, IN, retry(2, "x", "s"))
+    assert grow(recording, view) == []
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("ask"), st.integers(0, 4), st.sampled_from(["x", "y"])),
