@@ -28,19 +28,23 @@ async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit
     try:
         output = await work
     except BaseException as error:
-        place = error.__traceback__
         if call.stop != TIMED_OUT:
             if isinstance(error, Exception) or _is_ended(call, error):
                 raise
             # It would end more than this call.
-            raise RuntimeError(f"it raised {described(error)}").with_traceback(place) from None
+            raise RuntimeError(f"it raised {described(error)}").with_traceback(error.__traceback__) from None
+        place = error.__traceback__
     else:
         if call.stop != TIMED_OUT:
             return output
     finally:
         deadlines.forget(call)
     call.revive()
-    raise TimeoutError(f"not finished within its limit of {limit_s:g} s").with_traceback(place)
+    try:
+        raise TimeoutError(f"not finished within its limit of {limit_s:g} s").with_traceback(place)
+    finally:
+        # A frame that holds its own traceback stays, with all arguments, until somebody collects garbage.
+        del place
 
 
 def _is_ended(call: Call, error: BaseException) -> bool:

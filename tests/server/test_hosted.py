@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -182,3 +183,23 @@ async def test_a_context_that_hangs_counts_against_the_limit_of_the_tool() -> No
     peer = peer_with(limit_s=0.05)
     peer.server.create_context = create_context
     assert "limit of 0.05 s" in await said(peer, say_hello)
+
+
+@pytest.mark.parametrize("name", ["boom", "brief", "forever", "echo", "nothing"])
+async def test_what_a_failed_call_was_given_is_not_kept(name: str) -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    gc.collect()
+    gc.disable()
+    try:
+        peer.request(1, "tools/call", {"name": name, "arguments": {"text": "a"}, "of this test": 1})
+        if name == "forever":
+            await asyncio.sleep(0)
+            peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+        else:
+            await peer.response(1)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not [each for each in gc.get_objects() if isinstance(each, dict) and "of this test" in each]
+    finally:
+        gc.enable()
