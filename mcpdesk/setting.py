@@ -40,7 +40,7 @@ class Setting:
     least: int = 0
     most: int = 2**53
     pattern: str = ""
-    """What a text has to match in full."""
+    """What a text, or each text of a list, has to match in full."""
     allowed: str = ""
     """The pattern in words."""
     from_folder: bool = True
@@ -98,7 +98,7 @@ def allowed(setting: Setting) -> str:
         case Kind.SWITCH:
             return "true or false"
         case Kind.LIST:
-            return "a list of texts, separated by commas"
+            return f"a list of {setting.allowed or 'texts'}, separated by commas"
         case Kind.PATH:
             return "a path"
         case Kind.TEXT | Kind.SECRET:
@@ -141,6 +141,8 @@ def _switch(setting: Setting, value: Any) -> bool:
 def _list(setting: Setting, value: Any) -> tuple[str, ...]:
     items = re.split(r"[,\s]+", value) if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ValueError
+    if setting.pattern and not all(re.fullmatch(setting.pattern, item) for item in items if item):
         raise ValueError
     return tuple(item for item in items if item)
 

@@ -58,6 +58,11 @@ class Settings:
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
+    search_engines: tuple[str, ...]
+    """Empty: the usual ones."""
+    search_urls: tuple[str, ...]
+    """`NAME=URL`."""
+    search_timeout_ms: int
     watch_polling: bool
     state_dir: Path
 
@@ -124,6 +129,16 @@ SETTINGS: tuple[Setting, ...] = (
             "Web origins that may call besides this machine's own, for example https://app.example."),
     Setting("allowed_hosts", Kind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Host names a request may be addressed to besides this machine's own."),
+    Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
+            "Engines WebSearch asks; none: the usual eleven. Known: brave, duckduckgo, grokipedia, mojeek, "
+            "startpage, wikipedia, yahoo, stackexchange, hackernews, github, arxiv, searxng.",
+            pattern="brave|duckduckgo|grokipedia|mojeek|startpage|wikipedia|yahoo|stackexchange|hackernews|"
+            "github|arxiv|searxng", allowed="names of engines"),
+    Setting("search_urls", Kind.LIST, (), ("MCPDESK_SEARCH_URLS",),
+            "Mirrors to ask instead of engines, such as searxng=https://search.example.",
+            pattern=r"[a-z]+=https?://[^\s,]+", allowed="NAME=URL"),
+    Setting("search_timeout_ms", Kind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
+            "An engine that takes longer is left out of an answer.", least=1),
     Setting("watch_polling", Kind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "Look for changed files by polling, for network and container mounts."),
     Setting("state_dir", Kind.PATH, None, ("MCPDESK_STATE_DIR",),

@@ -65,6 +65,9 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
         ("step_id", "integer", "optional", "Step ID"),
         ("text", "string", "optional", "Task name or step text"),
     ],
+    "WebSearch": [
+        ("query", "string", "required", "The search query"),
+    ],
 }
 """Name, type, status and description of every parameter, as the table of these tools has them."""
 

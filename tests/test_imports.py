@@ -53,7 +53,7 @@ FOREIGN: dict[str, set[str]] = {
     "inbox": {"aiohttp", "textual", "rich", "click"},
     "auth": {"aiohttp", "textual", "rich", "click"},
     "server": {"aiohttp", "textual", "rich", "click"},
-    "tools": {"aiohttp", "textual", "rich", "click"},
+    "tools": {"textual", "rich", "click"},
     "transports": {"textual", "rich", "click"},
     "hosting": {"textual", "rich", "click"},
     "link": {"textual", "rich", "click"},

@@ -15,7 +15,7 @@ from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.hosting.skill_files import skill_resources
 from mcpdesk.hosting.watcher import watch
 from mcpdesk.paths import config_folder
-from mcpdesk.server.home import Home
+from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource
 from mcpdesk.server.server import Limits, Server
@@ -36,7 +36,7 @@ class HostedFolder:
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
-        self.server.home = Home(self.folder, state, self._skills)
+        self.server.home = Home(self.folder, state, self._skills, _options(settings))
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
@@ -109,6 +109,14 @@ def _unknown(name: str) -> str:
 def _state_name(name: str, folder: Path) -> str:
     """Readable, and different for two folders whose servers have the same name."""
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
+
+
+def _options(settings: Settings) -> ToolOptions:
+    return ToolOptions(
+        search_engines=settings.search_engines,
+        search_urls=dict(each.split("=", 1) for each in settings.search_urls),
+        search_timeout_s=settings.search_timeout_ms / 1000,
+    )
 
 
 def _limits(settings: Settings) -> Limits:

@@ -5,6 +5,8 @@ Everything here is made at its first use, so that a server that keeps nothing co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +22,25 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import Database
 
 
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """What settings say to built-in tools."""
+
+    search_engines: tuple[str, ...] = ()
+    """Names, in no order; none: the usual ones."""
+    search_urls: Mapping[str, str] = field(default_factory=dict)
+    """By engine: a mirror to ask instead."""
+    search_timeout_s: float = 8.0
+    """What each engine has."""
+
+
 class Home:
     """A server's own folder of files, and a folder for state. Used on the core's loop."""
 
-    def __init__(self, folder: Path, state: Path, skills: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, state: Path, skills: Sequence[Path] = (), options: ToolOptions | None = None
+    ) -> None:
+        self.options = options or ToolOptions()
         self.on_callback: Listener | None = None
         """Told of each callback that is set, fires or is cancelled."""
         self.plan: Plan | None = None

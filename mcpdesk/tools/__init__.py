@@ -18,5 +18,6 @@ BUILTINS = {
     "ReadImage": "mcpdesk.tools.images",
     "SetCallback": "mcpdesk.tools.callbacks",
     "TaskManager": "mcpdesk.tools.tasks",
+    "WebSearch": "mcpdesk.tools.search.web",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""

@@ -1,0 +1,1 @@
+"""WebSearch: many engines asked at once, their answers joined into one list."""

@@ -1,0 +1,175 @@
+"""WebSearch: eleven engines at once, and whatever some of them do the others' answers come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.server.home import Home, ToolOptions
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.search.engines import ENGINES, USUAL
+from tests.tools.search.fixtures import (
+    CAPTCHA,
+    EMPTY,
+    SHAPES,
+    TEXT,
+    TITLE,
+    URL,
+    Engines,
+    engines,
+    text,
+)
+from tests.tools.support import ToolContext, use
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Engines]:
+    async with engines() as running:
+        yield running
+
+
+async def search(
+    served: Engines, *names: str, query: str = "tides", timeout_s: float = 5.0
+) -> ToolResult[Any]:
+    home = Home(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, served.urls, timeout_s))
+    return await use("WebSearch", ToolContext(home=home), query=query)
+
+
+def status(result: ToolResult[Any]) -> dict[str, str]:
+    return {each["engine"]: each["status"] for each in result.structured["engines"]}
+
+
+def reasons(result: ToolResult[Any]) -> dict[str, str]:
+    return {each["engine"]: each["reason"] for each in result.structured["engines"] if each["reason"]}
+
+
+async def test_eleven_engines_are_asked_and_their_answers_joined(served: Engines) -> None:
+    result = await search(served)
+    assert len(USUAL) == 11
+    assert status(result) == dict.fromkeys(USUAL, "ok"), reasons(result)
+    best = result.structured["pages"][0]
+    assert (best["title"], best["url"]) == (TITLE, URL)
+    assert set(best["engines"]) == set(USUAL) - {"grokipedia"}
+    assert "sea" in best["snippet"]
+    assert result.content[0]["text"].startswith(f"1. {TITLE}\n   {URL}  (")
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+async def test_each_engine_is_asked_with_the_words_and_read(served: Engines, name: str) -> None:
+    result = await search(served, name, query="high tide & moon")
+    assert status(result) == {name: "ok"}, reasons(result)
+    (page,) = result.structured["pages"]
+    assert page["title"] == ("moon/tides" if name == "github" else TITLE)
+    assert page["url"] == ("https://grokipedia.com/page/Tides" if name == "grokipedia" else URL)
+    if name not in ("stackexchange", "hackernews"):
+        assert page["snippet"] == TEXT
+    assert any("tide" in asked and "moon" in asked for asked in served.asked[name]), served.asked
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+async def test_an_engine_that_finds_nothing_is_no_trouble(served: Engines, name: str) -> None:
+    served.answers[name] = text(EMPTY[name])
+    result = await search(served, name)
+    assert (status(result), result.is_error) == ({name: "empty"}, False)
+    assert result.content[0]["text"] == "Nothing was found for 'tides'."
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+async def test_a_page_that_asks_for_a_captcha_is_known_as_one(served: Engines, name: str) -> None:
+    served.answers[name] = text(CAPTCHA)
+    result = await search(served, name)
+    if name in ("wikipedia", "grokipedia"):
+        assert status(result) == {name: "failed"}
+    else:
+        assert reasons(result) == {name: "it asks for a captcha"}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (429, "it limits the rate (HTTP 429)"),
+        (403, "it refuses (HTTP 403)"),
+        (202, "it asks for a captcha"),
+        (500, "it answered with HTTP 500"),
+    ],
+)
+@pytest.mark.parametrize("name", ["mojeek", "github"])
+async def test_refusals_say_what_they_are(served: Engines, name: str, code: int, reason: str) -> None:
+    served.answers[name] = text(SHAPES[name], code)
+    assert reasons(await search(served, name)) == {name: reason}
+
+
+async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engines) -> None:
+    served.answers |= {
+        "brave": served.never,
+        "github": served.never,
+        "mojeek": text("<<<"),
+        "arxiv": text("{}", 500),
+    }
+    served.answers |= {"stackexchange": text("not json"), "hackernews": text('{"hits": 5}')}
+    began = time.monotonic()
+    result = await search(served, timeout_s=2.0)
+    took_s = time.monotonic() - began
+    told = status(result)
+    assert not result.is_error and result.structured["pages"]
+    assert {name for name, each in told.items() if each == "timeout"} == {"brave", "github"}
+    assert {name for name, each in told.items() if each == "failed"} == {
+        "arxiv",
+        "stackexchange",
+        "hackernews",
+    }
+    assert took_s < 2 * 2.0, "engines are asked side by side"
+    assert "- github: no answer within 2 s" in result.content[0]["text"]
+
+
+async def test_all_engines_failing_is_an_error_with_every_reason(served: Engines) -> None:
+    for name in USUAL:
+        served.answers[name] = text("down", 503)
+    result = await search(served)
+    assert result.is_error
+    lines = result.content[0]["text"].splitlines()
+    assert lines[0] == "Every engine failed:"
+    assert len([line for line in lines if "overloaded" in line]) == 11
+
+
+async def test_an_engine_nobody_can_reach_says_so(served: Engines) -> None:
+    served.base = "http://127.0.0.1:1"
+    told = reasons(await search(served, "mojeek", "github"))
+    assert all(reason.startswith("it cannot be reached") for reason in told.values()) and len(told) == 2
+
+
+async def test_an_endless_answer_is_cut_off(served: Engines) -> None:
+    served.answers["github"] = text("x" * (5 << 20))
+    assert reasons(await search(served, "github")) == {"github": "its answer is larger than 4 MiB"}
+
+
+async def test_a_feed_with_entities_is_not_unfolded(served: Engines) -> None:
+    served.answers["arxiv"] = text('<!DOCTYPE x [<!ENTITY a "aaaa">]><feed>&a;</feed>')
+    assert reasons(await search(served, "arxiv")) == {"arxiv": "its answer cannot be read: ValueError"}
+
+
+async def test_a_cancelled_search_ends_at_once(served: Engines) -> None:
+    served.answers["github"] = served.never
+    running = asyncio.create_task(search(served, "github", timeout_s=60))
+    await asyncio.wait_for(served.has_hung.wait(), 5)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 5)
+
+
+@pytest.mark.parametrize("query", ["", "  ", "\x1b[2J", "x" * 1001])
+async def test_a_query_that_is_none_names_the_parameter(served: Engines, query: str) -> None:
+    with pytest.raises(HandlerError, match=r"^query: "):
+        await search(served, query=query)
+    assert served.asked == {}
+
+
+async def test_an_engine_nobody_knows_is_told_which_there_are(served: Engines) -> None:
+    with pytest.raises(HandlerError, match="there is no engine 'altavista'; known: brave, "):
+        await search(served, "altavista")
