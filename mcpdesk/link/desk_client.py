@@ -16,9 +16,10 @@ from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.link.desk_answers import DeskAnswers, Roots
 from mcpdesk.link.desk_call import DeskCall
+from mcpdesk.link.desk_task import DeskTask
 from mcpdesk.link.desk_watch import DeskWatch
 from mcpdesk.link.values import Progress
-from mcpdesk.protocol import codec
+from mcpdesk.protocol import codec, tasks
 from mcpdesk.protocol.revisions import LATEST, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.version import __version__
@@ -38,11 +39,14 @@ class DeskClient:
         self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
     ) -> None:
         self._run = run
+        self._tools = endpoint.server.tools
         self._revision = revision
         self._has_begun = revision.is_stateless
         self._channel = Channel(endpoint, "memory", "desk", self._received)
         self._calls: dict[int, DeskCall] = {}
         self._answering: dict[Any, asyncio.Task[None]] = {}
+        self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
+        """Requests about a call that is a task."""
         self._ids = count(1)
         self._answers = DeskAnswers(endpoint.server, endpoint.dispatcher.services.inbox, roots)
         self.watch = DeskWatch(revision, self._send, self._withdraw)
@@ -112,8 +116,14 @@ class DeskClient:
         meta: dict[str, Any] = {"progressToken": number}
         if self._revision.is_stateless:
             meta |= request_meta(self._revision, IDENTITY, LEVEL)
-            meta[CAPABILITIES_KEY] = self._answers.capabilities
+            meta[CAPABILITIES_KEY] = self._answers.capabilities | self._extensions(method, params)
         return codec.request(number, method, {**params, "_meta": meta})
+
+    def _extensions(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Tasks, where a tool cannot be called otherwise: a plain call shows progress and logs, too."""
+        tool = self._tools.get(str(params.get("name"))) if method == "tools/call" else None
+        is_due = method.startswith("tasks/") or (tool is not None and tool.task == "required")
+        return {"extensions": tasks.EXTENSION_CAPABILITY} if is_due else {}
 
     def _received(self, frame: bytes) -> None:
         message = codec.decode(frame)
@@ -129,6 +139,11 @@ class DeskClient:
         identifier = message.get("id")
         if not isinstance(identifier, int):
             return
+        waiting = self._waiting.pop(identifier, None)
+        if waiting is not None:
+            if not waiting.done():
+                waiting.set_result((message, frame))
+            return
         call = self._calls.get(identifier)
         if call is None:
             self.watch.answered(identifier, "error" in message)
@@ -137,18 +152,16 @@ class DeskClient:
         if result.get("resultType") == "input_required":
             call.asking = asyncio.get_running_loop().create_task(self._next_round(call, result))
             return
+        if result.get("resultType") == "task":
+            call.asking = asyncio.get_running_loop().create_task(self._follow(call, result))
+            return
         del self._calls[call.request_id]
         call.finish(message, frame)
 
     async def _next_round(self, call: DeskCall, asked: dict[str, Any]) -> None:
         """Answer what the server wants to know, and send the call again with the answers."""
-        requests: dict[str, Any] = asked.get("inputRequests", {})
-        work = [
-            self._answers.answer(each["method"], each.get("params", {}), call.subject)
-            for each in requests.values()
-        ]
         try:
-            answers = dict(zip(requests, await _all(work), strict=True))
+            answers = await self._answer_all(asked.get("inputRequests", {}), call)
         except ProtocolError as refused:
             # A refusal cannot be told to the server in this era: the call ends here.
             if self._calls.pop(call.request_id, None) is not None:
@@ -162,6 +175,33 @@ class DeskClient:
         if "requestState" in asked:
             more["requestState"] = asked["requestState"]
         self._take(self._frame(call.request_id, call.method, call.params | more))
+
+    async def _answer_all(self, requests: dict[str, Any], call: DeskCall) -> dict[str, Any]:
+        work = [
+            self._answers.answer(each["method"], each.get("params", {}), call.subject)
+            for each in requests.values()
+        ]
+        return dict(zip(requests, await _all(work), strict=True))
+
+    async def _follow(self, call: DeskCall, created: dict[str, Any]) -> None:
+        """The call became a task: look after it until it is over."""
+        try:
+            message, frame = await DeskTask(call, self._exchange, self._answer_all).outcome(created)
+        except asyncio.CancelledError:
+            self._send("tasks/cancel", {"taskId": created["taskId"]})
+            raise
+        if self._calls.pop(call.request_id, None) is not None:
+            call.finish(message, frame)
+
+    async def _exchange(self, method: str, params: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        number = next(self._ids)
+        waiting: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        try:
+            self._take(self._frame(number, method, params))
+            return await waiting
+        finally:
+            self._waiting.pop(number, None)
 
     async def _respond(self, request: dict[str, Any]) -> None:
         """Answer a request of the server's."""
