@@ -1,0 +1,70 @@
+"""The callbacks of a server: two processes share a file, and each callback fires once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.server.callbacks import Callbacks, said, uri_of
+from mcpdesk.storage.callbacks import Callback
+from mcpdesk.storage.database import Database
+
+
+def silent(level: str, data: Any) -> None:
+    """Nobody hears it."""
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[tuple[Callbacks, Callbacks]]:
+    """Two processes' views of one file, as far as one process can have them."""
+    files = [Database(tmp_path / "state.sqlite") for _ in range(2)]
+    first, second = (Callbacks(file) for file in files)
+    yield first, second
+    for callbacks, file in zip((first, second), files, strict=True):
+        await callbacks.close()
+        file.close()
+
+
+async def test_only_one_of_two_processes_fires(pair: tuple[Callbacks, Callbacks]) -> None:
+    fired = asyncio.Queue[int]()
+    for callbacks in pair:
+        callbacks.subscribe(lambda callback, has_fired: has_fired and fired.put_nowait(callback.id))
+    first, second = pair
+    await first.set("tea", 0.05, 1, "client", silent)
+    await second.wake()
+    assert await asyncio.wait_for(fired.get(), 5) == 1
+    await first.close()
+    await second.close()
+    assert fired.empty()
+    assert (await second.all())[0].fired == 1
+
+
+async def test_what_another_process_set_is_listed_and_cancelled(pair: tuple[Callbacks, Callbacks]) -> None:
+    first, second = pair
+    await first.set("tea", 3600, 1, "client", silent)
+    assert [each.message for each in await second.all()] == ["tea"]
+    cancelled = await second.cancel(1)
+    assert cancelled is not None and cancelled.due is None
+    assert [each.due for each in await first.all()] == [None]
+
+
+async def test_the_snapshot_is_a_new_one_only_when_something_changed(
+    pair: tuple[Callbacks, Callbacks],
+) -> None:
+    first, _ = pair
+    await first.set("tea", 3600, 1, "client", silent)
+    version = first.version
+    await first.all()
+    assert first.version == version
+    await first.cancel(1)
+    assert first.version > version
+
+
+def test_a_callback_says_what_it_is() -> None:
+    callback = Callback(3, "tea", 60.0, 5, 2, 1000.0, "client", 0.0, None)
+    assert uri_of(3) == "callback://3"
+    assert said(callback) == {"callback_id": 3, "message": "tea", "fired": 2, "left": 3}
