@@ -13,6 +13,8 @@ from mcpdesk.hosting.found import LACKS, Found, Item
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed
 from mcpdesk.hosting.module_texts import typed_prompt, typed_resource
 from mcpdesk.hosting.module_tools import handler_tool, typed_tool
+from mcpdesk.protocol.icons import check_icons
+from mcpdesk.protocol.meta import check_names
 from mcpdesk.server.authoring import Note, note_of
 
 
@@ -27,6 +29,7 @@ def read_module(file: ModuleFile, kind: str) -> Found:
         try:
             _needs(note, file)
             item = BUILDERS[note.kind](file, function, note, name)
+            _check_extras(item)
             found.items.append(_with_fingerprint(item, fingerprint))
         except RegistrationError as error:
             place = error.source or file.place(function)
@@ -88,6 +91,14 @@ def _needs(note: Note, file: ModuleFile) -> None:
     for variable in note.requires_env:
         if not file.environment.get(variable):
             raise RegistrationError(f"{LACKS} {variable}, which is not set")
+
+
+def _check_extras(item: Item) -> None:
+    try:
+        check_names(item.meta)
+        check_icons(item.icons)
+    except ValueError as error:
+        raise RegistrationError(str(error)) from None
 
 
 def _with_fingerprint(item: Item, fingerprint: str) -> Item:

@@ -99,14 +99,15 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
 
 
 def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
-    if output is None and tool.output_schema is not None:
+    is_declared = tool.output_schema is not None
+    if output is None and is_declared and not (check is not None and check.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
     plain = _plain(output)
     body: JSONObject = {
-        "content": [] if plain is None else [content.text(_as_text(plain))],
+        "content": [] if plain is None and not is_declared else [content.text(_as_text(plain))],
         "isError": False,
     }
-    if isinstance(plain, dict) or tool.output_schema is not None:
+    if isinstance(plain, dict) or is_declared:
         body["structuredContent"] = plain
     return _declared(tool, body, check)
 

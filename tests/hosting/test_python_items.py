@@ -85,6 +85,30 @@ def test_missing_environment_variable_is_named(tmp_path: Path) -> None:
     assert unavailable.reason == "needs the environment variable UNSET, which is not set"
 
 
+def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        from mcpdesk import prompt, resource, tool
+
+        @tool(meta={"io.modelcontextprotocol/own": 1})
+        async def a() -> None: ...
+        @prompt(icons=["javascript:alert(1)"])
+        async def b() -> str: ...
+        @resource("test://c", meta={"not a name": 1})
+        async def c() -> str: ...
+        @tool(meta={"example.org/fine": 1}, icons=["https://example.org/i.png"])
+        async def d() -> None: ...
+        """,
+    )
+    assert [name_of(item) for item in found.items] == ["d"]
+    assert [(kind, each.reason) for kind, each in found.broken] == [
+        ("tool", "_meta: 'io.modelcontextprotocol/own' belongs to the protocol"),
+        ("prompt", "icons: src begins with https:// or data:, not 'javascript:alert(1)'"),
+        ("resource", "_meta: 'not a name' is no name; write one like 'example.org/colour'"),
+    ]
+
+
 def test_every_kind_can_be_held_back(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,

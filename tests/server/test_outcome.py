@@ -11,6 +11,7 @@ import pytest
 from mcpdesk.protocol import content
 from mcpdesk.server import outcome
 from mcpdesk.server.outcome import author_lines, tool_body
+from mcpdesk.server.schema import compile_schema
 from mcpdesk.server.tool import Tool, ToolResult
 
 
@@ -62,6 +63,14 @@ def test_an_explicit_result_says_everything_itself() -> None:
         "_meta": {"k": 1},
     }
     assert tool_body(TOOL, ToolResult(structured={"a": 1}), None)["content"] == [content.text('{"a":1}')]
+
+
+@pytest.mark.requirement("6.4")
+def test_nothing_is_a_result_where_the_schema_has_null() -> None:
+    schema = {"type": ["object", "null"]}
+    tool = Tool("t", handler, {"type": "object"}, output_schema=schema)
+    body = tool_body(tool, None, compile_schema(schema))
+    assert body == {"content": [content.text("null")], "isError": False, "structuredContent": None}
 
 
 @pytest.mark.parametrize("output", [object(), {1: object()}, 2**80])
