@@ -69,10 +69,9 @@ def error_response(identifier: Id | None, error: ProtocolError) -> bytes:
 
 def notification(method: str, params: JSONObject | None = None) -> bytes:
     """Serialise a notification."""
-    message: JSONObject = {"jsonrpc": "2.0", "method": method}
-    if params:
-        message["params"] = params
-    return encode(message)
+    if not params:
+        return b'{"jsonrpc":"2.0","method":%b}' % orjson.dumps(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (orjson.dumps(method), encode_part(params))
 
 
 def request(identifier: Id, method: str, params: JSONObject) -> bytes:

@@ -40,7 +40,7 @@ class Connection(RequestHandler):
         "_leave",
         "_newest",
         "_on_lost",
-        "_raw_head",
+        "_raw_headers",
         "_read_at",
         "_waits_for",
         "_waits_since",
@@ -60,7 +60,7 @@ class Connection(RequestHandler):
         self._waits_since = 0.0
         self._least_unread = 0
         self._read_at = 0.0
-        self._raw_head: tuple[str, str, Any] = ("", "", ())
+        self._raw_headers: Any = None
         self._head: Head | None = None
         self._on_lost: Callable[[], None] | None = None
 
@@ -70,10 +70,14 @@ class Connection(RequestHandler):
 
     def head(self, request: web.BaseRequest) -> Head:
         """Request line and headers. A client that keeps its connection repeats them: one value serves all."""
-        raw = (request.method, request.raw_path, request.raw_headers)
-        if self._head is None or raw != self._raw_head:
-            self._raw_head, self._head = raw, Head(request)
-        return self._head
+        head, raw = self._head, request.raw_headers
+        if raw is not self._raw_headers or head is None:
+            if head is None or raw != self._raw_headers:
+                head = self._head = Head(request)
+            self._raw_headers = raw
+        if head.asked != request.raw_path or head.method != request.method:
+            head = self._head = Head(request)
+        return head
 
     def dialogue(self, endpoint: Endpoint, revision: str, peer: Callable[[], str]) -> Dialogue | None:
         """The sessionless dialogue with a server; `revision` is a handshake one to adopt, or empty.

@@ -24,9 +24,11 @@ class Head:
 
     __slots__ = (
         "accepted",
+        "asked",
         "content_type",
         "is_plain",
         "line",
+        "method",
         "noted",
         "passed",
         "path",
@@ -38,10 +40,11 @@ class Head:
 
     def __init__(self, request: web.BaseRequest) -> None:
         headers = request.headers
-        self.line = f"{request.method} {request.raw_path} HTTP/1.1"
+        self.method, self.asked = request.method, request.raw_path
+        self.line = f"{self.method} {self.asked} HTTP/1.1"
         self.noted = tuple((str(name), value) for name, value in headers.items())
         """The headers as they are recorded."""
-        self.path, _, query = request.raw_path.partition("?")
+        self.path, _, query = self.asked.partition("?")
         self.content_type = headers.get("Content-Type", JSON)
         self.accepted = accepted(headers.get("Accept", ""))
         self.version = headers.get(VERSION_HEADER, "")

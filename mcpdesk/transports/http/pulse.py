@@ -7,8 +7,9 @@ import asyncio
 from mcpdesk.transports.http.stream import KEEP_ALIVE_S, PostOutlet
 
 SWEEP_S = 0.25
+NOT_SEEN = 0.0
 PRIME_AFTER_S = 0.5
-"""Silence after which a call whose stream can be taken up again becomes one, with its first event id."""
+"""Silence, from the first sweep on, after which a call whose stream can be taken up again becomes one."""
 
 
 class Pulse:
@@ -22,11 +23,10 @@ class Pulse:
         return len(self._due)
 
     def watch(self, outlet: PostOutlet) -> None:
-        """A call begins."""
-        loop = asyncio.get_running_loop()
-        self._due[outlet] = loop.time() + (PRIME_AFTER_S if outlet.primes else KEEP_ALIVE_S)
+        """A call begins. Most are over before anybody needs to know since when."""
+        self._due[outlet] = NOT_SEEN
         if self._timer is None:
-            self._timer = loop.call_later(SWEEP_S, self._sweep)
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def forget(self, outlet: PostOutlet) -> None:
         """The call is over."""
@@ -36,7 +36,9 @@ class Pulse:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for outlet, due in list(self._due.items()):
-            if due <= now:
+            if due == NOT_SEEN:
+                self._due[outlet] = now + (PRIME_AFTER_S if outlet.primes else KEEP_ALIVE_S)
+            elif due <= now:
                 outlet.keep_alive()
                 self._due[outlet] = now + KEEP_ALIVE_S
         self._timer = loop.call_later(SWEEP_S, self._sweep) if self._due else None

@@ -46,18 +46,22 @@ class Ready(web.StreamResponse):
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        body, head = self._json, self._head(request)
+        body = self._json
         if body is None:
-            transport.write(head)
-        elif len(body) <= ONE_WRITE:
+            transport.write(self._head(request))
+            return
+        is_usual = self._status == 200 and self._more is None and self._keep_alive
+        if is_usual and request.version == HttpVersion11:
+            head = b"%b%d\r\n\r\n" % (_usual.head(), len(body))
+        else:
+            head = self._head(request)
+        if len(body) <= ONE_WRITE:
             transport.write(head + body)
         else:
             transport.writelines((head, body))
 
     def _head(self, request: web.BaseRequest) -> bytes:
         body = self._json
-        if self._status == 200 and body is not None and self._more is None and self._is_usual(request):
-            return b"%b%d\r\n\r\n" % (_usual.head(), len(body))
         lines = [f"HTTP/1.1 {self._status} {_PHRASES[self._status]}"]
         if body is not None:
             lines.append("Content-Type: application/json")
@@ -68,9 +72,6 @@ class Ready(web.StreamResponse):
             # Said only where it is not what the version takes for granted.
             lines.append(f"Connection: {'keep-alive' if self._keep_alive else 'close'}")
         return "\r\n".join([*lines, "\r\n"]).encode()
-
-    def _is_usual(self, request: web.BaseRequest) -> bool:
-        return bool(self._keep_alive) and request.version == HttpVersion11
 
 
 class _Usual:

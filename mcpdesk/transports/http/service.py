@@ -145,7 +145,7 @@ class HttpService:
             # The same head under the same rules passes again: nothing else was looked at.
             head.passed = rules
         verbs = self._verbs[way]
-        verb = verbs.get(request.method)
+        verb = verbs.get(head.method)
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from aiohttp import web
@@ -18,6 +19,10 @@ KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Queued bytes from which on a handler that sends more is made to wait."""
+BURST = 32
+"""Events that may gather for one write while whoever sends them does nothing else."""
+TURN_S = 0.002
+"""How long a sender may keep the loop to itself; what it queued is written when the loop turns."""
 UNREAD_LIMIT = 64 << 20
 """Queued bytes that end the connection when more is to be sent: this peer does not read any more."""
 
@@ -47,6 +52,7 @@ class EventStream:
         self._request = request
         self._pieces: list[bytes] = []
         self._queued = 0
+        self._turned = 0.0
         self._writer_aio: asyncio.Task[None] | None = None
         self._is_prepared = False
 
@@ -75,8 +81,9 @@ class EventStream:
         """Wait while too much is queued."""
         if self._queued > HIGH_WATER and self._writer_aio is not None:
             await asyncio.shield(self._writer_aio)
-        else:
+        elif len(self._pieces) >= BURST or time.monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
+            self._turned = time.monotonic()
 
     async def finish(self) -> web.StreamResponse:
         """Write what is left and end the stream."""

@@ -167,6 +167,14 @@ async def test_head_has_no_body() -> None:
         assert await wire.text() == "next"
 
 
+async def test_the_same_headers_on_another_path_are_another_request() -> None:
+    async with serving() as served, wired(served) as wire:
+        for path, status in (("/mcp/sample", 200), ("/mcp/nobody", 404), ("/mcp/sample", 200)):
+            wire.writer.write(call("x").replace(b"/mcp/sample", path.encode()))
+            answered, _ = await wire.answer()
+            assert answered.startswith(b"HTTP/1.1 %d " % status)
+
+
 async def test_a_chunked_body_counts_as_one() -> None:
     async with serving() as served, wired(served) as wire:
         body = call("chunked").partition(b"\r\n\r\n")[2]

@@ -57,3 +57,38 @@ async def test_one_message_may_be_of_any_size() -> None:
     writer.close()
     server.close()
     await listener.shutdown(1)
+
+
+async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_last() -> None:
+    sizes: list[int] = []
+    all_came = asyncio.Event()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        stream = EventStream(request)
+        write = stream.response.write
+
+        async def counted(data: bytes | bytearray | memoryview) -> None:
+            sizes.append(len(data))
+            await write(data)
+
+        stream.response.write = counted  # type: ignore[method-assign]
+        for _ in range(10 * module.BURST):
+            stream.put(b"x")
+            await stream.drain()
+        stream.put(b"y")
+        await asyncio.wait_for(all_came.wait(), 5)
+        return await stream.finish()
+
+    listener = Listener(answer, Rules)
+    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    async with asyncio.timeout(5):
+        await reader.readuntil(b"y")
+        all_came.set()
+        await reader.read()
+    assert sum(sizes) == 10 * module.BURST + 1
+    assert len(sizes) < 5 * module.BURST
+    writer.close()
+    server.close()
+    await listener.shutdown(1)
