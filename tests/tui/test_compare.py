@@ -34,6 +34,14 @@ async def test_differences_are_listed_under_their_place_without_ids() -> None:
         assert app.screen is not screen
 
 
+async def test_a_message_that_is_missing_has_no_line() -> None:
+    app = App[None]()
+    async with app.run_test():
+        screen = CompareScreen(("one", "two"), {"response": {"id": 1, "result": 1}}, {})
+        await app.push_screen(screen)
+        assert shown(screen) == ["response $", '  - {"result":1}']
+
+
 async def test_the_same_twice_has_no_difference() -> None:
     app = App[None]()
     async with app.run_test():

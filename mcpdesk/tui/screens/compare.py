@@ -66,7 +66,7 @@ class CompareScreen(ModalScreen[None]):
         self.found = [
             (side, each)
             for side in dict.fromkeys([*before, *after])
-            for each in differences(_compared(before.get(side)), _compared(after.get(side)))
+            for each in differences(_compared(before.get(side, NOTHING)), _compared(after.get(side, NOTHING)))
         ]
 
     def compose(self) -> ComposeResult:
