@@ -46,6 +46,13 @@ async def test_the_first_one_that_goes_on_is_taken() -> None:
     assert found == [["bold"], ["bold"]]
 
 
+async def test_letters_may_differ_in_case() -> None:
+    async def ask(name: str, typed: str) -> Sequence[str]:
+        return ["Berlin", "Bonn"]
+
+    assert await Suggestions("city", ask, lambda _: None).get_suggestion("bo") == "Bonn"
+
+
 async def test_who_types_on_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_S", 0.01)
     server = Server()

@@ -52,7 +52,7 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
         await it.pilot.press("w")
         await it.until(lambda: "◉ watched" in it.title)
         link.watching[CONFIG] = 1
-        await it.until(lambda: "changed 1 time" in it.title)
+        await it.until(lambda: "◉ watched, 1 change" in it.title)
         read = ("resources/read", {"uri": CONFIG})
         await it.until(lambda: it.sent == [read, read])
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)

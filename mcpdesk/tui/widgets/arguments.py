@@ -180,7 +180,9 @@ class Arguments(Vertical):
     def suggested(self, event: TextPart.Suggested) -> None:
         """Tell what the server suggests; the first one that fits stands behind the cursor already."""
         event.stop()
-        if event.values:
+        if not event.values:
+            self._hint("")
+        else:
             shown = " · ".join(one_line(value, 30) for value in event.values[:SHOWN])
             more = f" · {len(event.values) - SHOWN} more" if len(event.values) > SHOWN else ""
             self._hint(f"→ takes, F4 lists: {shown}{more}")

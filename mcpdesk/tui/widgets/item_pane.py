@@ -148,7 +148,7 @@ def _title(draft: Draft | None) -> tuple[str, str]:
     title, style = _went(draft)
     if draft is None or draft.changes is None:
         return title, style
-    changes = f", changed {draft.changes} time{'s' * (draft.changes > 1)}" if draft.changes else ""
+    changes = f", {draft.changes} change{'s' * (draft.changes > 1)}" if draft.changes else ""
     return f"{title} ─ ◉ watched{changes}", style
 
 

@@ -26,7 +26,8 @@ class Suggestions(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """The first suggestion that goes on from what was typed; None while somebody types on."""
         values = await self.values(value, PAUSE_S)
-        return next((one for one in values if one.startswith(value) and one != value), None)
+        typed = value.casefold()
+        return next((one for one in values if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
         """All suggestions; none when another text was asked about meanwhile."""
