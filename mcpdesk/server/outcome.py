@@ -103,8 +103,12 @@ def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     if output is None and is_declared and not (check is not None and check.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
     plain = _plain(output)
+    text = _as_text(plain)
+    if check is not None and "null" in text and not isinstance(plain, str):
+        # JSON has no NaN and no infinity: what leaves instead is held against the schema.
+        plain = codec.decode(text.encode())
     body: JSONObject = {
-        "content": [] if plain is None and not is_declared else [content.text(_as_text(plain))],
+        "content": [] if plain is None and not is_declared else [content.text(text)],
         "isError": False,
     }
     if isinstance(plain, dict) or is_declared:

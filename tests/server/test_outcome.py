@@ -73,6 +73,16 @@ def test_nothing_is_a_result_where_the_schema_has_null() -> None:
     assert body == {"content": [content.text("null")], "isError": False, "structuredContent": None}
 
 
+@pytest.mark.requirement("6.4")
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_has_not_violates_a_schema_of_numbers(number: float) -> None:
+    schema = {"type": "object", "properties": {"mean": {"type": "number"}}}
+    tool = Tool("t", handler, {"type": "object"}, output_schema=schema)
+    body = tool_body(tool, {"mean": number}, compile_schema(schema))
+    assert body["isError"] and "mean" in body["content"][0]["text"]
+    assert not tool_body(tool, {"mean": 1.5, "note": "null and void"}, compile_schema(schema))["isError"]
+
+
 @pytest.mark.parametrize("output", [object(), {1: object()}, 2**80])
 def test_what_is_not_json_is_a_tool_error(output: Any) -> None:
     body = tool_body(TOOL, output, None)
