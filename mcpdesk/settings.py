@@ -91,7 +91,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_body_bytes", Kind.BYTES, 16 << 20, ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "A larger request body is refused with 413.", least=1024),
     Setting("max_bodies_bytes", Kind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
-            "Large bodies being received or answered, all together; a further one is refused with 503.",
+            "Large requests being received or answered, all together; a further one is refused.",
             least=1024),
     Setting("tools", Kind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "false: no tools are offered or called."),

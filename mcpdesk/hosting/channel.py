@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from mcpdesk.errors import ProtocolError
 from mcpdesk.hosting.lanes import Lanes
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
-from mcpdesk.protocol.jsonrpc import invalid
+from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.base import Answer, Reply
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
 
+LARGE = 64 << 10
+"""Bytes from which on a frame counts against what may be in flight."""
 BURST = 32
 """Messages a handler may send before it is made to wait a turn, so that they leave in one write."""
 
@@ -33,6 +37,7 @@ class Channel:
         self.dialogue = endpoint.open(transport, peer, self.send)
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.frame
+        self._endpoint = endpoint
         self._accept = self.dialogue.accept
         self._write = write
         self._lanes = Lanes(self._answered)
@@ -49,7 +54,7 @@ class Channel:
     def take(self, frame: bytes) -> int:
         """One frame arrived; returns its number in the record."""
         number = self._record(self.connection, Direction.IN, frame)
-        answer = self._accept(frame, self)
+        answer = self._accept(frame, self) if len(frame) < LARGE else self._accept_large(frame)
         if isinstance(answer, tuple):
             if answer[1] is not None:
                 self.send(answer[1])
@@ -87,6 +92,25 @@ class Channel:
     async def let_go(self, retry_ms: int) -> bool:
         """A pipe is not taken up again."""
         return False
+
+    def _accept_large(self, frame: bytes) -> Answer:
+        """Take a frame that counts: all clients of a server together may have so many bytes in flight."""
+        endpoint, size = self._endpoint, len(frame)
+        most = endpoint.server.limits.large_bytes
+        if endpoint.large_bytes + size > most:
+            told = f"requests of more than {most} bytes are in flight (max_bodies_bytes)"
+            return 200, codec.error_response(_id_of(frame), invalid(told))
+        answer = self._accept(frame, self)
+        if isinstance(answer, tuple):
+            return answer
+        endpoint.large_bytes += size
+        return self._counted(answer, size)
+
+    async def _counted(self, work: Coroutine[Any, Any, Reply], size: int) -> Reply:
+        try:
+            return await work
+        finally:
+            self._endpoint.large_bytes -= size
 
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
@@ -143,3 +167,11 @@ class Pipe(Channel):
 
     def _write_line(self, frame: bytes) -> None:
         self._send_bytes(frame + b"\n")
+
+
+def _id_of(frame: bytes) -> Id | None:
+    """The id to echo to a frame that is not taken."""
+    try:
+        return readable_id(codec.decode(frame))
+    except ProtocolError:
+        return None

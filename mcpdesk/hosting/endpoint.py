@@ -58,7 +58,7 @@ class HostedDialogue:
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether a call of the handshake era is in flight: losing the connection is no cancellation there."""
+        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing."""
         return any(not call.terms.revision.is_stateless for call in self.conversation.running)
 
     def adopt(self, revision: str, client: str) -> bool:
@@ -111,6 +111,8 @@ class HostedEndpoint:
         self.recorder = recorder
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
+        self.large_bytes = 0
+        """Of large frames in flight on its channels."""
 
     @property
     def name(self) -> str:

@@ -125,6 +125,7 @@ def _limits(settings: Settings) -> Limits:
         question_timeout_s=settings.question_timeout_ms / 1000,
         page_size=settings.page_size,
         in_flight=settings.max_in_flight,
+        large_bytes=settings.max_bodies_bytes,
         subscriptions=settings.max_subscriptions,
         max_tasks=settings.max_tasks,
         task_ttl_s=settings.task_ttl_s or None,

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol import client_features, tasks
+from mcpdesk.protocol import client_features, codec, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.asking import Asking
@@ -29,6 +29,8 @@ Work = Callable[[Call], Awaitable[JSONObject]]
 METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Those that may need more than one round."""
 MOST_PARKED = 1_000
+MOST_PARKED_BYTES = 64 << 20
+"""Of the parameters of all that is parked; what makes room is run again when its client comes back."""
 STATE_TTL_S = 3600.0
 """How long a client may take to come back with answers."""
 TURNS = 3
@@ -90,6 +92,7 @@ class Round:
         self.call = Call(first.id, first.method, first.params, first.terms, NOWHERE)
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
+        self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
         """Makes a task of it when the handler says so; None: that cannot be, or it is one."""
@@ -294,6 +297,8 @@ class Rounds:
     def __init__(self, secret: Callable[[], bytes] | None = None) -> None:
         self._secret = cache(secret or (lambda: secrets.token_bytes(SECRET_BYTES)))
         self._parked: dict[str, Round] = {}
+        self.size = 0
+        """Bytes of the parameters of what is parked."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -354,10 +359,13 @@ class Rounds:
         operation = self._parked.pop(name, None)
         if operation is not None and operation.timer is not None:
             operation.timer.cancel()
+            self.size -= operation.size
         return operation
 
     def _park(self, operation: Round, parked_s: float) -> None:
-        while len(self._parked) >= MOST_PARKED:
+        operation.size = len(codec.encode_part(operation.call.params))
+        self.size += operation.size
+        while self._parked and (len(self._parked) >= MOST_PARKED or self.size > MOST_PARKED_BYTES):
             self._drop(next(iter(self._parked)), "too many operations wait for their client")
         loop = asyncio.get_running_loop()
         operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")

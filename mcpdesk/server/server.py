@@ -30,6 +30,8 @@ class Limits:
     """How long a task is kept from when it began, and the most a client may ask for; None: for good."""
     in_flight: int = 1024
     """Requests one connection or session may have in flight."""
+    large_bytes: int = 256 << 20
+    """Of large requests in flight on pipes and sockets, all together."""
     subscriptions: int = 1000
     """Resources one connection, session or listen stream may subscribe to."""
 

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import Pipe
+from mcpdesk.hosting.channel import Channel, Pipe
 from mcpdesk.server.server import Limits
 from mcpdesk.transports.base import Rules
-from tests.support.rude import WITHIN_S, connected
+from tests.support.rude import WITHIN_S, connected, turn
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
@@ -248,3 +248,22 @@ async def test_a_line_without_end_holds_no_more_than_its_limit() -> None:
     assert refused["error"]["code"] == -32600 and "id" not in refused
     assert answered["id"] == 1 and "result" in answered
     pipe.close()
+
+
+async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_back() -> None:
+    peer = Peer()
+    peer.server.limits = Limits(large_bytes=250_000)
+    other = Channel(peer.endpoint, "unix", "another", peer._take)
+    for identifier, channel in ((1, peer.channel), (2, other), (3, other)):
+        params = {"name": "forever", "_meta": META, "more": "x" * 100_000}
+        message = {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
+        channel.take(orjson.dumps(message))
+    assert "max_bodies_bytes" in (await peer.response(3))["error"]["message"]
+    assert peer.endpoint.large_bytes > 200_000
+    peer.modern(4, "tools/list")
+    assert "result" in await peer.response(4)
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    other.close()
+    async with asyncio.timeout(WITHIN_S):
+        while peer.endpoint.large_bytes:
+            await turn()

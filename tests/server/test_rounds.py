@@ -246,6 +246,20 @@ async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyP
     assert parked(peer) == 0
 
 
+async def test_what_is_parked_is_bounded_in_bytes_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_PARKED_BYTES", 5_000)
+    peer = Asked()
+    asked = [await peer.round(number, "greet", arguments={"n": "x" * 2_000}) for number in (1, 2, 3)]
+    kept = peer.services.rounds
+    assert parked(peer) == 2 and 4_000 < kept.size <= 5_000
+    done = await peer.round(4, "greet", arguments={"n": "x" * 2_000}, **retry(asked[0], user_name=ADA))
+    assert text_of(done) == "Hello, Ada!"
+    await peer.round(5, "greet", arguments={"n": "x" * 20_000})
+    assert parked(peer) == 1
+    kept.close()
+    assert (parked(peer), kept.size) == (0, 0)
+
+
 async def test_cancelling_a_later_round_ends_the_handler() -> None:
     went_on, gone = asyncio.Event(), asyncio.Event()
 
