@@ -22,8 +22,6 @@ class Method:
     revisions: frozenset[str]
     capability: str = ""
     """The server capability that must be advertised; empty for none."""
-    sub_capability: str = ""
-    """A flag inside the capability that must be set too."""
     routing_field: str = ""
     """The member of `params` that `Mcp-Name` repeats."""
     is_cacheable: bool = False
@@ -53,8 +51,8 @@ _ROWS = (
         is_cacheable=True,
         param_types=(("uri", str),),
     ),
-    Method("resources/subscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),
-    Method("resources/unsubscribe", _HANDSHAKE, "resources", "subscribe", param_types=(("uri", str),)),
+    Method("resources/subscribe", _HANDSHAKE, "resources", param_types=(("uri", str),)),
+    Method("resources/unsubscribe", _HANDSHAKE, "resources", param_types=(("uri", str),)),
     Method("subscriptions/listen", _STATELESS, param_types=(("notifications", dict),)),
     Method("prompts/list", _ALL, "prompts", is_cacheable=True, list_key="prompts"),
     Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
