@@ -58,6 +58,7 @@ class Settings:
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
+    desk_revision: str
     search_engines: tuple[str, ...]
     """Empty: the usual ones."""
     search_urls: tuple[str, ...]
@@ -129,6 +130,9 @@ SETTINGS: tuple[Setting, ...] = (
             "Web origins that may call besides this machine's own, for example https://app.example."),
     Setting("allowed_hosts", Kind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Host names a request may be addressed to besides this machine's own."),
+    Setting("desk_revision", Kind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
+            "The revision in which the desk itself calls what it hosts.",
+            pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision"),
     Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines WebSearch asks; none: the usual eleven. Known: brave, duckduckgo, grokipedia, mojeek, "
             "startpage, wikipedia, yahoo, stackexchange, hackernews, github, arxiv, searxng.",

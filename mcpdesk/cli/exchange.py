@@ -84,6 +84,7 @@ def client(target: str) -> Iterator[Client]:
     from mcpdesk.hosting.host import Host, Plan
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient
+    from mcpdesk.protocol.revisions import BY_NAME
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
@@ -94,7 +95,14 @@ def client(target: str) -> Iterator[Client]:
         core.start()
         try:
             core.started.result()
-            yield Client(DeskClient(host.endpoints()[0], host.call_soon, lambda: folder_roots([folder])))
+            yield Client(
+                DeskClient(
+                    host.endpoints()[0],
+                    host.call_soon,
+                    lambda: folder_roots([folder]),
+                    BY_NAME[settings.desk_revision],
+                )
+            )
         finally:
             core.stop()
             _tell_strays(host)

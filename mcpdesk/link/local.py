@@ -24,6 +24,7 @@ from mcpdesk.link.values import (
     Protection,
     ServerView,
 )
+from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.index import Index
 
 
@@ -144,7 +145,12 @@ class LocalLink:
         with self._lock:
             client = self._clients.get(server)
             if client is None:
-                client = DeskClient(self._host.by_name[server], self._host.call_soon, self._roots)
+                client = DeskClient(
+                    self._host.by_name[server],
+                    self._host.call_soon,
+                    self._roots,
+                    BY_NAME[self._host.settings.desk_revision],
+                )
                 self._clients[server] = client
             return client
 

@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.inbox.question import Answer
 from mcpdesk.link.values import ItemKind
+from mcpdesk.protocol.revisions import SERVED_NAMES
 from tests.support.desk import RunningDesk, running_desk, until
 
 QUESTION = '[{"question": "Which?", "options": ["a", "b"]}]'
@@ -76,6 +77,34 @@ async def test_a_call_can_be_cancelled(folder: Path) -> None:
         call.cancel()
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.cancelled
+        assert desk.busy() == ()
+
+
+@pytest.mark.parametrize("revision", SERVED_NAMES)
+async def test_the_desk_calls_in_the_revision_that_is_set(folder: Path, revision: str) -> None:
+    async with running_desk(folder, desk_revision=revision) as desk:
+        call = desk.request("own", "tools/call", {"name": "count", "arguments": {"to": 2}})
+        async with asyncio.timeout(5):
+            outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None and outcome.result["content"][0]["text"] == "2"
+        assert call.progress is not None and call.logs == ("info: counting",)
+        assert [one.revision for one in desk.view().clients] == [revision]
+
+
+async def test_watching_and_cancelling_go_through_the_link(folder: Path) -> None:
+    (folder / "resources").mkdir()
+    (folder / "resources/note.md").write_text("one", encoding="utf-8")
+    async with running_desk(folder) as desk:
+        uri = desk.catalogue("own").items[-1].name
+        assert desk.watched("own") == {}
+        desk.watch("own", uri)
+        await until(lambda: len(desk.host.services.subscriptions) == 1)
+        (folder / "resources/note.md").write_text("another", encoding="utf-8")
+        desk.reload("own")
+        await until(lambda: desk.watched("own") == {uri: 1})
+        desk.unwatch("own", uri)
+        await until(lambda: desk.watched("own") == {})
+        desk.cancel_question(1)
         assert desk.busy() == ()
 
 
