@@ -17,7 +17,8 @@ from time import time
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.head import read_heads
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import encoded, frame_line, frame_lines, note_line
+from mcpdesk.recorder.lines import frame_line, frame_lines, note_line
+from mcpdesk.recorder.note_tails import NoteTails
 from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.store import Store
@@ -53,6 +54,7 @@ class Recording:
         self._waiting_bytes = 0
         self._new_connections: deque[ConnectionInfo] = deque()
         self._new_notes: deque[HttpNote] = deque()
+        self._tails = NoteTails()
         self._wake = Event()
         self._closing = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
@@ -234,11 +236,12 @@ class Recording:
             segment.heads[frame.number] = read_heads(whole)
 
     def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
-        """Write one note and keep it encoded, a third of the memory."""
-        data = encoded(note)
-        if segment := self._store.ring.segment(note.frame):
+        """Write one note and keep it encoded, a third of the memory, unless it shares its headers."""
+        data, shared_cost = self._tails.encode(note)
+        ring = self._store.ring
+        if shared_cost is None and (segment := ring.segment(note.frame)):
             segment.notes[note.frame] = data
-            self._store.ring.account(note.frame, len(data) + FRAME_COST)
+        ring.account(note.frame, FRAME_COST + (len(data) if shared_cost is None else shared_cost))
         if file:
             file.add_note(note.frame, note_line(data))
 
