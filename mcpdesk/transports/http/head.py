@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
+from multidict import istr
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.transports.http.answers import accepted
@@ -17,6 +18,8 @@ SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 JSON = "application/json"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
+_ROUTING = tuple(istr(name) for name in ROUTING_HEADERS)
+"""As the parser has them, which makes them quicker to find."""
 
 
 class Head:
@@ -42,7 +45,7 @@ class Head:
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
-        self.noted = tuple((str(name), value) for name, value in headers.items())
+        self.noted = tuple([(str(name), value) for name, value in headers.items()])
         """The headers as they are recorded."""
         self.path, _, query = self.asked.partition("?")
         self.content_type = headers.get("Content-Type", JSON)
@@ -51,9 +54,10 @@ class Head:
         self.session = headers.get(SESSION_HEADER)
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """Whether its body is what follows, without ado."""
-        self.wants_stream = not SWITCHED_ON.isdisjoint(parse_qs(query).get("stream", ()))
-        self.repeated = next((name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1), "")
+        self.wants_stream = bool(query) and not SWITCHED_ON.isdisjoint(parse_qs(query).get("stream", ()))
+        repeated = [name for name in _ROUTING if len(headers.getall(name, ())) > 1]
+        self.repeated = str(repeated[0]).lower() if repeated else ""
         """A routing header given more than once: intermediaries may have read the other one."""
         self.passed: Rules | None = None
-        if self.content_type.partition(";")[0].strip().lower() == JSON:
+        if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON

@@ -88,7 +88,7 @@ class McpRoutes:
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.end(session, "the client ended the session")
-        return json_answer(204, None)
+        return Ready(204, None)
 
     def _dialogue(
         self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any
