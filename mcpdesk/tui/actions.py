@@ -229,6 +229,9 @@ TRAFFIC: tuple[Action, ...] = (
         "traffic",
         "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked.",
     ),
+    Action(
+        "filters", "F", "filters", "Traffic", "traffic", "Use a kept filter, keep this one.", footer=False
+    ),
     Action("replay", "r", "send again", "Traffic", "traffic", "Send the request again, as the desk."),
     Action(
         "edit",
@@ -281,6 +284,7 @@ ACTIVITY: tuple[Action, ...] = (
     Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
     Action("decline", "d", "decline", "Activity", "activity", "Decline the selected question."),
     Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
+    Action("cancel_job", "x", "cancel job", "Activity", "activity", "End the selected job.", footer=False),
     Action("back", "escape", "back to the list", "Activity", "activity", footer=False),
 )
 

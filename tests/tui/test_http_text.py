@@ -27,13 +27,14 @@ def said(recording: Recording, number: int) -> str:
 
 def test_headers_have_a_glyph_and_words() -> None:
     lines = said(asking_recording(), 0).splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
         "tools/call #11",
         "",
         "POST /mcp/profiles HTTP/1.1",
+        "✗ Mcp-Name:  missing",
         "✓ Host: 127.0.0.1:3333  this machine",
     ]
-    assert "✗ Mcp-Name:  missing" in lines and "  Authorization: Bearer ••••" in lines
+    assert lines[9] == "  Authorization: Bearer ••••"
 
 
 def test_a_single_exchange_has_no_heading_and_its_response_is_not_judged() -> None:

@@ -105,6 +105,22 @@ async def test_a_filter_narrows_while_it_is_typed_and_esc_drops_it() -> None:
         assert status(pane).startswith("13 exchanges") and not pane.query_one(Input).display
 
 
+async def test_a_filter_is_kept_and_used_again(tmp_path: Path) -> None:
+    async with running() as (app, pilot, pane):
+        app.history_path = tmp_path / "calls.jsonl"
+        await typed(pilot, pane, "status:error")
+        await pilot.press("enter", "F", "K")
+        await app.workers.wait_for_complete()
+        assert (tmp_path / "filters.txt").read_text() == "status:error\n"
+        await pilot.press("escape", "F", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert pane.query_one(Input).value == "status:error" and pane.query_one(Input).display
+        await pilot.press("F", "D")
+        await app.workers.wait_for_complete()
+        assert (tmp_path / "filters.txt").read_text() == ""
+
+
 async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_one_holds() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "tool:Bash (")

@@ -35,7 +35,7 @@ def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
     if one.request is not None and (asked := http_checked(index, one, one.request, schema)) is not None:
         line, headers = asked
         if line.startswith("POST "):
-            yield _block(line, [_checked(header) for header in headers])
+            yield _block(line, [_checked(header) for header in sorted(headers, key=_weight)])
         else:
             yield from _as_it_was(index, one.request)
     if one.response is not None:
@@ -66,6 +66,11 @@ def _checked(header: Checked) -> Content:
 
 def _plain(name: str, value: str) -> Content:
     return Content.assemble("  ", (f"{one_line(name)}: ", _name_style(name)), one_line(value))
+
+
+def _weight(header: Checked) -> int:
+    """Faults come first, then what was judged, then the rest."""
+    return 0 if header.verdict is Verdict.BAD else 1 if header.words else 2
 
 
 def _name_style(name: str) -> str:

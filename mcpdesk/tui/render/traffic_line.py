@@ -59,7 +59,7 @@ _ENOUGH = 24
 _ENOUGH_RAW = 44
 """The same for the bytes of raw frames."""
 _REVISION: tuple[Column | None, ...] = (
-    replace(_ALL[9], width=10),
+    replace(_ALL[9], width=10, title="revision"),
     replace(_ALL[9], width=5, title="rev"),
     None,
 )

@@ -23,6 +23,7 @@ from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repea
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.render.traffic_line import Cell
 from mcpdesk.tui.requests import Request, item_of
+from mcpdesk.tui.saved_filters import FILE_NAME, SavedFilters, filters_menu
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
@@ -63,6 +64,7 @@ class TrafficPane(Vertical):
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.link = link
+        self._filters: SavedFilters | None = None
         self._taught = ""
         self._said: tuple[object, ...] = ()
 
@@ -128,6 +130,22 @@ class TrafficPane(Vertical):
             self.remove_class("-detail")
         else:
             self._drop_filter()
+
+    @work
+    async def action_filters(self) -> None:
+        """Use a filter that was kept, keep the one that is used, or drop it."""
+        if self._filters is None:
+            history = self.app.history_path
+            self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
+        saved = self._filters
+        menu = filters_menu(saved, self.query_one(Input).value)
+        deed, query = await self.app.push_screen_wait(menu) or ("", "")
+        if deed == "use":
+            self.set_filter(query)
+        elif deed == "keep":
+            saved.add(query)
+        elif deed == "drop":
+            saved.remove(query)
 
     @work
     async def action_copy(self) -> None:
