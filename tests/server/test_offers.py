@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import RemoteProtocolError
@@ -79,6 +79,7 @@ def test_a_changed_identity_is_told_after_forgetting() -> None:
 @pytest.mark.parametrize(
     "method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
 )
+@settings(deadline=None)
 @given(
     removed=st.sets(st.integers(0, 11)),
     added=st.integers(0, 3),
