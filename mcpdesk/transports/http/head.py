@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from multidict import istr
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.transports.http.answers import accepted
@@ -18,8 +17,6 @@ SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 JSON = "application/json"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
-_ROUTING = tuple(istr(name) for name in ROUTING_HEADERS)
-"""As the parser has them, which makes them quicker to find."""
 
 
 class Head:
@@ -55,8 +52,8 @@ class Head:
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """Whether its body is what follows, without ado."""
         self.wants_stream = bool(query) and not SWITCHED_ON.isdisjoint(parse_qs(query).get("stream", ()))
-        repeated = [name for name in _ROUTING if len(headers.getall(name, ())) > 1]
-        self.repeated = str(repeated[0]).lower() if repeated else ""
+        repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
+        self.repeated = repeated[0] if repeated else ""
         """A routing header given more than once: intermediaries may have read the other one."""
         self.passed: Rules | None = None
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
