@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
         "setting", "settings", "paths",
     },
-    "link": {"hosting", "recorder", "inbox", "server", "protocol"},
+    "link": {"hosting", "recorder", "inbox", "jobs", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "cli": {
         "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui",

@@ -13,6 +13,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     Failure,
+    JobView,
     LogLine,
     Notice,
     Protection,
@@ -41,6 +42,13 @@ class CaptureLink:
     def questions(self) -> tuple[Question, ...]:
         """None."""
         return ()
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """None."""
+        return ()
+
+    def cancel_job(self, job: str) -> None:
+        """There is none."""
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """None."""

@@ -11,7 +11,17 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.values import Catalogue, ClientDetail, CoreView, Failure, LogLine, Notice, Outcome, Progress
+from mcpdesk.link.values import (
+    Catalogue,
+    ClientDetail,
+    CoreView,
+    Failure,
+    JobView,
+    LogLine,
+    Notice,
+    Outcome,
+    Progress,
+)
 from mcpdesk.recorder.index import Index
 
 
@@ -61,6 +71,12 @@ class Link(Protocol):
 
     def questions(self) -> tuple[Question, ...]:
         """Waiting questions first, oldest first, then the ended ones, newest first (bounded)."""
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """Work that outlives its call, ended work as long as it is kept, oldest first (bounded)."""
+
+    def cancel_job(self, job: str) -> None:
+        """End a job; ignored when it is over."""
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`, oldest first (bounded in the past)."""

@@ -19,6 +19,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     Failure,
+    JobView,
     LogLine,
     Notice,
     Protection,
@@ -56,6 +57,7 @@ class LocalLink:
             capture_path=str(host.recording.path or ""),
             stuck=host.heartbeat.stuck(),
             questions_version=host.inbox.version,
+            jobs_version=host.services.jobs.version,
         )
 
     def catalogue(self, server: str) -> Catalogue:
@@ -65,6 +67,14 @@ class LocalLink:
     def questions(self) -> tuple[Question, ...]:
         """Waiting ones first, then the ended ones."""
         return self._host.inbox.questions()
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """Work that outlives its call, oldest first."""
+        return self._host.services.jobs.snapshot()
+
+    def cancel_job(self, job: str) -> None:
+        """End a job."""
+        self._host.call_soon(lambda: self._host.services.jobs.cancel_by_id(job, "cancelled at the desk"))
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`."""
@@ -134,7 +144,13 @@ class LocalLink:
         calls = sum(client.running for client in self._clients.values())
         peers = sum(1 for each in self._peers.views() if each.transport != "memory")
         waiting = sum(1 for each in self.questions() if each.state == "waiting")
-        counted = (("running call", calls), ("connected client", peers), ("waiting question", waiting))
+        tasks = sum(1 for each in self.jobs() if not each.status.is_final)
+        counted = (
+            ("running call", calls),
+            ("running task", tasks),
+            ("connected client", peers),
+            ("waiting question", waiting),
+        )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcpdesk.hosting.journal import LogLine, Notice, Severity
 from mcpdesk.hosting.metrics import Stuck
+from mcpdesk.jobs.job import JobView
 
 __all__ = [
     "Catalogue",
@@ -17,6 +18,7 @@ __all__ = [
     "CoreView",
     "Failure",
     "ItemKind",
+    "JobView",
     "LogLine",
     "Notice",
     "Outcome",
@@ -192,6 +194,8 @@ class CoreView:
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""
+    jobs_version: int = 0
+    """Grows when a job begins, changes or is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,15 @@ WORKBENCH: tuple[Action, ...] = (
         "Earlier calls of this item; enter takes their arguments.",
     ),
     Action(
+        "saved",
+        "ctrl+s,b",
+        "saved calls",
+        "Workbench",
+        "workbench",
+        "Take arguments kept under a name, or keep what is entered under one.",
+        footer=False,
+    ),
+    Action(
         "clear_form",
         "ctrl+l",
         "reset",
@@ -284,7 +293,7 @@ ACTIVITY: tuple[Action, ...] = (
     Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
     Action("decline", "d", "decline", "Activity", "activity", "Decline the selected question."),
     Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
-    Action("cancel_job", "x", "cancel job", "Activity", "activity", "End the selected job.", footer=False),
+    Action("cancel_job", "x", "cancel job", "Activity", "activity", "End the selected job."),
     Action("back", "escape", "back to the list", "Activity", "activity", footer=False),
 )
 

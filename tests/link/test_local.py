@@ -136,3 +136,32 @@ async def test_a_question_is_declined_from_the_link(folder: Path) -> None:
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None
         assert outcome.result["structuredContent"]["status"] == "declined"
+
+
+LASTING = '''
+import asyncio
+
+from mcpdesk import tool
+
+
+@tool(task="required")
+async def wait() -> None:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+'''
+
+
+async def test_jobs_are_seen_and_cancelled(folder: Path) -> None:
+    (folder / "tools/count.py").write_text(LASTING, encoding="utf-8")
+    async with running_desk(folder) as desk:
+        assert desk.jobs() == () and desk.view().jobs_version == 0
+        call = desk.request("own", "tools/call", {"name": "wait"})
+        await until(desk.jobs)
+        (job,) = desk.jobs()
+        assert (job.server, job.tool, job.peer, job.status) == ("own", "wait", "desk", "working")
+        assert desk.view().jobs_version > 0
+        assert desk.busy() == ("1 running call", "1 running task")
+        desk.cancel_job(job.id)
+        outcome = await asyncio.wait_for(asyncio.wrap_future(call.outcome), 5)
+        assert outcome.error is not None and "cancelled at the desk" in outcome.error["message"]
+        assert desk.jobs()[0].status == "cancelled" and desk.busy() == ()

@@ -23,6 +23,7 @@ from mcpdesk.link.values import (
     CoreView,
     Failure,
     ItemKind,
+    JobView,
     LogLine,
     Notice,
     Outcome,
@@ -423,6 +424,8 @@ class FakeLink:
         self.declined: list[tuple[int, str]] = []
         self.cancelled: list[int] = []
         self.watching: dict[str, int] = {}
+        self.job_list: list[JobView] = []
+        self.cancelled_jobs: list[str] = []
         self.details = sample_details()
         self.disconnected: list[int] = []
         self.reloads: list[str] = []
@@ -438,6 +441,12 @@ class FakeLink:
 
     def questions(self) -> tuple[Question, ...]:
         return tuple(self.asked)
+
+    def jobs(self) -> tuple[JobView, ...]:
+        return tuple(self.job_list)
+
+    def cancel_job(self, job: str) -> None:
+        self.cancelled_jobs.append(job)
 
     def logs(self, after: int = -1) -> list[LogLine]:
         return [line for line in self.log_lines if line.number > after]

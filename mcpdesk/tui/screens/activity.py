@@ -19,6 +19,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_text import ended_line, in_full, plain
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.inbox_list import InboxList
+from mcpdesk.tui.widgets.job_list import JobList
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class ActivityPane(Vertical):
     DEFAULT_CSS = """
     ActivityPane > .count { height: 1; padding: 0 1; color: $text-muted; background: $surface; }
     ActivityPane > InboxList { height: 1fr; }
+    ActivityPane > JobList { height: auto; max-height: 40%; }
+    ActivityPane.-jobless > JobList, ActivityPane.-jobless > #jobs-count { display: none; }
     ActivityPane > VerticalScroll {
         height: auto; max-height: 60%; padding: 0 1; scrollbar-size-vertical: 1;
         border-top: solid $border-blurred; border-title-color: $text-muted;
@@ -59,11 +62,14 @@ class ActivityPane(Vertical):
         super().__init__()
         self.link = link
         self._version: int | None = None
+        self._jobs_version: int | None = None
 
     def compose(self) -> ComposeResult:
         """Count, rows, detail, lesson."""
         yield Static("Inbox", classes="count", markup=False)
         yield InboxList()
+        yield Static(classes="count", id="jobs-count", markup=False)
+        yield JobList()
         with VerticalScroll():
             yield Static(markup=False)
         lesson = Static(LESSON, classes="teach", markup=False)
@@ -71,15 +77,34 @@ class ActivityPane(Vertical):
         yield lesson
 
     def look(self, view: CoreView) -> None:
-        """Show the questions as they are now."""
+        """Show the questions and jobs as they are now."""
+        self._look_at_jobs(view)
         if view.questions_version == self._version:
             self.inbox.tick(time.time())
             return
         self._version = view.questions_version
         questions = self.link.questions()
-        self.set_class(not questions, "-empty")
+        self.set_class(not questions and not self.jobs.jobs, "-empty")
         self.inbox.show(questions, time.time())
         self.query_one(".count", Static).update(_count(questions))
+
+    def _look_at_jobs(self, view: CoreView) -> None:
+        now = time.time()
+        if view.jobs_version == self._jobs_version:
+            self.jobs.tick(now)
+            return
+        self._jobs_version = view.jobs_version
+        jobs = self.link.jobs()
+        self.set_class(not jobs, "-jobless")
+        self.set_class(not jobs and not self.inbox.questions, "-empty")
+        self.jobs.show(jobs, now)
+        ended = sum(1 for job in jobs if job.status.is_final)
+        self.query_one("#jobs-count", Static).update(_counted("Jobs", f"{len(jobs) - ended} running", ended))
+
+    @property
+    def jobs(self) -> JobList:
+        """The rows of jobs."""
+        return self.query_one(JobList)
 
     @property
     def inbox(self) -> InboxList:
@@ -100,6 +125,16 @@ class ActivityPane(Vertical):
         from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 
         self.app.push_screen(QuestionScreen(self.link, question, declining=True))
+
+    def action_cancel_job(self) -> None:
+        """End the selected job, once the list of jobs is where the keys go."""
+        job = self.jobs.selected
+        if job is not None and not self.jobs.has_focus:
+            self.jobs.focus()
+        elif job is None or job.status.is_final:
+            self.notify("No running job is selected.", markup=False)
+        else:
+            self.link.cancel_job(job.id)
 
     def action_back(self) -> None:
         """Leave the detail."""
@@ -145,6 +180,8 @@ def _origin(question: Question) -> str:
 
 def _count(questions: tuple[Question, ...]) -> Content:
     waiting = sum(1 for one in questions if one.state is QuestionState.WAITING)
-    return Content.assemble(
-        ("Inbox  ", "bold $text-primary"), f"{waiting} waiting · {len(questions) - waiting} ended"
-    )
+    return _counted("Inbox", f"{waiting} waiting", len(questions) - waiting)
+
+
+def _counted(what: str, now: str, ended: int) -> Content:
+    return Content.assemble((f"{what}  ", "bold $text-primary"), f"{now} · {ended} ended")
