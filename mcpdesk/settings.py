@@ -64,6 +64,7 @@ class Settings:
     search_urls: tuple[str, ...]
     """`NAME=URL`."""
     search_timeout_ms: int
+    read_private_urls: bool
     watch_polling: bool
     state_dir: Path
 
@@ -143,6 +144,8 @@ SETTINGS: tuple[Setting, ...] = (
             pattern=r"[a-z]+=https?://[^\s,]+", allowed="NAME=URL"),
     Setting("search_timeout_ms", Kind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
             "An engine that takes longer is left out of an answer.", least=1),
+    Setting("read_private_urls", Kind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
+            "Let ReadDocs read pages of private networks, besides those of this machine.", from_folder=False),
     Setting("watch_polling", Kind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "Look for changed files by polling, for network and container mounts."),
     Setting("state_dir", Kind.PATH, None, ("MCPDESK_STATE_DIR",),

@@ -48,6 +48,11 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
         ("goal", "string", "optional", "Goal/description"),
         ("plan_file", "string", "optional", "Path to markdown plan file"),
     ],
+    "ReadDocs": [
+        ("url", "string", "required", "The URL to fetch"),
+        ("format", "string", "optional", "Output format: text, html, or markdown"),
+        ("wait_ms", "integer", "optional", "Wait time for page load in ms"),
+    ],
     "ReadImage": [
         ("file_path", "string", "required", "The absolute path to the image file"),
     ],

@@ -116,6 +116,7 @@ def _options(settings: Settings) -> ToolOptions:
         search_engines=settings.search_engines,
         search_urls=dict(each.split("=", 1) for each in settings.search_urls),
         search_timeout_s=settings.search_timeout_ms / 1000,
+        read_private_urls=settings.read_private_urls,
     )
 
 

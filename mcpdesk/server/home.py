@@ -32,6 +32,8 @@ class ToolOptions:
     """By engine: a mirror to ask instead."""
     search_timeout_s: float = 8.0
     """What each engine has."""
+    read_private_urls: bool = False
+    """Whether pages of private networks may be read."""
 
 
 class Home:

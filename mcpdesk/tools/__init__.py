@@ -15,6 +15,7 @@ BUILTINS = {
     "ListBgTasks": "mcpdesk.tools.background",
     "PlanMode": "mcpdesk.tools.plan",
     "ReadBgOutput": "mcpdesk.tools.background",
+    "ReadDocs": "mcpdesk.tools.docs",
     "ReadImage": "mcpdesk.tools.images",
     "SetCallback": "mcpdesk.tools.callbacks",
     "TaskManager": "mcpdesk.tools.tasks",

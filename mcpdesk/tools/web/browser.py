@@ -1,0 +1,145 @@
+"""Pages drawn by the browser of this machine, without a window: what scripts make of a page is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.tools.web.proxy import guarding_proxy
+
+NAMES = (
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
+    "microsoft-edge-stable", "msedge",
+)  # fmt: skip
+PLACES = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    "C:/Program Files/Google/Chrome/Application/chrome.exe",
+    "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
+)
+PATIENCE_S = 30.0
+"""For starting the browser and loading the page, besides the time that is asked for."""
+MOST_BYTES = 20 << 20
+
+
+class BrowserError(Exception):
+    """The browser did not give the page; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A page as it stands after its scripts ran."""
+
+    html: str
+    way: str
+    """`playwright` or `chromium`."""
+
+
+def find_browser() -> str | None:
+    """The path of a browser that can do it; None where there is none."""
+    found = (shutil.which(name) for name in NAMES)
+    return next((each for each in found if each), None) or next(
+        (place for place in PLACES if Path(place).exists()), None
+    )
+
+
+async def draw(program: str, url: str, wait_ms: int, *, private: bool) -> Drawn:
+    """Let a browser load a page, wait, and return what it shows.
+
+    Raises: BrowserError.
+    """
+    way = "playwright" if find_spec("playwright") else "chromium"
+    try:
+        async with asyncio.timeout(PATIENCE_S + wait_ms / 1000), guarding_proxy(private=private) as proxy:
+            return Drawn(await WAYS[way](program, url, wait_ms, proxy), way)
+    except TimeoutError:
+        raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
+
+
+def _switches(proxy: str, profile: str) -> list[str]:
+    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [
+        "--headless=new",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--mute-audio",
+        "--no-first-run",
+        "--disable-extensions",
+        "--disable-background-networking",
+        "--disable-dev-shm-usage",
+        "--disable-webrtc",
+        "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+        f"--proxy-server={proxy}",
+        "--proxy-bypass-list=<-loopback>",
+        f"--user-data-dir={profile}",
+        *sandbox,
+    ]
+
+
+class _Page(Output):
+    """What the browser wrote, without what it complained of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.html = bytearray()
+
+    def add(self, stream: Stream, data: bytes) -> None:
+        """Keep the page, up to a bound."""
+        if stream == "stdout":
+            self.html += data[: MOST_BYTES - len(self.html)]
+
+
+async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
+    from mcpdesk.jobs.process import run
+
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
+        output = _Page()
+        argv = [
+            program,
+            *_switches(proxy, profile),
+            f"--virtual-time-budget={max(wait_ms, 1)}",
+            "--dump-dom",
+            url,
+        ]
+        try:
+            ended = await run(argv, folder=Path(profile), environment=dict(os.environ), output=output)
+        except OSError as error:
+            raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
+    if ended.exit_code or not output.html.strip():
+        raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
+    return output.html.decode("utf-8", "replace")
+
+
+async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> str:
+    from playwright.async_api import Error, async_playwright
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
+            switches = [each for each in _switches(proxy, profile) if not each.startswith("--user-data-dir")]
+            async with async_playwright() as playwright:
+                context = await playwright.chromium.launch_persistent_context(
+                    profile, executable_path=program, args=switches, accept_downloads=False
+                )
+                page = await context.new_page()
+                await page.goto(url, wait_until="load", timeout=1000 * PATIENCE_S)
+                await page.wait_for_timeout(wait_ms)
+                html = await page.content()
+                await context.close()
+    except Error as error:
+        raise BrowserError(str(error).splitlines()[0][:300]) from error
+    return html[:MOST_BYTES]
+
+
+WAYS: dict[str, Callable[[str, str, int, str], Awaitable[str]]] = {
+    "playwright": _with_playwright,
+    "chromium": _with_dump,
+}
+"""Program, URL, milliseconds to wait and a proxy in; the page's HTML out."""

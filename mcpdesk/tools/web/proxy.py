@@ -1,0 +1,111 @@
+"""A proxy for a browser of ours: whatever a page asks for goes through here, and addresses are checked.
+
+It listens on this machine for as long as one page is drawn. Encrypted traffic is passed on as it is; of plain
+requests one a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.tools.web.addresses import resolve
+
+HEAD_BYTES = 65_536
+MOST_BYTES = 100 << 20
+"""Everything one page may load."""
+CONNECT_S = 10.0
+REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
+"""How header lines begin that are for a proxy."""
+
+
+@asynccontextmanager
+async def guarding_proxy(*, private: bool) -> AsyncIterator[str]:
+    """A proxy's URL, for the block."""
+    guard = _Guard(private)
+    server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.close()
+        await guard.close()
+
+
+class _Guard:
+    def __init__(self, private: bool) -> None:
+        self._private = private
+        self._left = MOST_BYTES
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the browser."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                await self._serve(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def close(self) -> None:
+        """End every connection."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.partition(b"\r\n")
+        method, _, target = line.decode("latin-1").partition(" ")
+        target = target.rpartition(" ")[0]
+        is_tunnel = method == "CONNECT"
+        place = urlsplit(f"//{target}" if is_tunnel else target)
+        try:
+            host, port = place.hostname or "", place.port or (443 if is_tunnel else 80)
+            addresses = await resolve(host, port, private=self._private)
+        except (HandlerError, ValueError):
+            writer.write(REFUSED)
+            return
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                far_reader, far_writer = await asyncio.open_connection(addresses[0], port)
+        except (OSError, TimeoutError):
+            writer.write(UNREACHABLE)
+            return
+        try:
+            if is_tunnel:
+                writer.write(CONNECTED)
+            else:
+                far_writer.write(_passed_on(method, place.path, place.query, rest))
+            await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
+        finally:
+            far_writer.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(HEAD_BYTES):
+            self._left -= len(data)
+            if self._left < 0:
+                return
+            writer.write(data)
+            await writer.drain()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+
+
+def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:
+    """A request as its server wants it: the path alone, and the connection not kept."""
+    lines = [line for line in rest.split(b"\r\n") if line and not line.lower().startswith(OF_THE_HOP)]
+    target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
+    first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)
+    return b"\r\n".join([first, *lines, b"Connection: close", b"", b""])

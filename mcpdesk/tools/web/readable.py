@@ -1,0 +1,80 @@
+"""HTML as a person reads it: the article as Markdown or plain text, without what stands around it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+NOISE = (
+    "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "form", "svg", "iframe",
+    "button", "dialog",
+)  # fmt: skip
+ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
+ARTICLES = ("main", "article", "[role=main]")
+LEAST = 200
+"""Characters an article has to have; with fewer the whole body is taken."""
+MOST_CHARACTERS = 5_000_000
+"""Of HTML that is converted; the rest is cut off."""
+BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A page's title and its article."""
+
+    title: str
+    text: str
+
+
+def markdown(page: str) -> Readable:
+    """The article as Markdown. Blocks for milliseconds to seconds: not for a loop."""
+    import markdownify
+
+    soup = _soup(page)
+    article = _article(soup)
+    try:
+        text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
+    except RecursionError:
+        text = article.get_text("\n", strip=True)  # thousands of elements within each other
+    return Readable(_title(soup), _tidy(text))
+
+
+def plain(page: str) -> Readable:
+    """The article's words. Blocks, as `markdown`."""
+    soup = _soup(page)
+    return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)))
+
+
+def title_of(page: str) -> str:
+    """The title alone."""
+    return _title(_soup(page))
+
+
+def _soup(page: str) -> Any:
+    import bs4
+
+    return bs4.BeautifulSoup(page[:MOST_CHARACTERS], "html.parser")
+
+
+def _article(soup: Any) -> Any:
+    for each in soup(list(NOISE)):
+        each.decompose()
+    for role in ROLES:
+        for each in soup.select(f"[role={role}]"):
+            each.decompose()
+    for each in soup.select("[hidden], [aria-hidden=true]"):
+        each.decompose()
+    for selector in ARTICLES:
+        found = max(soup.select(selector), key=lambda each: len(each.get_text()), default=None)
+        if found is not None and len(found.get_text(strip=True)) >= LEAST:
+            return found
+    return soup.body or soup
+
+
+def _title(soup: Any) -> str:
+    return " ".join(soup.title.get_text().split()) if soup.title is not None else ""
+
+
+def _tidy(text: str) -> str:
+    return BLANK_LINES.sub("\n\n", text).strip()

@@ -1,0 +1,189 @@
+"""ReadDocs: pages of this machine, with a browser and without one."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.server.home import Home
+from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.web import browser, fetch
+from mcpdesk.tools.web.browser import WAYS, find_browser
+from tests.tools.support import ToolContext, use
+from tests.tools.web.pages import PNG, SENTENCE, Site, site
+
+BROWSER = find_browser()
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Site]:
+    async with site() as running:
+        yield running
+
+
+@pytest.fixture
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "find_browser", lambda: None)
+
+
+async def read(url: str, **more: Any) -> ToolResult[Any]:
+    return await use("ReadDocs", ToolContext(home=Home(Path("/nowhere"), Path("/nowhere"))), url=url, **more)
+
+
+def text(result: ToolResult[Any]) -> str:
+    return str(result.content[0]["text"])
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_an_article_comes_as_markdown_without_navigation(served: Site) -> None:
+    result = await read(served.base)
+    assert result.structured["title"] == "Tides explained"
+    assert (result.structured["way"], result.structured["format"]) == ("fetch", "markdown")
+    assert text(result).startswith("# Tides\n\n" + SENTENCE.strip()[:30])
+    assert "- spring\n- neap" in text(result) and "[moon](https://moon.example/)" in text(result)
+    assert "```\nheight = 3\n```" in text(result)
+    for noise in ("About us", "Imprint", "color: red", "from a script"):
+        assert noise not in text(result)
+    assert "[no browser was found on this machine" in text(result)
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_an_article_comes_as_words_or_as_it_is(served: Site) -> None:
+    words = await read(served.base, format="text")
+    assert text(words).startswith("Tides\n") and "#" not in text(words).split("[no browser")[0]
+    whole = await read(served.base, format="html")
+    assert text(whole).startswith("<!doctype html>") and "<nav>" in text(whole)
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("way", sorted(WAYS))
+async def test_a_page_built_by_a_script_is_drawn(
+    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
+    result = await read(f"{served.base}/built", wait_ms=1500)
+    assert result.structured["way"] == way, result.structured["note"]
+    assert text(result) == "# Built by a script"
+    assert result.structured["title"] == "Built"
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("way", sorted(WAYS))
+async def test_a_page_cannot_reach_into_private_networks(
+    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
+    port = served.base.rpartition(":")[2]
+    served.other = f"http://10.0.0.1:{port}"
+    html = text(await read(f"{served.base}/built", wait_ms=1500, format="html"))
+    assert "Built by a script" in html and "data-leak" not in html.replace("dataset.leak", "")
+    served.other = served.base
+    html = text(await read(f"{served.base}/built", wait_ms=1500, format="html"))
+    assert 'data-leak="secret"' in html, "this machine is allowed"
+
+
+async def test_a_browser_that_fails_leaves_what_was_fetched(
+    served: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\nexit 7\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(browser, "find_browser", lambda: str(broken))
+    monkeypatch.setattr(browser, "find_spec", lambda name: None)
+    result = await read(served.base)
+    assert text(result).startswith("# Tides")
+    assert "scripts of the page did not run" in result.structured["note"] and "ended with 7" in text(result)
+
+
+@pytest.mark.usefixtures("no_browser")
+@pytest.mark.parametrize(
+    ("path", "words"), [("/latin", "Größe: café"), ("/meta", "日本")], ids=["named", "in the head"]
+)
+async def test_texts_of_any_encoding_are_read(served: Site, path: str, words: str) -> None:
+    assert words in text(await read(served.base + path))
+
+
+async def test_other_texts_come_as_they_are(served: Site) -> None:
+    result = await read(f"{served.base}/json")
+    assert (text(result), result.structured["format"]) == ('{"tide": 3}', "text")
+
+
+async def test_a_picture_is_shown_and_a_pdf_described(served: Site) -> None:
+    shown = await read(f"{served.base}/picture")
+    assert base64.b64decode(shown.content[1]["data"]) == PNG
+    told = await read(f"{served.base}/pdf")
+    assert "application/pdf, 12 bytes: not a text" in text(told) and len(told.content) == 1
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_redirects_are_followed_and_told(served: Site) -> None:
+    result = await read(f"{served.base}/hop/3")
+    assert result.structured["url"] == f"{served.base}/"
+
+
+async def test_redirects_without_an_end_are_not(served: Site) -> None:
+    with pytest.raises(HandlerError, match="redirects more than 10 times"):
+        await read(f"{served.base}/hop/11")
+
+
+async def test_what_is_too_large_is_cut_and_said(served: Site) -> None:
+    result = await read(f"{served.base}/endless")
+    assert result.structured["truncated"] and result.structured["bytes"] == 10 << 20
+    assert text(result).endswith("[the document is larger than what is given]")
+
+
+async def test_a_server_that_never_answers_is_left(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "PATIENCE_S", 0.2)
+    with pytest.raises(HandlerError, match=r"did not answer within 0\.2 s"):
+        await read(f"{served.base}/slow")
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_page_without_text_says_so(served: Site) -> None:
+    assert text(await read(f"{served.base}/empty")).startswith("(no text)")
+
+
+async def test_a_missing_page_is_an_error(served: Site) -> None:
+    with pytest.raises(HandlerError, match="/gone answered HTTP 404 Not Found"):
+        await read(f"{served.base}/gone")
+
+
+PRIVATE = "http://10.1.2.3/"
+
+
+@pytest.mark.parametrize("url", [PRIVATE, "http://169.254.169.254/latest/meta-data"])
+async def test_a_redirect_into_a_private_network_is_not_followed(served: Site, url: str) -> None:
+    with pytest.raises(HandlerError, match="in a private network"):
+        await read(f"{served.base}/away?to={url}")
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("", "is not allowed; http:// and https:// are"),
+        ("tides", "is not allowed"),
+        ("file:///etc/passwd", "is not allowed"),
+        ("javascript:alert(1)", "is not allowed"),
+        ("http://", "is not allowed"),
+        ("http://[::1", "is no URL"),
+        ("http://user:pw@127.0.0.1/", "must not hold a user name"),
+        ("http://127.0.0.1/a b", "holds blanks"),
+        ("http://127.0.0.1/\x00", "holds blanks or control characters"),
+        ("http://127.0.0.1:99999/", "is no URL"),
+        ("http://" + "x" * 9000, "at most 8000"),
+        ("http://no-such-host.invalid/", "cannot be found"),
+        (PRIVATE, "in a private network"),
+        ("http://127.0.0.1:1/", "cannot be fetched"),
+    ],
+)
+async def test_what_cannot_be_read_says_why(url: str, complaint: str) -> None:
+    with pytest.raises(HandlerError, match=complaint):
+        await read(url)

@@ -1,0 +1,68 @@
+"""The proxy a browser goes through: what is allowed passes, what is not is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcpdesk.tools.web.proxy import guarding_proxy
+from tests.tools.web.pages import Site, site
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Site]:
+    async with site() as running:
+        yield running
+
+
+async def through(proxy: str, request: str) -> bytes:
+    host, port = proxy.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request.replace("\n", "\r\n").encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return answer
+
+
+async def test_a_plain_request_reaches_this_machine(served: Site) -> None:
+    async with guarding_proxy(private=False) as proxy:
+        place = served.base.removeprefix("http://")
+        answer = await through(
+            proxy, f"GET {served.base}/json?a=1 HTTP/1.1\nHost: {place}\nProxy-Connection: keep-alive\n\n"
+        )
+    assert b'{"tide": 3}' in answer and served.asked == ["/json?a=1"]
+
+
+async def test_a_tunnel_reaches_this_machine(served: Site) -> None:
+    place = served.base.removeprefix("http://")
+    request = f"CONNECT {place} HTTP/1.1\nHost: {place}\n\nGET /json HTTP/1.0\nHost: {place}\n\n"
+    async with guarding_proxy(private=False) as proxy:
+        assert b'{"tide": 3}' in await through(proxy, request)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET http://10.0.0.1/ HTTP/1.1",
+        "CONNECT 192.168.1.1:443 HTTP/1.1",
+        "CONNECT [fe80::1]:443 HTTP/1.1",
+        "GET http://no-such-host.invalid/ HTTP/1.1",
+        "GET / HTTP/1.1",
+        "CONNECT x:99999999 HTTP/1.1",
+    ],
+)
+async def test_what_is_not_allowed_is_refused(line: str) -> None:
+    async with guarding_proxy(private=False) as proxy:
+        assert (await through(proxy, f"{line}\n\n")).startswith(b"HTTP/1.1 403")
+
+
+async def test_what_nobody_answers_is_unreachable() -> None:
+    async with guarding_proxy(private=False) as proxy:
+        assert (await through(proxy, "GET http://127.0.0.1:1/ HTTP/1.1\n\n")).startswith(b"HTTP/1.1 502")
+
+
+async def test_a_head_without_end_is_left() -> None:
+    async with guarding_proxy(private=False) as proxy:
+        assert await through(proxy, "GET http://127.0.0.1/" + "x" * 100_000) == b""

@@ -1,0 +1,54 @@
+"""HTML as a person reads it, whatever state it is in."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.tools.web.fetch import decoded
+from mcpdesk.tools.web.readable import markdown, plain, title_of
+
+
+def test_elements_without_end_do_not_end_us() -> None:
+    deep = "<div>" * 20_000 + "deep" + "</div>" * 20_000
+    assert "deep" in plain(deep).text
+    assert "deep" in markdown(f"<html><body>{deep}</body></html>").text
+
+
+def test_a_page_without_an_article_is_all_body() -> None:
+    page = markdown("<title>T</title><body><main></main><p>One</p>\n\n\n\n<p>Two</p></body>")
+    assert (page.title, page.text) == ("T", "One\n\nTwo")
+
+
+def test_what_is_hidden_stays_hidden() -> None:
+    page = plain(
+        '<body><p hidden>a</p><div role="navigation">b</div><p aria-hidden="true">c</p><p>d</p></body>'
+    )
+    assert page.text == "d"
+
+
+@pytest.mark.parametrize("page", ["", "<<<>>>", "<html", "\x00", "plain words"])
+def test_what_is_hardly_html_is_read(page: str) -> None:
+    assert (
+        ("plain words" in markdown(page).text)
+        == ("plain words" in plain(page).text)
+        == (page == "plain words")
+    )
+    assert title_of(page) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "text"),
+    [
+        ("ü".encode(), "", "ü"),
+        ("ü".encode("latin-1"), "latin-1", "ü"),
+        ("ü".encode("utf-16"), "latin-1", "ü"),
+        (b"\xef\xbb\xbfx", "", "x"),
+        (b"\xff", "", "\ufffd"),
+        ("ü".encode(), "no-such-charset", "ü"),
+        (b'<meta charset="latin-1">\xfc', "", '<meta charset="latin-1">ü'),
+        (b'<meta charset="idna">x', "", '<meta charset="idna">x'),
+        (b'<meta charset="hex">x', "", '<meta charset="hex">x'),
+    ],
+)
+def test_bytes_become_text(body: bytes, charset: str, text: str) -> None:
+    assert decoded(body, charset) == text
