@@ -17,13 +17,15 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.query import EVERYTHING, QueryError, parse
+from mcpdesk.recorder.query import QueryError, parse
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.render.traffic_line import Cell
 from mcpdesk.tui.requests import Request, item_of
 from mcpdesk.tui.saved_filters import FILE_NAME, SavedFilters, filters_menu
+from mcpdesk.tui.traffic_words import counts, mode
+from mcpdesk.tui.traffic_words import lesson as how_to_connect
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
@@ -326,7 +328,7 @@ class TrafficPane(Vertical):
         if self.listing.view.total:
             lesson: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:
-            lesson = _lesson(self.link, view)
+            lesson = how_to_connect(self.link, view)
         if lesson != self.listing.lesson:
             self.listing.lesson = lesson
             self.listing.refresh()
@@ -350,7 +352,7 @@ class TrafficPane(Vertical):
         if said == self._said:
             return
         self._said = said
-        left, right = _counts(listing), _mode(listing)
+        left, right = counts(listing), mode(listing)
         gap = max(2, self.size.width - 2 - cell_len(left) - cell_len(right))
         self.query_one(".status", Static).update(
             Content.assemble(
@@ -358,38 +360,3 @@ class TrafficPane(Vertical):
             ),
             layout=False,
         )
-
-
-def _counts(listing: TrafficList) -> str:
-    view = listing.view
-    shown = len(view.lines)
-    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
-    parts = [f"{shown:,} {noun}" if listing.node == EVERYTHING else f"{shown:,} of {view.total:,} {noun}"]
-    if view.done < 1:
-        parts.append(f"searching {view.done:.0%}")
-    if listing.marks:
-        parts.append(f"{len(listing.marks)} marked")
-    if listing.index.gone:
-        parts.append(f"{listing.index.gone:,} frames gone")
-    return " · ".join(parts)
-
-
-def _mode(listing: TrafficList) -> str:
-    if listing.paused:
-        return f"paused · {listing.view.held_back:,} waiting · p goes on"
-    return "following" if listing.following else "f follows"
-
-
-def _lesson(link: Link, view: CoreView) -> list[Cell]:
-    """How to make something pass."""
-    lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
-    if not view.servers:
-        return lines
-    server = view.servers[0]
-    lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
-    for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
-        lines += [("", ""), (f"  {title}", "traffic--muted")]
-        text = clean(link.client_config(server.name, client))
-        lines += [(f"    {line}", "traffic--peer") for line in text.splitlines()]
-    lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
-    return [(one_line(text), style) for text, style in lines]

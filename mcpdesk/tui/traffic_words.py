@@ -1,0 +1,47 @@
+"""What the traffic pane says about its list: counts, what is switched on, what to do while it is empty."""
+
+from __future__ import annotations
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView
+from mcpdesk.recorder.query import EVERYTHING
+from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.traffic_line import Cell
+from mcpdesk.tui.widgets.traffic_list import TrafficList
+
+
+def counts(listing: TrafficList) -> str:
+    """How many lines there are, how many the filter lets pass, what is marked and what is gone."""
+    view = listing.view
+    shown = len(view.lines)
+    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
+    parts = [f"{shown:,} {noun}" if listing.node == EVERYTHING else f"{shown:,} of {view.total:,} {noun}"]
+    if view.done < 1:
+        parts.append(f"searching {view.done:.0%}")
+    if listing.marks:
+        parts.append(f"{len(listing.marks)} marked")
+    if listing.index.gone:
+        parts.append(f"{listing.index.gone:,} frames gone")
+    return " · ".join(parts)
+
+
+def mode(listing: TrafficList) -> str:
+    """Following, or how to."""
+    if listing.paused:
+        return f"paused · {listing.view.held_back:,} waiting · p goes on"
+    return "following" if listing.following else "f follows"
+
+
+def lesson(link: Link, view: CoreView) -> list[Cell]:
+    """How to make something pass."""
+    lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
+    if not view.servers:
+        return lines
+    server = view.servers[0]
+    lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
+    for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
+        lines += [("", ""), (f"  {title}", "traffic--muted")]
+        text = clean(link.client_config(server.name, client))
+        lines += [(f"    {line}", "traffic--peer") for line in text.splitlines()]
+    lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
+    return [(one_line(text), style) for text, style in lines]

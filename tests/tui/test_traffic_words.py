@@ -1,0 +1,42 @@
+"""The pane says how much there is, what is switched on, and how to get something to look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.query import parse
+from mcpdesk.tui.traffic_words import counts, lesson, mode
+from mcpdesk.tui.widgets.traffic_list import TrafficList
+from tests.support.fake_link import FakeLink
+from tests.support.traffic import asking_recording
+from tests.tui.test_traffic_list import running
+
+
+async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> None:
+    async with running(asking_recording()) as (app, pilot):
+        app.listing.action_mark()
+        assert counts(app.listing) == "4 exchanges · 1 marked"
+        app.listing.filter(parse("tool:book-flight", 0))
+        await app.workers.wait_for_complete()
+        assert counts(app.listing).startswith("1 of 4 exchanges")
+        app.listing.action_raw()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert counts(app.listing).startswith("6 of 19 frames")
+
+
+def test_following_and_pausing_are_said() -> None:
+    listing = TrafficList(Recording(None).index)
+    assert mode(listing) == "following"
+    listing.following = False
+    assert mode(listing) == "f follows"
+    listing.paused = True
+    assert mode(listing) == "paused · 0 waiting · p goes on"
+
+
+def test_without_a_server_there_is_nothing_to_connect_to() -> None:
+    link = FakeLink()
+    assert any("curl" in text for text, _ in lesson(link, link.core))
+    alone = lesson(link, replace(link.core, servers=()))
+    assert [text.strip() for text, _ in alone if text] == ["No message has passed yet."]
