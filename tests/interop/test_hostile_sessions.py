@@ -233,3 +233,25 @@ async def test_listeners_who_do_not_read_are_let_go(monkeypatch: pytest.MonkeyPa
 async def _secret(arguments: dict[str, Any], context: Context) -> Any:
     await context.progress(1, message="hidden")
     return "hidden"
+
+
+async def test_ended_sessions_and_connections_leave_at_once_not_when_garbage_is_collected() -> None:
+    async with serving() as served:
+        await served.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        before = conversations()
+        gc.disable()
+        try:
+            for _ in range(5):
+                await served.session()
+            for session in list(kept(served)._sessions.values()):
+                kept(served).end(session, "over")
+            del session
+            for _ in range(5):
+                async with connected(served) as (reader, writer):
+                    writer.write(posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}'))
+                    await reader.readline()
+            await until(lambda: len(served.hosted.dialogues) <= 1)
+            left = sum(isinstance(each, Conversation) for each in gc.get_objects())
+        finally:
+            gc.enable()
+        assert left <= before
