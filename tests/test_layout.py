@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {
     "jobs/programs.py": "tests/tools/test_background.py",
     "jobs/usage.py": "tests/tools/test_background.py",
     "link/link.py": "tests/link/test_local.py",
+    "tools/docs.py": "tests/tools/web/test_docs.py",
     "setting.py": "tests/test_settings.py",
     "server/call.py": "tests/server/test_conversation.py",
     "server/server.py": "tests/server/test_offers.py",
