@@ -17,7 +17,7 @@ ID_BYTES = 24
 SWEEP_S = 5.0
 """One timer looks for expired jobs, while there are any; who asks for one never gets an expired one."""
 KEPT_BYTES = 64 << 20
-"""Results kept for one server."""
+"""Arguments of what runs and results of what ended, of one server."""
 SHARE = 2
 """One owner may hold one in so many of a server's jobs: others need room as well."""
 
@@ -53,16 +53,19 @@ class JobStore:
         ttl_s: float | None,
         most: int,
         stop: Callable[[str], None],
+        size: int = 0,
     ) -> Job:
         """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
 
-        Raises: NoRoom.
+        `size` is in bytes, of what the work holds while it runs. Raises: NoRoom.
         """
         self._check_room(server, owner, most)
+        self._check_bytes(server, size, "arguments")
         now = self._clock()
         number = next(self._numbers)
         job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
         self._jobs[job.id] = job
+        self._hold(job, size)
         self._counts.update(((server,), (server, owner)))
         self.version += 1
         self._arm()
@@ -99,13 +102,9 @@ class JobStore:
         if job.is_over:
             return
         size = len(ending.result)
-        if self._bytes[job.server] + size > self._limit and job.id in self._jobs:
-            self._sweep_now()
-            if self._bytes[job.server] + size > self._limit:
-                raise NoRoom(f"a result of {size} bytes is more than can be kept ({self._limit} bytes)")
-        job.ending, job.kept_bytes = ending, size
-        if job.id in self._jobs:
-            self._bytes[job.server] += size
+        self._check_bytes(job.server, size - job.kept_bytes, "a result")
+        job.ending = ending
+        self._hold(job, size)
         self.version += 1
         job.move(status, self._clock(), message)
 
@@ -113,6 +112,7 @@ class JobStore:
         """End a job for good, and its work soon; False for one that is over."""
         if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
             return False
+        self._hold(job, 0)
         self.version += 1
         job.stop(reason)
         return True
@@ -152,15 +152,26 @@ class JobStore:
         own = self._counts[(server, owner)]
         return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
 
+    def _check_bytes(self, server: str, more: int, what: str) -> None:
+        if self._bytes[server] + more <= self._limit:
+            return
+        self._sweep_now()
+        if self._bytes[server] + more > self._limit:
+            raise NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
+
+    def _hold(self, job: Job, size: int) -> None:
+        self._bytes[job.server] += size - job.kept_bytes
+        job.kept_bytes = size
+
     def _drop(self, job: Job, reason: str) -> None:
         if self._jobs.pop(job.id, None) is None:
             return
         self._counts.subtract(((job.server,), (job.server, job.owner)))
         if not self._counts[(job.server, job.owner)]:
             del self._counts[(job.server, job.owner)]
-        self._bytes[job.server] -= job.kept_bytes
         self.version += 1
         self.cancel(job, reason)
+        self._hold(job, 0)
 
     def _sweep_now(self) -> None:
         now = self._clock()

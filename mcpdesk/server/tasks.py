@@ -146,6 +146,7 @@ class Tasks:
                 ttl_s=_ttl_s(call, limits.task_ttl_s),
                 most=limits.max_tasks,
                 stop=call.round.end,
+                size=len(codec.encode_part(call.params)),
             )
         except NoRoom as error:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None

@@ -100,6 +100,16 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
             3,
         ),
         (
+            "from mcpdesk import tool\n@tool(task='sometimes')\nasync def a(): ...",
+            "task is 'forbidden', 'optional' or 'required', not 'sometimes'",
+            3,
+        ),
+        (
+            "from mcpdesk import tool\n@tool(asks_first=True)\nasync def a(): ...",
+            "asks_first is for tools that may be tasks",
+            3,
+        ),
+        (
             "from typing import Annotated\nfrom mcpdesk import Meta\n"
             "async def a(x: Annotated[str, Meta(pattern='(?P<n>a)(?P=n)')]): ...",
             "the schema cannot be used",
@@ -181,3 +191,19 @@ async def test_a_parameter_can_be_repeated_in_a_header(tmp_path: Path) -> None:
         "x-mcp-header": "Region",
     }
     assert len(tool.mirrored) == 1
+
+
+def test_support_for_tasks_is_the_authors_to_say(tmp_path: Path) -> None:
+    text = "from mcpdesk import tool\n@tool({})\nasync def f(): ..."
+    tools = [
+        tool_in(tmp_path / str(number), text.format(options))
+        for number, options in enumerate(
+            ("", "task='forbidden'", "task='optional'", "task='required', asks_first=True")
+        )
+    ]
+    assert [(each.task, each.asks_first) for each in tools] == [
+        ("", False),
+        ("", False),
+        ("optional", False),
+        ("required", True),
+    ]

@@ -98,13 +98,26 @@ async def test_results_are_bounded_in_bytes_and_freed_with_their_jobs() -> None:
     shelf = Shelf(kept_bytes=100)
     big, small = shelf.new(ttl_s=10), shelf.new()
     shelf.finish(big, TaskStatus.COMPLETED, Ending(b"x" * 90))
-    with pytest.raises(NoRoom, match="20 bytes is more than can be kept"):
+    with pytest.raises(NoRoom, match="a result of 20 bytes would be more than is kept"):
         shelf.finish(small, TaskStatus.COMPLETED, Ending(b"x" * 20))
     assert small.status is TaskStatus.WORKING
     shelf.time.now += 11
     shelf.finish(small, TaskStatus.COMPLETED, Ending(b"x" * 20))
     assert small.ending.result == b"x" * 20 and len(shelf.snapshot()) == 1
     shelf.close()
+
+
+async def test_what_the_work_holds_counts_until_it_ends() -> None:
+    shelf = Shelf(kept_bytes=100)
+    held = shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=80)
+    with pytest.raises(NoRoom, match="arguments of 30 bytes"):
+        shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=30)
+    shelf.finish(held, TaskStatus.COMPLETED, Ending(b"x" * 90))
+    assert shelf._bytes["s"] == 90
+    shelf.cancel(shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=10), "enough")
+    assert shelf._bytes["s"] == 90
+    shelf.close()
+    assert shelf._bytes["s"] == 0
 
 
 @pytest.mark.requirement("8.3")

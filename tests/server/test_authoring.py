@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mcpdesk
-from mcpdesk.errors import HandlerError
-from mcpdesk.server.authoring import Note, fail, message, note_of, prompt, resource, tool
+from mcpdesk.errors import HandlerError, Refusal
+from mcpdesk.server.authoring import Note, fail, message, note_of, prompt, refuse, resource, tool
 
 
 async def function() -> None: ...
@@ -95,3 +95,19 @@ def test_message_wraps_text_and_keeps_blocks() -> None:
     assert message("hi") == {"role": "user", "content": {"type": "text", "text": "hi"}}
     block = mcpdesk.image(b"x")
     assert message(block, role="assistant") == {"role": "assistant", "content": block}
+
+
+def test_refuse_carries_an_error_but_none_of_the_protocols_own() -> None:
+    with pytest.raises(Refusal) as refused:
+        refuse("not today", data={"why": "closed"})
+    assert (refused.value.code, refused.value.message, refused.value.data) == (
+        -32603,
+        "not today",
+        {"why": "closed"},
+    )
+    with pytest.raises(Refusal) as own:
+        refuse("no", 7)
+    assert own.value.code == 7
+    for code in (-32000, -32021, -32099):
+        with pytest.raises(ValueError, match="the protocol's own"):
+            refuse("no", code)

@@ -226,11 +226,11 @@ async def test_too_many_tasks_are_refused_by_name() -> None:
 
 
 async def test_a_result_that_cannot_be_kept_fails_its_task() -> None:
-    peer = TaskPeer(jobs=JobStore(kept_bytes=10))
+    peer = TaskPeer(jobs=JobStore(kept_bytes=1700))
     peer.tasks.go.set()
-    failed = await peer.settled((await peer.start("wait"))["taskId"])
+    failed = await peer.settled((await peer.start("wait", label="x" * 1000))["taskId"])
     assert failed["status"] == "failed" and failed["error"]["code"] == -32603
-    assert "more than can be kept" in failed["error"]["message"]
+    assert "more than is kept" in failed["error"]["message"]
     peer.services.jobs.close()
 
 
