@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from textual.app import App
+
 from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.drafts import Draft
+from mcpdesk.tui.drafts import Draft, Drafts
 from mcpdesk.tui.history import PastCall
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import plain_text
 from mcpdesk.tui.render.json_text import compact, pretty, preview
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.saved_calls import saved_menu
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.name_prompt import NamePrompt
 
 
 def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
@@ -27,6 +31,31 @@ def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
     """Ends with the place of the chosen call in `past`."""
     choices = [Choice(one_line(preview(call.arguments, 60)), at, _told(call)) for at, call in enumerate(past)]
     return Menu(f"History of {title}", choices, filtered=True)
+
+
+async def choose_saved(
+    app: App[None], drafts: Drafts, server: str, draft: Draft | None, entered: Callable[[], Any]
+) -> Any:
+    """The arguments chosen among those kept under a name; None when something else was done, or nothing."""
+    if draft is None:
+        return None
+    try:
+        now = entered()
+    except ValueError as error:
+        app.notify(f"not yet to be kept: {one_line(str(error))}", severity="warning", markup=False)
+        return None
+    kept = drafts.saved(server, draft.item)
+    chosen = await app.push_screen_wait(saved_menu(draft.item.title, kept, now))
+    what, name = chosen or ("", "")
+    if what == "use":
+        return kept[name]
+    if what == "keep" and (name := await app.push_screen_wait(NamePrompt("Keep what is entered as"))):
+        drafts.keep(server, draft, name, now)
+        app.notify(f"kept as {one_line(name, 40)}", markup=False)
+    elif what == "drop":
+        drafts.drop(server, draft, name)
+        app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
+    return None
 
 
 def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str]]:

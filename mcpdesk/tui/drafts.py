@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mcpdesk.link.link import Call, Link
@@ -17,6 +18,7 @@ from mcpdesk.tui.render.form_node import Node
 from mcpdesk.tui.render.form_schema import Schema
 from mcpdesk.tui.render.json_text import keeps, same
 from mcpdesk.tui.requests import Ask, completion_for, request_for, schema_of
+from mcpdesk.tui.saved_calls import FILE_NAME, SavedCalls
 
 Key = tuple[str, ItemKind, str]
 """Server, kind and name of an item."""
@@ -61,6 +63,12 @@ class Drafts:
         self._link = link
         self._drafts: dict[Key, Draft] = {}
         self.history = history
+        self.saved_calls = SavedCalls()
+
+    def remember_at(self, path: Path | None) -> None:
+        """Keep the history in this file, and what is saved beside it; None keeps both in memory."""
+        self.history = History(path)
+        self.saved_calls = SavedCalls(None if path is None else path.with_name(FILE_NAME))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
         """The state of an item; a changed schema keeps what was entered as far as it still fits."""
@@ -141,6 +149,19 @@ class Drafts:
         """Items of a server with a call under way."""
         drafts = self._drafts.items()
         return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
+
+    def saved(self, server: str, item: CatalogueItem) -> Mapping[str, Any]:
+        """Arguments kept under a name, the newest last."""
+        return self.saved_calls.of(server, f"{item.kind.value} {item.name}")
+
+    def keep(self, server: str, draft: Draft, name: str, arguments: Any) -> None:
+        """Keep arguments under a name, without secrets."""
+        item = f"{draft.item.kind.value} {draft.item.name}"
+        self.saved_calls.add(server, item, name, _shareable(draft, arguments))
+
+    def drop(self, server: str, draft: Draft, name: str) -> None:
+        """Keep them no longer."""
+        self.saved_calls.remove(server, f"{draft.item.kind.value} {draft.item.name}", name)
 
     def past(self, server: str, item: CatalogueItem) -> list[PastCall]:
         """Earlier calls of an item, newest first."""

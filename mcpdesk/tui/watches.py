@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from textual.app import App
+
 from mcpdesk.link.link import Link
 from mcpdesk.tui.drafts import Draft
 
@@ -32,6 +34,15 @@ class Watches:
         self._link.watch(server, draft.uri)
         draft.changes = 0
         return True
+
+    def switch(self, app: App[None], server: str, draft: Draft | None) -> None:
+        """Watch what was read here, or stop, and say so."""
+        if draft is None or not draft.uri:
+            app.notify("read a resource first, then watch it", severity="warning", markup=False)
+        elif self.toggle(server, draft):
+            app.notify("watched: it is read again when the server says that it changed", markup=False)
+        else:
+            app.notify("no longer watched", markup=False)
 
     def look(self, server: str, draft: Draft) -> Turn:
         """Bring a draft up to date with what its server said."""

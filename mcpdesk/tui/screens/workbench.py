@@ -14,7 +14,7 @@ from textual.timer import Timer
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ServerView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.call_menus import copy_menu, history_menu
+from mcpdesk.tui.call_menus import choose_saved, copy_menu, history_menu
 from mcpdesk.tui.drafts import Draft, Drafts
 from mcpdesk.tui.history import History
 from mcpdesk.tui.render.form_field import UNSET
@@ -78,7 +78,7 @@ class WorkbenchPane(Vertical):
 
     def on_mount(self) -> None:
         """Earlier calls are kept where the application says."""
-        self._drafts.history = History(getattr(self.app, "history_path", None))
+        self._drafts.remember_at(getattr(self.app, "history_path", None))
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item and go to its arguments."""
@@ -271,6 +271,15 @@ class WorkbenchPane(Vertical):
             self.arguments.focus_first()
 
     @work(exclusive=True, group="menu")
+    async def action_saved(self) -> None:
+        """Take arguments kept under a name, or keep what is entered under one."""
+        draft = self.draft
+        arguments = await choose_saved(self.app, self._drafts, self.server, draft, self.arguments.value)
+        if arguments is not None and draft is self.draft:
+            await self.arguments.put(arguments)
+            self.arguments.focus_first()
+
+    @work(exclusive=True, group="menu")
     async def action_copy(self) -> None:
         """Copy the result or what led to it."""
         draft = self.draft
@@ -295,13 +304,7 @@ class WorkbenchPane(Vertical):
 
     def action_watch(self) -> None:
         """Watch the resource that was read here, or stop."""
-        draft = self.draft
-        if draft is None or not draft.uri:
-            self.app.notify("read a resource first, then watch it", severity="warning", markup=False)
-        elif self._watches.toggle(self.server, draft):
-            self.app.notify("watched: it is read again when the server says that it changed", markup=False)
-        else:
-            self.app.notify("no longer watched", markup=False)
+        self._watches.switch(self.app, self.server, self.draft)
 
     @work(exclusive=True, group="menu")
     async def action_save(self) -> None:
