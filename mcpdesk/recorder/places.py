@@ -24,7 +24,7 @@ def part_path(path: Path, part: int) -> Path:
 
 
 class Places:
-    """The places of all frames and notes, 16 bytes a frame, and the parts they lie in."""
+    """The places of all frames, 8 bytes each, of notes as far as there are any, and the parts they lie in."""
 
     def __init__(self) -> None:
         self.parts: list[Path] = []
@@ -41,21 +41,20 @@ class Places:
     def add_frame(self, part: int, offset: int) -> None:
         """Say where the next frame's line is; `part` counts from 0."""
         self._frames.append(part << _PART_BITS | offset)
-        self._notes.append(0)
 
     def add_group(self, count: int, part: int, offset: int) -> None:
         """Say where the lines of the next `count` frames begin."""
         self._frames.extend([part << _PART_BITS | offset] * count)
-        self._notes.extend([0] * count)
 
     def skip_frames(self, count: int) -> None:
         """Say that the next `count` frames are nowhere."""
         self._frames.extend([0] * count)
-        self._notes.extend([0] * count)
 
     def set_note(self, frame: int, part: int, offset: int) -> None:
         """Say where the note on a frame is; ignored for a frame that was never placed."""
-        if 0 <= frame < len(self._notes):
+        if 0 <= frame < len(self._frames):
+            if frame >= len(self._notes):
+                self._notes.frombytes(bytes(8 * (len(self._frames) - len(self._notes))))
             self._notes[frame] = part << _PART_BITS | offset
 
     def frame_line(self, number: int) -> bytes | None:

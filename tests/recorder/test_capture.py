@@ -216,23 +216,26 @@ def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> Non
         assert all(recording.index.whole(number) == b"%d" % at for number in own[::100])
 
 
-def test_a_hundred_thousand_frames_stay_within_the_budget(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "a.jsonl")
+def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> None:
+    budget = 32 << 20
+    recording = Recording(tmp_path / "a.jsonl", budget)
     recording.start()
     gc.collect()
     before = resident_bytes()
-    for number in range(50_000):
-        recording.frame(
-            1, IN, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}}' % number
-        )
-        recording.frame(
-            1, OUT, b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"x":"%b"}}' % (number, b"x" * 200)
-        )
+    asked = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}}'
+    answered = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"x":"' + b"x" * 400 + b'"}}'
+    for start in range(0, 75_000, 2_500):
+        for number in range(start, start + 2_500):
+            recording.frame(1, IN, asked % number)
+            recording.frame(1, OUT, answered % number)
+        recording._wake.set()
+        wait_until(lambda start=start: recording._settled == 2 * (start + 2_500))
     recording.close()
-    settle(recording)
     gc.collect()
-    assert resident_bytes() - before < 120e6
-    assert len(recording.index.exchanges) == 50_000
+    assert recording.index.frame(0) is not None and not recording._store.ring.segment(0)
+    assert resident_bytes() - before < 1.2 * budget
+    settle(recording)
+    assert len(recording.index.exchanges) == 75_000
 
 
 def test_connections_are_bounded_and_the_closed_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
