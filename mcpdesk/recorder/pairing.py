@@ -131,7 +131,7 @@ class Pairing:
             if first is not None and self.table.label[first] == self.table.label[row]:
                 self._go_on(row, first, frame)
                 return
-        elif head.method in _ASKING or head.task:
+        elif head.method in _ASKING:
             first = self._asker(head, frame)
             if first is not None:
                 if operation := operations.join(row, first):

@@ -138,7 +138,7 @@ def test_a_task_keeps_its_looks_questions_and_notifications() -> None:
         (OUT, result(1, {"task": {"taskId": "t", "status": "working"}})),
         (IN, call(2, "b")),
         (OUT, notification("notifications/tasks/status", {"taskId": "t", "status": "input_required"})),
-        (IN, request(3, "tasks/result", {"taskId": "t"})),
+        (IN, request(3, "tasks/result", {"taskId": "t", "_meta": related})),
         (OUT, request(1, "elicitation/create", {"message": "?", "_meta": related})),
         (IN, request(4, "tasks/get", {"taskId": "unknown"})),
     )
@@ -147,6 +147,7 @@ def test_a_task_keeps_its_looks_questions_and_notifications() -> None:
         "tasks/result",
         "elicitation/create",
     ]
+    assert (made.questions, made.looks) == (1, 1)
     assert made.notifications == (3,) and (other.parts, unknown.parts) == ((), ())
 
 
