@@ -30,7 +30,9 @@ async def opened(site: Served) -> dict[str, str]:
         "clientInfo": {"name": "t", "version": "1"},
     }
     answer = await site.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
-    return {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"], "MCP_Protocol_Version": "2025-11-25"}
+    headers = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"], "MCP_Protocol_Version": "2025-11-25"}
+    await site.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers)
+    return headers
 
 
 async def test_the_question_comes_on_the_stream_and_the_answer_is_accepted() -> None:
