@@ -19,6 +19,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
 from tests.support.official import ROOT
 from tests.support.rough import REPORTED, rough
 
@@ -252,11 +254,13 @@ def test_a_client_that_vanishes_mid_answer_ends_its_call_only(wire: Wire) -> Non
         return
     wire.session, kept = "", wire.session
     host, port = wire.url.removeprefix("http://").partition("/")[0].split(":")
-    body = CALL % (b"forever", b'{"progressToken":1}', b"{}")
+    meta = request_meta(R5, {"name": "gone", "version": "1"}) | {"progressToken": 1}
+    body = CALL % (b"forever", json.dumps(meta).encode(), b"{}")
     with socket.create_connection((host, int(port)), WITHIN_S) as client:
         client.sendall(
             b"POST /mcp/rough HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"MCP-Protocol-Version: %b\r\nMcp-Method: tools/call\r\nMcp-Name: forever\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (R5.name.encode(), len(body), body)
         )
         seen = b""
         while b"notifications/progress" not in seen:
