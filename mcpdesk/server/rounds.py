@@ -108,6 +108,7 @@ class Round:
         self._keys: Counter[str] = Counter()
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
+        self._is_abandoned = False
 
     async def ask(self, asking: Asking[T], key: str | None = None) -> T:
         """The client's answer: at once when it is at hand, else when it came with a later request.
@@ -197,9 +198,10 @@ class Round:
         if self._task is None:
             self._task = asyncio.create_task(self._run(work))
             self._task.add_done_callback(self._ended)
+        task = self._task
         try:
-            while not self._task.done() and self._departure is None:
-                if self._pending and await self._is_stuck(self._task):
+            while not task.done() and self._departure is None:
+                if self._pending and await self._is_stuck(task):
                     self.call.outlet = NOWHERE
                     return None
                 await self._stirred.wait()
@@ -207,7 +209,7 @@ class Round:
         except asyncio.CancelledError:
             await self._give_up(outer.stop or "cancelled")
             raise
-        return self._task.result() if self._departure is None else self._departure
+        return task.result() if self._departure is None else self._departure
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """The result that asks the client."""
@@ -221,7 +223,8 @@ class Round:
         }
 
     def end(self, reason: str) -> None:
-        """End the handler."""
+        """End the handler; nobody asks for what became of it."""
+        self._is_abandoned = True
         self.call.end(reason)
 
     async def _run(self, work: Work) -> JSONObject:
@@ -243,6 +246,10 @@ class Round:
         if not task.cancelled():
             # Looked at here, because nobody may come back for it.
             task.exception()
+        # Neither call nor task keeps an operation that is over, with all it was given.
+        self.call.round = None
+        if self._is_abandoned:
+            self._task = None
 
     def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
         """Speak under this request from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -258,6 +259,22 @@ async def test_what_is_parked_is_bounded_in_bytes_and_given_back(monkeypatch: py
     assert parked(peer) == 1
     kept.close()
     assert (parked(peer), kept.size) == (0, 0)
+
+
+async def test_an_operation_that_made_room_is_forgotten_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_PARKED", 1)
+    peer = Asked()
+    gc.collect()
+    gc.disable()
+    try:
+        asked = [await peer.round(number, "greet", arguments={"n": number}) for number in range(5)]
+        assert text_of(await peer.round(9, "greet", arguments={"n": 4}, **retry(asked[4], user_name=ADA)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        left = sum(isinstance(each, rounds.Round) for each in gc.get_objects())
+    finally:
+        gc.enable()
+    assert left == parked(peer) == 0
 
 
 async def test_cancelling_a_later_round_ends_the_handler() -> None:
