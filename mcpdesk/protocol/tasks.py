@@ -108,7 +108,7 @@ def related(identifier: str) -> JSONObject:
 def declares_extension(terms: Terms) -> bool:
     """Whether this very request says that its client knows the extension."""
     extensions = terms.capabilities.get("extensions")
-    return isinstance(extensions, Mapping) and isinstance(extensions.get(EXTENSION), Mapping)
+    return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
 
 def missing_extension(what: str) -> RemoteProtocolError:

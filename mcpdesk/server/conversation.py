@@ -128,7 +128,7 @@ class Conversation:
 
     def close(self, reason: str = "connection closed") -> None:
         """The channel is gone: nothing more can be said to the peer."""
-        self._push = self._on_terms = None
+        self._push = self._on_terms = self._requests.push = None
         self._is_closed = True
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)

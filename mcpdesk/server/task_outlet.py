@@ -12,12 +12,12 @@ from mcpdesk.server.call import Outlet
 class TaskOutlet:
     """Its request is answered already, so what its handler sends has no stream of its own. Source: WIRE 8.
 
-    `push` takes messages that belong to no request; None where there is no way for them.
+    `push` takes messages that belong to no request.
     """
 
     may_send = True
 
-    def __init__(self, push: Callable[[bytes], None] | None) -> None:
+    def __init__(self, push: Callable[[bytes], None]) -> None:
         self._push = push
         self._waiting: list[Outlet] = []
 
@@ -25,7 +25,7 @@ class TaskOutlet:
         """Send on one stream only."""
         if self._waiting:
             self._waiting[-1].send(message)
-        elif self._push is not None:
+        else:
             self._push(message)
 
     async def drain(self) -> None:

@@ -42,7 +42,6 @@ class TaskWork:
         self._told = job.status
         self._asked: set[str] = set()
         """What a waiting client of the core design is being asked."""
-        self._push = None if self._call.requests is None else self._call.requests.push
         self._outlet = TaskOutlet(self._push)
 
     def begin(self) -> None:
@@ -146,9 +145,15 @@ class TaskWork:
     def _fail(self, error: ProtocolError) -> None:
         self._store.finish(self.job, TaskStatus.FAILED, Ending(error=error), error.message)
 
+    def _push(self, message: bytes) -> None:
+        """Say it beside all requests, while its client is there."""
+        requests = self._call.requests
+        if requests is not None and requests.push is not None:
+            requests.push(message)
+
     def _announce(self) -> None:
         """Tell the client of the core design that the status changed."""
-        if self.job.status is self._told or self._push is None:
+        if self.job.status is self._told:
             return
         self._told = self.job.status
         self._push(codec.notification(tasks.CORE_STATUS, tasks.core(self.job.task())))

@@ -40,8 +40,8 @@ async def test_who_waits_hears_it_and_otherwise_it_goes_beside_all_requests() ->
     assert (first.drained, second.drained) == (0, 1)
 
 
-async def test_without_any_way_it_is_dropped() -> None:
-    outlet = TaskOutlet(None)
-    outlet.send(b"1")
+async def test_it_has_no_connection_of_its_own() -> None:
+    pushed: list[bytes] = []
+    outlet = TaskOutlet(pushed.append)
     outlet.keep_alive()
-    assert outlet.may_send and not await outlet.let_go(5)
+    assert outlet.may_send and not await outlet.let_go(5) and pushed == []
