@@ -67,6 +67,9 @@ def serve_client(folder: str, mode: str) -> int | None:
 
 def serve_alone(folder: str, mode: str) -> int:
     """Run a core for this one client; returns the exit code."""
+    import gc
+
+    gc.disable()  # nothing that is imported is garbage; the core turns it on when it serves
     from pathlib import Path
 
     from mcpdesk.cli import lone_core

@@ -178,7 +178,9 @@ class Host:
             await self._listen()
         if self.plan.watch:
             self._watches = {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
-        gc.collect()
+        if gc.isenabled():
+            gc.collect()
+        gc.enable()
         gc.freeze()
         # Records are untracked; the young collection may come rarely and then finds little.
         gc.set_threshold(10_000, 20, 50)

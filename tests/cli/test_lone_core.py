@@ -110,13 +110,16 @@ async def test_official_client_is_served_in_both_eras(folder: Path, mode: str) -
 
 def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
     code = PROGRAM[2].replace("main()", "")  # the same start, with a look at the modules at the end
-    code += "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); sys.exit(main())"
+    code += (
+        "import atexit, gc; atexit.register(lambda: print(*sys.modules, gc.isenabled(), file=sys.stderr)); "
+    )
+    code += "sys.exit(main())"
     answer = subprocess.run(
         [sys.executable, "-c", code, "stdio", str(folder), "--alone"],
         input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True, timeout=WAIT_S,
     )  # fmt: skip
     modules = set(answer.stderr.decode().split())
-    assert "mcpdesk.hosting.host" in modules
+    assert "mcpdesk.hosting.host" in modules and "True" in modules
     assert not modules & {"textual", "aiohttp", "jsonschema_rs", "PIL", "jwt", "rich", "uvloop"}
 
 
