@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from tests.bench.answer import AnswerReader
 from tests.bench.contender import Contender, contenders
-from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, beside
+from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, beside, values
 from tests.bench.messages import FIRST_ID, LIST, Address
 from tests.bench.pipe import Pipe
 from tests.bench.process import await_listener, environment, free_port
@@ -33,6 +35,13 @@ STARTS = 5
 LOOK_S = 0.001
 
 
+class Start(NamedTuple):
+    """One start."""
+
+    took_ms: float
+    cpu_ms: float
+
+
 def figures(effort: Effort) -> Iterator[Figure]:
     """Milliseconds."""
     with contenders(effort) as known:
@@ -41,12 +50,22 @@ def figures(effort: Effort) -> Iterator[Figure]:
             ("cold http", _over_http, OVER_HTTP),
         ):
             samples = effort.interleaved({one.name: partial(usual, partial(start, one)) for one in known})
-            yield from beside(name, "ms", samples, goals)
+            yield from starts(name, samples, goals)
 
 
-def usual(start: Callable[[], float]) -> float:
-    """The median of some starts."""
-    return median(start() for _ in range(STARTS))
+def starts(name: str, samples: Mapping[str, Sequence[Start]], goals: Mapping[str, Goal]) -> Iterator[Figure]:
+    """Time and CPU time beside every peer."""
+    yield from beside(name, "ms", values("took_ms", samples), goals)
+    yield from beside(f"{name}, CPU", "ms", values("cpu_ms", samples))
+
+
+def usual(start: Callable[[], float]) -> Start:
+    """The medians of some starts that tell their milliseconds and leave no process behind."""
+    each = []
+    for _ in range(STARTS):
+        used = _children_cpu_ms()
+        each.append(Start(start(), _children_cpu_ms() - used))
+    return Start(median(one.took_ms for one in each), median(one.cpu_ms for one in each))
 
 
 def until_listed(command: Sequence[str], state: Path) -> float:
@@ -55,6 +74,12 @@ def until_listed(command: Sequence[str], state: Path) -> float:
     with closing(Pipe(command, state)) as pipe:
         pipe.ask(LIST, "stateless")
         return 1000 * (time.perf_counter() - began)
+
+
+def _children_cpu_ms() -> float:
+    """CPU time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (used.ru_utime + used.ru_stime)
 
 
 def _over_stdio(one: Contender) -> float:

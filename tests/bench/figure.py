@@ -105,6 +105,6 @@ def rates(
     yield from beside(f"{name}, CPU", "us", values("cpu_us", samples))
 
 
-def values(field: str, samples: Mapping[str, Sequence[Measured]]) -> dict[str, list[float]]:
+def values(field: str, samples: Mapping[str, Sequence[object]]) -> dict[str, list[float]]:
     """One field of everything measured."""
     return {name: [getattr(one, field) for one in measured] for name, measured in samples.items()}

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.bench.cold import until_listed, usual
+from tests.bench.cold import starts, until_listed, usual
 from tests.bench.contender import contenders
-from tests.bench.figure import OURS, SDK, Effort, Figure, Goal, beside
+from tests.bench.figure import OURS, SDK, Effort, Figure, Goal
 from tests.bench.process import environment, serving
 
 AS_PUMP = Goal(3.0, at_most=True)
@@ -32,15 +32,17 @@ def figures(effort: Effort) -> Iterator[Figure]:
                     "python -c pass": partial(usual, partial(_bare_python, ours.state)),
                 }
             )
-        yield from beside("start stdio, pump", "ms", samples, {"python -c pass": AS_PUMP})
-        starts = {OURS: (*ours.stdio, "--alone")} | {one.name: one.stdio for one in peers if one.name == SDK}
+        yield from starts("start stdio, pump", samples, {"python -c pass": AS_PUMP})
+        commands = {OURS: (*ours.stdio, "--alone")} | {
+            one.name: one.stdio for one in peers if one.name == SDK
+        }
         samples = effort.interleaved(
             {
                 name: partial(usual, partial(until_listed, command, ours.state))
-                for name, command in starts.items()
+                for name, command in commands.items()
             }
         )
-        yield from beside("start stdio --alone", "ms", samples, {SDK: ALONE})
+        yield from starts("start stdio --alone", samples, {SDK: ALONE})
 
 
 def _bare_python(state: Path) -> float:
