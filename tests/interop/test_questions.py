@@ -189,7 +189,7 @@ async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder
             while not isinstance(app.screen, QuestionScreen):
                 await pilot.pause(0.01)
         await pilot.pause()
-        await pilot.press("2", "enter", "1", "3", "4", *"ok", "enter", "enter")
+        await pilot.press("2", "enter", "1", "3", "4", *"ok", "enter", "enter", "enter")
         result = await asking
         assert result.structured_content == ANSWERED
         async with asyncio.timeout(WITHIN_S):
