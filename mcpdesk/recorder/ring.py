@@ -14,8 +14,8 @@ from mcpdesk.recorder.record import Frame, HttpNote
 SEGMENT_BITS: Final = 7
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
-FRAME_COST: Final = 216
-"""Bytes a frame costs besides its data: record, numbers, object headers."""
+FRAME_COST: Final = 256
+"""Bytes a frame costs besides its data: record, numbers, object headers, what the allocator adds."""
 
 
 class Segment:
