@@ -218,11 +218,6 @@ class Context:
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
 
-    async def complete_elicitation(self, answer: Elicited) -> None:
-        """Tell the client that what a link was opened for is done. Nothing to tell in most revisions."""
-        if answer.id and not self._call.stop:
-            await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
-
     async def sample(
         self,
         messages: asking.Messages,
