@@ -13,207 +13,96 @@ from mcpdesk.tui.action import Action
 APP: tuple[Action, ...] = (
     Action("palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
     Action("show_help", "question_mark,f1", "help", "Desk", "app", "The keys of the focused pane."),
-    Action(
-        "pick_theme",
-        "t",
-        "theme",
-        "Desk",
-        "app",
-        "Choose a theme; the screen shows each as you pass.",
-        footer=False,
-    ),
-    Action(
-        "ask_quit", "ctrl+q", "quit", "Desk", "app", "Asks first when something would be lost.", priority=True
-    ),
-    Action(
-        "interrupt",
-        "ctrl+c",
-        "copy or quit",
-        "Desk",
-        "app",
-        "Copies selected text; else, twice within two seconds, quits at once.",
-        footer=False,
-        priority=True,
-    ),
-)
+    Action("pick_theme", "t", "theme", "Desk", "app",
+        "Choose a theme; the screen shows each as you pass.", footer=False),
+    Action("ask_quit", "ctrl+q", "quit", "Desk", "app",
+        "Asks first when something would be lost.", priority=True),
+    Action("interrupt", "ctrl+c", "copy or quit", "Desk", "app",
+        "Copies selected text; else, twice within two seconds, quits at once.", footer=False, priority=True),
+)  # fmt: skip
 
 MAIN: tuple[Action, ...] = (
     Action("jump", "ctrl+o", "jump", "Desk", "main", "Show a letter over every pane; press it to go there."),
     Action("show_screen('workbench')", "1", "Workbench", "Screens", "main", "Call tools.", footer=False),
     Action("show_screen('traffic')", "2", "Traffic", "Screens", "main", "Watch every message.", footer=False),
-    Action(
-        "show_screen('activity')", "3", "Activity", "Screens", "main", "Questions and jobs.", footer=False
-    ),
+    Action("show_screen('activity')", "3", "Activity", "Screens", "main",
+        "Questions and jobs.", footer=False),
     Action("show_screen('clients')", "4", "Clients", "Screens", "main", "Who is connected.", footer=False),
-    Action(
-        "show_screen('logs')", "5", "Logs", "Screens", "main", "What servers and tools say.", footer=False
-    ),
-    Action(
-        "open_question",
-        "a,f2",
-        "answer",
-        "Desk",
-        "main",
-        "Open the question that has waited longest; F2 works while typing.",
-        footer=False,
-    ),
-    Action(
-        "zoom",
-        "z",
-        "maximise",
-        "Desk",
-        "main",
-        "Give the focused pane the whole screen, and back.",
-        footer=False,
-    ),
-    Action(
-        "copy_url", "u", "copy URL", "Server", "main", "Copy where the server can be reached.", footer=False
-    ),
-    Action(
-        "client_config",
-        "U",
-        "client configuration",
-        "Server",
-        "main",
-        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.",
-        footer=False,
-    ),
-    Action(
-        "pick_server", "S", "pick server", "Server", "main", "Switch to another hosted server.", footer=False
-    ),
-    Action(
-        "reload", "f5", "reload", "Server", "main", "Look at the server's folder again now.", footer=False
-    ),
-)
+    Action("show_screen('logs')", "5", "Logs", "Screens", "main",
+        "What servers and tools say.", footer=False),
+    Action("open_question", "a,f2", "answer", "Desk", "main",
+        "Open the question that has waited longest; F2 works while typing.", footer=False),
+    Action("zoom", "z", "maximise", "Desk", "main",
+        "Give the focused pane the whole screen, and back.", footer=False),
+    Action("copy_url", "u", "copy URL", "Server", "main",
+        "Copy where the server can be reached.", footer=False),
+    Action("client_config", "U", "client configuration", "Server", "main",
+        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.", footer=False),
+    Action("pick_server", "S", "pick server", "Server", "main",
+        "Switch to another hosted server.", footer=False),
+    Action("reload", "f5", "reload", "Server", "main",
+        "Look at the server's folder again now.", footer=False),
+)  # fmt: skip
 
 WORKBENCH: tuple[Action, ...] = (
-    Action(
-        "call",
-        "ctrl+r,r",
-        "call",
-        "Workbench",
-        "workbench",
-        "Call the tool, read the resource, get the prompt.",
-    ),
-    Action(
-        "again",
-        "R",
-        "same again",
-        "Workbench",
-        "workbench",
-        "Repeat the last call with its arguments.",
-        footer=False,
-    ),
+    Action("call", "ctrl+r,r", "call", "Workbench", "workbench",
+        "Call the tool, read the resource, get the prompt."),
+    Action("again", "R", "same again", "Workbench", "workbench",
+        "Repeat the last call with its arguments.", footer=False),
     Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call.", priority=True),
-    Action(
-        "toggle_json",
-        "ctrl+e",
-        "form or JSON",
-        "Workbench",
-        "workbench",
-        "Edit the same arguments the other way.",
-        priority=True,
-    ),
-    Action(
-        "history",
-        "ctrl+h,H,f3",
-        "history",
-        "Workbench",
-        "workbench",
-        "Earlier calls of this item; enter takes their arguments.",
-    ),
-    Action(
-        "saved",
-        "ctrl+s,b",
-        "saved calls",
-        "Workbench",
-        "workbench",
-        "Take arguments kept under a name, or keep what is entered under one.",
-        footer=False,
-    ),
-    Action(
-        "clear_form",
-        "ctrl+l",
-        "reset",
-        "Workbench",
-        "workbench",
-        "Put the defaults back into the form.",
-        footer=False,
-    ),
+    Action("toggle_json", "ctrl+e", "form or JSON", "Workbench", "workbench",
+        "Edit the same arguments the other way.", priority=True),
+    Action("history", "ctrl+h,H,f3", "history", "Workbench", "workbench",
+        "Earlier calls of this item; enter takes their arguments."),
+    Action("saved", "ctrl+s,b", "saved calls", "Workbench", "workbench",
+        "Take arguments kept under a name, or keep what is entered under one.", footer=False),
+    Action("clear_form", "ctrl+l", "reset", "Workbench", "workbench",
+        "Put the defaults back into the form.", footer=False),
     Action("filter", "slash", "filter", "Workbench", "workbench", "Filter the catalogue."),
-    Action(
-        "copy",
-        "y",
-        "copy result",
-        "Workbench",
-        "workbench",
-        "Copy the result, its arguments, or a curl command.",
-        footer=False,
-    ),
-    Action(
-        "save",
-        "x",
-        "save result",
-        "Workbench",
-        "workbench",
-        "Write a part of the result, or all of it, to a file in the working folder.",
-        footer=False,
-    ),
-    Action(
-        "watch",
-        "w",
-        "watch resource",
-        "Workbench",
-        "workbench",
-        "Read the resource again whenever the server says that it changed, or stop.",
-        footer=False,
-    ),
-)
+    Action("copy", "y", "copy result", "Workbench", "workbench",
+        "Copy the result, its arguments, or a curl command.", footer=False),
+    Action("save", "x", "save result", "Workbench", "workbench",
+        "Write a part of the result, or all of it, to a file in the working folder.", footer=False),
+    Action("watch", "w", "watch resource", "Workbench", "workbench",
+        "Read the resource again whenever the server says that it changed, or stop.", footer=False),
+)  # fmt: skip
 
 CATALOGUE: tuple[Action, ...] = (
     Action("fold", "left,h", "fold group", "Catalogue", "catalogue", footer=False),
     Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
-)
+)  # fmt: skip
 
 FORM: tuple[Action, ...] = (
     Action("add_item", "ctrl+n", "add item", "Form", "form", "Add an item to the list around the cursor."),
     Action("remove_item", "alt+x", "remove item", "Form", "form", footer=False),
     Action("move_item(-1)", "alt+up", "item up", "Form", "form", footer=False),
     Action("move_item(1)", "alt+down", "item down", "Form", "form", footer=False),
-)
+)  # fmt: skip
 
 FIELDS: tuple[Action, ...] = (
-    Action(
-        "suggest",
-        "f4",
-        "suggestions",
-        "Form",
-        "form_fields",
+    Action("suggest", "f4", "suggestions", "Form", "form_fields",
         "Choose among what the server suggests for the field; right takes the one behind the cursor.",
-        footer=False,
-    ),
-)
+        footer=False),
+)  # fmt: skip
 
 RESULT: tuple[Action, ...] = (
     Action("show_tab(-1)", "left_square_bracket", "previous tab", "Result", "result", footer=False),
-    Action(
-        "show_tab(1)", "right_square_bracket", "next tab", "Result", "result", "Content, Structured, Raw."
-    ),
-)
+    Action("show_tab(1)", "right_square_bracket", "next tab", "Result", "result",
+        "Content, Structured, Raw."),
+)  # fmt: skip
 
 JSON: tuple[Action, ...] = (
     Action("unfold", "right,l", "unfold", "JSON", "json", footer=False),
     Action("fold", "left,h", "fold", "JSON", "json", "Fold, or go to the enclosing value.", footer=False),
-    Action(
-        "unfold_all", "asterisk", "unfold all", "JSON", "json", "Everything below the cursor.", footer=False
-    ),
+    Action("unfold_all", "asterisk", "unfold all", "JSON", "json",
+        "Everything below the cursor.", footer=False),
     Action("fold_all", "minus", "fold all", "JSON", "json", footer=False),
     Action("search", "slash", "search", "JSON", "json", "Find keys and values; n and N go through them."),
     Action("next_hit", "n", "next hit", "JSON", "json", footer=False),
     Action("next_hit(-1)", "N", "previous hit", "JSON", "json", footer=False),
     Action("copy_value", "y", "copy value", "JSON", "json"),
     Action("copy_path", "Y", "copy path", "JSON", "json", footer=False),
-)
+)  # fmt: skip
 
 TRAFFIC: tuple[Action, ...] = (
     Action("follow", "f", "follow", "Traffic", "traffic_list", "Stay at the newest line, or stop."),
@@ -222,72 +111,25 @@ TRAFFIC: tuple[Action, ...] = (
     Action("next_mark(1)", "apostrophe", "next mark", "Traffic", "traffic_list", footer=False),
     Action("next_mark(-1)", "quotation_mark", "previous mark", "Traffic", "traffic_list", footer=False),
     Action("raw", "w", "raw frames", "Traffic", "traffic_list", "Every frame for itself, or exchanges."),
-    Action(
-        "filter",
-        "slash",
-        "filter",
-        "Traffic",
-        "traffic",
-        "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( ).",
-    ),
-    Action(
-        "copy",
-        "y",
-        "copy",
-        "Traffic",
-        "traffic",
-        "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked.",
-    ),
-    Action(
-        "filters", "F", "filters", "Traffic", "traffic", "Use a kept filter, keep this one.", footer=False
-    ),
+    Action("filter", "slash", "filter", "Traffic", "traffic",
+        "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( )."),
+    Action("copy", "y", "copy", "Traffic", "traffic",
+        "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked."),
+    Action("filters", "F", "filters", "Traffic", "traffic",
+        "Use a kept filter, keep this one.", footer=False),
     Action("replay", "r", "send again", "Traffic", "traffic", "Send the request again, as the desk."),
-    Action(
-        "edit",
-        "e",
-        "edit",
-        "Traffic",
-        "traffic",
-        "Take the request into the form of the workbench.",
-        footer=False,
-    ),
-    Action(
-        "compare",
-        "d",
-        "compare",
-        "Traffic",
-        "traffic",
-        "Show in what two marked exchanges differ.",
-        footer=False,
-    ),
-    Action(
-        "export",
-        "x",
-        "export",
-        "Traffic",
-        "traffic",
-        "Write the shown or marked exchanges to a file; secrets masked.",
-        footer=False,
-    ),
-    Action(
-        "back",
-        "escape",
-        "back",
-        "Traffic",
-        "traffic",
-        "Close the details, then drop the filter.",
-        footer=False,
-    ),
+    Action("edit", "e", "edit", "Traffic", "traffic",
+        "Take the request into the form of the workbench.", footer=False),
+    Action("compare", "d", "compare", "Traffic", "traffic",
+        "Show in what two marked exchanges differ.", footer=False),
+    Action("export", "x", "export", "Traffic", "traffic",
+        "Write the shown or marked exchanges to a file; secrets masked.", footer=False),
+    Action("back", "escape", "back", "Traffic", "traffic",
+        "Close the details, then drop the filter.", footer=False),
     Action("show_tab(-1)", "left_square_bracket", "previous tab", "Traffic", "traffic_detail", footer=False),
-    Action(
-        "show_tab(1)",
-        "right_square_bracket",
-        "next tab",
-        "Traffic",
-        "traffic_detail",
-        "Messages, steps of an operation, HTTP, events.",
-    ),
-)
+    Action("show_tab(1)", "right_square_bracket", "next tab", "Traffic", "traffic_detail",
+        "Messages, steps of an operation, HTTP, events."),
+)  # fmt: skip
 
 ACTIVITY: tuple[Action, ...] = (
     Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
@@ -295,61 +137,34 @@ ACTIVITY: tuple[Action, ...] = (
     Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
     Action("cancel_job", "x", "cancel job", "Activity", "activity", "End the selected job."),
     Action("back", "escape", "back to the list", "Activity", "activity", footer=False),
-)
+)  # fmt: skip
 
 QUESTION: tuple[Action, ...] = (
-    Action(
-        "choose",
-        "space,1,2,3,4,5,6,7,8,9,0",
-        "choose",
-        "Question",
-        "question",
-        "A digit chooses its option, space the one under the cursor.",
-    ),
+    Action("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose", "Question", "question",
+        "A digit chooses its option, space the one under the cursor."),
     Action("next_page", "enter", "next", "Question", "question", "Go on; on the last page, answer."),
     Action("previous_page", "backspace", "back", "Question", "question"),
     Action("decline", "d", "decline", "Question", "question", "Asks for a reason, which may be empty."),
-    Action(
-        "cancel",
-        "c",
-        "cancel",
-        "Question",
-        "question",
-        "Close a form or a link without saying yes or no.",
-        footer=False,
-    ),
-    Action(
-        "open_link",
-        "o",
-        "open link",
-        "Question",
-        "question",
-        "Open the link in the browser; nothing is opened by itself.",
-        footer=False,
-    ),
+    Action("cancel", "c", "cancel", "Question", "question",
+        "Close a form or a link without saying yes or no.", footer=False),
+    Action("open_link", "o", "open link", "Question", "question",
+        "Open the link in the browser; nothing is opened by itself.", footer=False),
     Action("copy_link", "y", "copy link", "Question", "question", footer=False),
     Action("later", "escape", "later", "Question", "question", "Leave it waiting; what was chosen is kept."),
     Action("move(-1)", "up,k", "up", "Question", "question", footer=False),
     Action("move(1)", "down,j,tab", "down", "Question", "question", footer=False),
     Action("scroll(-1)", "pageup", "page up", "Question", "question", footer=False),
     Action("scroll(1)", "pagedown", "page down", "Question", "question", footer=False),
-)
+)  # fmt: skip
 
 CLIENTS: tuple[Action, ...] = (
     Action("copy", "y", "copy", "Clients", "clients", "Copy the name, the line, or everything known."),
-    Action(
-        "open_traffic", "enter", "its traffic", "Clients", "clients", "Show only the messages of that client."
-    ),
+    Action("open_traffic", "enter", "its traffic", "Clients", "clients",
+        "Show only the messages of that client."),
     Action("sort", "s", "sort", "Clients", "clients", "Sort by the next column."),
-    Action(
-        "disconnect",
-        "d",
-        "disconnect",
-        "Clients",
-        "clients",
-        "End the session or connection of the client; asks once more.",
-    ),
-)
+    Action("disconnect", "d", "disconnect", "Clients", "clients",
+        "End the session or connection of the client; asks once more."),
+)  # fmt: skip
 
 LOGS: tuple[Action, ...] = (
     Action("filter", "slash", "filter", "Logs", "logs", "Words that must occur in text, source or place."),
@@ -359,7 +174,7 @@ LOGS: tuple[Action, ...] = (
     Action("copy", "y", "copy", "Logs", "logs", "Copy the text, the place or the whole line."),
     Action("details", "enter", "whole text", "Logs", "logs", "Show all lines of an entry, and hide them."),
     Action("reset", "escape", "show all", "Logs", "logs", "Drop filter, level and source.", footer=False),
-)
+)  # fmt: skip
 
 ACTIONS: tuple[Action, ...] = (
     *WORKBENCH,
