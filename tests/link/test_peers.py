@@ -35,7 +35,7 @@ async def quick() -> str:
     """Answer."""
     return "ok"
 '''
-WITHIN_S = 5.0
+WITHIN_S = 20.0
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 FORMS = {"elicitation": {}}
 OPENING: dict[str, Any] = {

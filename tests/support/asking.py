@@ -15,6 +15,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
+from tests.support.patience import WITHIN_S
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL", "relational"), Option("SQLite")))
 CHECKS = Page("Which checks?", "", (Option("lint"), Option("types"), Option("tests")), multi_select=True)
@@ -44,7 +45,7 @@ class Asked:
         await self.pilot.pause()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while not holds():
                 await self.pilot.pause(0.01)
 

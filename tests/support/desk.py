@@ -13,9 +13,9 @@ from mcpdesk.hosting.core_thread import CoreThread
 from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.local import LocalLink
+from tests.support.patience import WITHIN_S
 
-START_S = 10.0
-WITHIN_S = 5.0
+START_S = 20.0
 
 
 async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:

@@ -21,12 +21,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
+from tests.support.patience import WITHIN_S
 
 ROOT = Path(__file__).parents[2]
 HANDSHAKES = tuple(revision.name for revision in REVISIONS if not revision.is_stateless)
 STATELESS = tuple(revision.name for revision in REVISIONS if revision.is_stateless)
 ALL = HANDSHAKES + STATELESS
-WITHIN_S = 10.0
 WAYS = ("json", "events", "sse", "websocket", "stdio", "pump")
 """Streamable HTTP answered in either form, the transport before it, and the pipes with and without a desk."""
 Place = str | StdioServerParameters

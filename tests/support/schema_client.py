@@ -13,6 +13,7 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.tasks import EXTENSION
 from tests.support.official_schema import SCHEMAS, knows, problems
+from tests.support.patience import WITHIN_S
 
 RESULTS = {
     "initialize": "InitializeResult",
@@ -117,7 +118,7 @@ class Client:
         return await self.until(lambda each: each.get("method") == method)
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while True:
                 for message in self.received:
                     if wanted(message):

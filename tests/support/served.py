@@ -21,10 +21,10 @@ from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.tool import Tool
+from tests.support.patience import WITHIN_S
 
 TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-WITHIN_S = 5.0
 
 
 async def _echo(arguments: dict[str, Any], context: Context) -> Any:

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from mcpdesk.tui.render.form_model import form_node
 from mcpdesk.tui.widgets.form import Form
+from tests.support.patience import WITHIN_S
 
 
 class Stage(App[None]):
@@ -63,6 +64,6 @@ async def form_of(
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     """Wait until something holds, five seconds at most."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not condition():
             await pilot.pause()

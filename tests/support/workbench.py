@@ -15,6 +15,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.result_view import ResultView
 from tests.support.fake_link import FakeLink
+from tests.support.patience import WITHIN_S
 
 
 class Bench:
@@ -38,7 +39,7 @@ class Bench:
         return [(call.method, call.params) for call in calls]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while not condition():
                 await self.pilot.pause()
 
