@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
 
@@ -27,8 +28,7 @@ class Kind(StrEnum):
     PATH = "path"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One row of the table."""
 
     name: str
@@ -52,8 +52,7 @@ class Setting:
         return "--" + self.name.replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One value somebody gave, before it is checked. `origin` reads `environment PORT`, `flag --port` ..."""
 
     setting: Setting

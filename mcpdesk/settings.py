@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
@@ -21,8 +22,7 @@ ENV_FILE = "mcpdesk-env.txt"
 OWN_PREFIX = "MCPDESK_"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The effective settings. Milliseconds, bytes and seconds as the names say."""
 
     host: str
@@ -157,8 +157,7 @@ OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR"})
 """Variables of ours that are no settings; read by `paths`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The settings and, by name, where each value came from."""
 
     settings: Settings

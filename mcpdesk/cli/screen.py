@@ -6,9 +6,10 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.signals import Ending

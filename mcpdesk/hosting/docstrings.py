@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 SECTION = re.compile(
     r"^\s*(?:(?:Args|Arguments|Parameters|Params|Attributes|Returns|Raises|Yields|Examples?|Notes?)\s*:?\s*$"
@@ -13,8 +14,7 @@ SECTION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Doc:
+class Doc(Struct, frozen=True):
     """One docstring, read."""
 
     text: str = ""

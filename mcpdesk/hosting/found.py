@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.server.prompt import Prompt
@@ -22,8 +24,7 @@ KINDS: dict[type[Item], str] = {
 }
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """The yield of one file."""
 
     items: list[Item] = field(default_factory=list)

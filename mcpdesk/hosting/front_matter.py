@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mcpdesk.errors import RegistrationError
 
@@ -11,8 +12,7 @@ MAX_BLOCK = 64 << 10
 """Characters; YAML can expand a small text enormously."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A text without its front matter, and the front matter."""
 
     body: str

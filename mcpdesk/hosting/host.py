@@ -9,10 +9,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from mcpdesk.auth import api_key
 from mcpdesk.auth.policy import key_due
@@ -42,8 +43,7 @@ SWITCH_INTERVAL_S = 0.0002
 """How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a core is to host and where it listens."""
 
     folders: tuple[Path, ...]

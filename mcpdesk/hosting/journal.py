@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 KEPT_LINES = 20_000
 KEPT_NOTICES = 200
@@ -23,8 +24,7 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something worth a toast: reload, connect, disconnect, error. `screen` is where the detail is."""
 
     number: int
@@ -34,8 +34,7 @@ class Notice:
     """`workbench`, `traffic`, `activity`, `clients` or `logs`."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """One line of the log: from the server, a hosted tool, a child process or a stray print."""
 
     number: int

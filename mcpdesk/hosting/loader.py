@@ -8,9 +8,10 @@ import os
 import traceback
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.found import Found, nothing_new, without_duplicates
@@ -37,8 +38,7 @@ WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """What a folder offers at one moment, and what is needed to look at it again."""
 
     manifest: Manifest

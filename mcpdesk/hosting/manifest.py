@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
@@ -89,8 +89,7 @@ class _File(_Part):
     settings: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """A server folder's identity and wishes."""
 
     folder: Path

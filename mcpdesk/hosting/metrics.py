@@ -7,17 +7,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec import Struct
 
 BEAT_S = 0.1
 STUCK_S = 0.5
 """Seconds without a beat from which on the loop counts as stuck."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(Struct, frozen=True):
     """The core's loop has not turned for a while, and this is where it stands."""
 
     seconds: float

@@ -6,9 +6,10 @@ import ast
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from mcpdesk.errors import RegistrationError
 
@@ -22,8 +23,7 @@ class Origin(Protocol):
         """Where a function stands, to be shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleFile:
+class ModuleFile(Struct, frozen=True):
     """A module and what is known of its file."""
 
     module: ModuleType

@@ -19,9 +19,7 @@ from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource, ResourceTemplate
 
 
-def typed_resource(
-    file: Origin, function: Function, note: Note, name: str
-) -> Resource | ResourceTemplate:
+def typed_resource(file: Origin, function: Function, note: Note, name: str) -> Resource | ResourceTemplate:
     """The resource or template a decorated function is.
 
     Raises: RegistrationError.

@@ -14,7 +14,6 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from itertools import count
@@ -22,14 +21,15 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from msgspec import Struct
+
 ROOT = "mcpdesk_folders"
 FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
 
 _numbers = count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One file as it was when its module was made."""
 
     path: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.found import LACKS, Found, Item

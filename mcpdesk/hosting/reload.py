@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from mcpdesk.hosting.found import LACKS, Item, name_of
 from mcpdesk.hosting.loader import Loaded
@@ -17,8 +18,7 @@ SHOWN = 3
 """Names in one part of a summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What a reload did to the items, by name; resources by URI."""
 
     added: tuple[str, ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.docstrings import Doc, read_docstring
@@ -28,8 +28,7 @@ INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot s
 NOT_GIVEN = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """A function ready to be called with JSON arguments."""
 
     doc: Doc

@@ -10,8 +10,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.answers import fitting
@@ -24,8 +26,7 @@ Listener = Callable[[Question], None]
 """Told of a question when it arrives and when it ends, in its new state."""
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     question: Question
     future: asyncio.Future[Question]
     timer: asyncio.TimerHandle

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 WEB = frozenset({"http", "https"})
 """Schemes of links a person may be asked to open."""
@@ -24,24 +25,21 @@ class QuestionState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One choice of a page."""
 
     label: str
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer to one page: labels of the chosen options, in their order, and free text if any."""
 
     selected: tuple[str, ...] = ()
     other: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """One question of a set; a set is answered as one."""
 
     question: str
@@ -64,8 +62,7 @@ class Page:
     """A URL the person is asked to open. The answer says only that they agree."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A set of pages waiting in the inbox, or what became of it."""
 
     id: int

@@ -6,8 +6,9 @@ Knows nothing of what the work is: it can be stopped, and it says how it ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol.tasks import TaskStatus, TaskView
@@ -26,8 +27,7 @@ class Ending(NamedTuple):
 NOT_ENDED = Ending()
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """A job at one moment, safe to hand between threads. Times are Unix seconds."""
 
     id: str
@@ -42,8 +42,7 @@ class JobView:
     """Counted from `created`; None: it is kept for good."""
 
 
-@dataclass(eq=False, slots=True)
-class Job:
+class Job(Struct, eq=False):
     """Its identity and state. `owner` is whoever may see it: a principal, a session, or everybody ("").
 
     Listeners are called after every change, and after something else about it changed (`touch`).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mcpdesk.protocol.revisions import REVISIONS, Revision
 
@@ -14,8 +14,7 @@ _TASKS = _CORE_TASKS | _STATELESS
 _TASK = (("taskId", str),)
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """One request a client may send."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from mcpdesk.protocol.headers import decode_value, mismatch
 
@@ -22,8 +23,7 @@ _NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchem
 """Keywords that hold schemas by name; those of `properties` alone can be mirrored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mirrored:
+class Mirrored(Struct, frozen=True):
     """One argument that a header repeats: where it stands, and the header's name in lower case."""
 
     path: tuple[str, ...]

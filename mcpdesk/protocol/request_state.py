@@ -9,10 +9,10 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
@@ -23,8 +23,7 @@ ROUND_MEMBERS = frozenset({"_meta", "inputResponses", "requestState"})
 _SORTED = orjson.OPT_SORT_KEYS
 
 
-@dataclass(frozen=True, slots=True)
-class RequestState:
+class RequestState(Struct, frozen=True):
     """What one token says."""
 
     round: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 
 class Era(Enum):
@@ -19,8 +21,7 @@ class Era(Enum):
 Structured = Literal["none", "object", "any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """One published revision. Names are opaque: compare for equality, order by position in `REVISIONS`."""
 
     name: str
@@ -50,11 +51,11 @@ class Revision:
     has_core_tasks: bool = False
     """Tasks as part of the protocol; later they are an extension."""
 
-    is_stateless: bool = field(init=False)
-    """Whether requests stand alone. Asked several times a request."""
+    is_stateless: bool = False
+    """Whether requests stand alone. Asked several times a request, and so worked out once."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_stateless", self.era is Era.STATELESS)
+        force_setattr(self, "is_stateless", self.era is Era.STATELESS)
 
     def __str__(self) -> str:
         return self.name

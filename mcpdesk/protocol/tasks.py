@@ -6,12 +6,12 @@ Both say the same of one piece of work in different words, and are never mixed: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
@@ -57,8 +57,7 @@ _FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(Struct, frozen=True):
     """What both designs say of a task. Times are Unix seconds, `ttl_s` counts from `created`."""
 
     id: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 KEYS = ("traceparent", "tracestate", "baggage")
 MAX_STATE, MAX_BAGGAGE = 512, 8192
@@ -20,8 +21,7 @@ _BAGGAGE_MEMBER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """What a caller said of the trace a request belongs to; well-formed or empty, never trusted."""
 
     traceparent: str = ""

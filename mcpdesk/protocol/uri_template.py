@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 RESERVED = ":/?#[]@!$&'()*+,;="
 NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
 PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """How an expression is written out. `stops` are the characters no single value may contain."""
 
     first: str = ""
@@ -42,8 +42,7 @@ OPERATORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """One `{...}`."""
 
     operator: Operator

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 Action = Literal["accept", "decline", "cancel"]
 
 
-@dataclass(frozen=True, slots=True)
-class Elicited:
+class Elicited(Struct, frozen=True):
     """The answer to a form or a link."""
 
     action: Action
     """For a link, `accept` says that the person agreed to open it, not what came of it."""
     content: Any = None
     """The filled form when accepted: a dict, or an instance of the class that was asked with."""
-    id: str = field(default="", compare=False)
+    id: str = ""
     """What the client knows a link by, where its revision has ids for them: see `complete_elicitation`."""
 
     @property
@@ -27,8 +27,7 @@ class Elicited:
         return self.action == "accept"
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """A message the client's model wrote."""
 
     content: tuple[JSONObject, ...]
@@ -43,8 +42,7 @@ class Sampled:
         return "".join(each["text"] for each in self.content if each.get("type") == "text")
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """A place on the client's side that it lets servers know of."""
 
     uri: str

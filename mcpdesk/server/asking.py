@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, content
@@ -23,8 +23,7 @@ T = TypeVar("T")
 Messages = str | Sequence[str | Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Asking(Generic[T]):
+class Asking(Struct, Generic[T], frozen=True):
     """A question ready to be sent. `read` turns the client's result into its value or raises ValueError."""
 
     kind: str

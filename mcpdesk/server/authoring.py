@@ -6,10 +6,9 @@ Knows nothing of folders or schemas: whoever loads the file reads the note with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from mcpdesk.errors import HandlerError, Refusal
 from mcpdesk.protocol import content
@@ -23,8 +22,7 @@ TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """What a decorator said. `kind` is `tool`, `resource` or `prompt`."""
 
     kind: str

@@ -6,9 +6,10 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.inbox.question import Page, Question
@@ -30,8 +31,7 @@ WAITING_STEP = 1e-6
 WAITING = "waiting for an answer on the desk"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestView:
+class RequestView(Struct, frozen=True):
     """The request as `context.py` sees it; the same shape on every transport."""
 
     method: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from orjson import dumps
 
 from mcpdesk.errors import ProtocolError
@@ -35,8 +35,7 @@ _MARK = "\ue000"
 _new = tuple.__new__
 
 
-@dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(Struct, frozen=True):
     """A tool without anything out of the ordinary, ready to be called."""
 
     tool: Tool

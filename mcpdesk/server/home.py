@@ -6,10 +6,11 @@ Everything here is made at its first use, so that a server that keeps nothing co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from mcpdesk.server.planning import Plan, recall
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOptions:
+class ToolOptions(Struct, frozen=True):
     """What settings say to built-in tools."""
 
     search_engines: tuple[str, ...] = ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from mcpdesk.server.home import Home
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
 KEY = "plan"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What is being planned, or was last. `since` is ISO 8601, `file` an absolute path."""
 
     goal: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.server.item import Item
 
 if TYPE_CHECKING:
     from mcpdesk.server.completion import Completer
@@ -19,8 +21,7 @@ Renderer = Callable[[dict[str, str], "Context"], Awaitable[Any]]
 ROLES = ("user", "assistant")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True):
     """One argument; values are strings."""
 
     name: str
@@ -29,22 +30,21 @@ class PromptArgument:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Item, frozen=True):
     """One prompt."""
 
     name: str
-    renderer: Renderer = field(compare=False)
+    renderer: Renderer
     title: str = ""
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
-    completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
+    completers: Mapping[str, Completer] = field(default_factory=dict)
     """By argument: what suggests values for it."""
     is_offered: bool = True
     """False: served only from when a handler offers it."""
-    source: str = field(default="", compare=False)
+    source: str = ""
     fingerprint: str = ""
 
 

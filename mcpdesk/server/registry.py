@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 
 class Offerable(Protocol):
@@ -18,8 +19,7 @@ class Offerable(Protocol):
 T = TypeVar("T", bound=Offerable)
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(Struct, frozen=True):
     """An item that is left out, and why. `serving` is True when an older version of it still serves."""
 
     name: str

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from mcpdesk.server.item import Item
 
 if TYPE_CHECKING:
     from mcpdesk.server.completion import Completer
@@ -15,13 +18,12 @@ Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
 list of wire content objects out; None: nothing is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Item, frozen=True):
     """One resource at a fixed URI."""
 
     uri: str
     name: str
-    reader: Reader = field(compare=False)
+    reader: Reader
     title: str = ""
     description: str = ""
     mime_type: str = ""
@@ -34,26 +36,25 @@ class Resource:
     """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
     is_offered: bool = True
     """False: served only from when a handler offers it."""
-    source: str = field(default="", compare=False)
+    source: str = ""
     fingerprint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTemplate:
+class ResourceTemplate(Item, frozen=True):
     """A family of resources behind an RFC 6570 template."""
 
     uri_template: str
     name: str
-    reader: Reader = field(compare=False)
+    reader: Reader
     title: str = ""
     description: str = ""
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
-    completers: Mapping[str, Completer] = field(default_factory=dict, compare=False)
+    completers: Mapping[str, Completer] = field(default_factory=dict)
     """By variable: what suggests values for it."""
     is_offered: bool = True
     """False: served only from when a handler offers it."""
-    source: str = field(default="", compare=False)
+    source: str = ""
     fingerprint: str = ""

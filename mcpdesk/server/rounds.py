@@ -11,9 +11,10 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, codec, tasks
@@ -73,8 +74,7 @@ class Follower(Protocol):
         """The handler is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(Struct, frozen=True):
     """A question waiting for its answer."""
 
     asking: Asking[Any]

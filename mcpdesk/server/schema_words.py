@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -16,8 +17,7 @@ MAX_SHOWN = 12
 """Names or values listed in one message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One place where a value does not fit: keys and indexes from the root, and why in words."""
 
     path: tuple[str | int, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from mcpdesk.server.home import Home
 from mcpdesk.server.prompt import Prompt
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.context import RequestView
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bounds a server works within."""
 
     tool_timeout_s: float = 30.0
@@ -36,8 +36,7 @@ class Limits:
     """Resources one connection, session or listen stream may subscribe to."""
 
 
-@dataclass(slots=True, eq=False)
-class Server:
+class Server(Struct, eq=False):
     """Identity plus registries. Everything here is touched by the core's thread only."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.jobs.store import JobStore
@@ -22,8 +23,7 @@ class Log(Protocol):
         """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """One per core, shared by all its servers."""
 
     inbox: Inbox

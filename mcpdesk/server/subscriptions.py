@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, invalid_params
@@ -23,8 +24,7 @@ UPDATED = "notifications/resources/updated"
 LONGEST_URI = 8192
 
 
-@dataclass(eq=False, slots=True)
-class Subscriber:
+class Subscriber(Struct, eq=False):
     """One receiver: an open session (`listen_id` None, hears every list change) or one listen stream."""
 
     server: str

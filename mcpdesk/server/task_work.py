@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
 from mcpdesk.jobs.job import Ending, Job

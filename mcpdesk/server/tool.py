@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from msgspec import Struct, field
+
 from mcpdesk.protocol.param_headers import Mirrored
+from mcpdesk.server.item import Item
 
 if TYPE_CHECKING:
     from mcpdesk.server.context import Context
@@ -16,8 +18,7 @@ Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
 """Checked arguments and a context in; any output, a `ToolResult`, or content blocks out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult(Generic[T]):
+class ToolResult(Struct, Generic[T], frozen=True):
     """An explicit result, for handlers that want to say exactly what the peer gets.
 
     A handler annotated `-> ToolResult[Weather]` declares the output schema of `Weather`.
@@ -31,12 +32,11 @@ class ToolResult(Generic[T]):
     meta: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Item, frozen=True):
     """One tool, ready to be called. Equality leaves the handler out: the fingerprint stands for the code."""
 
     name: str
-    handler: Handler = field(compare=False)
+    handler: Handler
     input_schema: dict[str, Any]
     description: str = ""
     title: str = ""
@@ -59,7 +59,7 @@ class Tool:
     """False: served only from when a handler offers it."""
     mirrored: tuple[Mirrored, ...] = ()
     """Arguments that HTTP headers repeat in the stateless era."""
-    source: str = field(default="", compare=False)
+    source: str = ""
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
     """Changes when the code behind it changed, so that a reload can tell."""

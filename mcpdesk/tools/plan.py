@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.protocol import codec, content

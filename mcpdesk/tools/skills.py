@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -26,8 +27,7 @@ MOST_FILES = 200
 """Supporting files that are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(Struct, frozen=True):
     """A file that comes with a skill."""
 
     uri: str
@@ -35,8 +35,7 @@ class SkillFile:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """A skill, ready to be followed.
 
     Attributes:

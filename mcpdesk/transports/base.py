@@ -6,8 +6,9 @@ A transport moves frames and records them. It does not know what they say beyond
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from mcpdesk.recorder.record import Recorder
 
@@ -121,8 +122,7 @@ class Endpoint(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """Who may call over TCP, and how much they may send."""
 
     api_key: str = ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mcpdesk.transports.pump import REFUSAL
 
@@ -12,8 +13,7 @@ LIMIT = 64 * 1024
 """Bytes of a greeting, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """Who is at the other end of a pump."""
 
     folder: str

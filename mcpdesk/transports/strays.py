@@ -9,9 +9,10 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Source: TypeAlias = Literal["print", "stdout", "stderr"]
 
@@ -23,8 +24,7 @@ PIPE_SIZE = 1 << 20
 FRAMES_SEARCHED = 64
 
 
-@dataclass(frozen=True, slots=True)
-class StrayLine:
+class StrayLine(Struct, frozen=True):
     """One line that was meant for nobody."""
 
     source: Source

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcpdesk.hosting.effective import plan_for
@@ -65,7 +65,7 @@ ASKING = {"form": "R3", "choices": "R4", "link": "R4", "sampled": "R1", "tooled"
 @asynccontextmanager
 async def hosting(folder: Path) -> AsyncIterator[Host]:
     plan = plan_for((folder,), {}, {}, http=False)
-    host = Host(dataclasses.replace(plan, meet=False, watch=False, capture=None))
+    host = Host(msgspec.structs.replace(plan, meet=False, watch=False, capture=None))
     await host.start()
     try:
         yield host

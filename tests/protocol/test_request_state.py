@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal

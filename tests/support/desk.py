@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import msgspec
 
 from mcpdesk.hosting.core_thread import CoreThread
 from mcpdesk.hosting.effective import plan_for
@@ -37,7 +38,7 @@ async def running_desk(
 ) -> AsyncIterator[RunningDesk]:
     """Host folders until the block ends. `flags` are settings by name; HTTP listens on any free port."""
     plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http)
-    host = Host(dataclasses.replace(plan, watch=watch, meet=meet))
+    host = Host(msgspec.structs.replace(plan, watch=watch, meet=meet))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)
     link = RunningDesk(host)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.link.values import (
@@ -310,7 +311,7 @@ def sample_questions(now: float) -> tuple[Question, ...]:
     waiting = Question(
         7, "profiles", "claude-code 2.1", "AskUserQuestion", pages, asked=now - 12, deadline=now + 588
     )
-    done = replace(
+    done = structs.replace(
         waiting,
         id=6,
         asked=now - 300,
@@ -537,7 +538,7 @@ class FakeLink:
         return self.catalogues[server].items
 
     def _settle(self, number: int, **changes: Any) -> None:
-        self.asked = [replace(one, **changes) if one.id == number else one for one in self.asked]
+        self.asked = [structs.replace(one, **changes) if one.id == number else one for one in self.asked]
         self.core = replace(self.core, questions_version=self.core.questions_version + 1)
 
 

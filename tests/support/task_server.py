@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from mcpdesk.jobs.store import JobStore
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
@@ -97,7 +99,7 @@ class TaskPeer(Peer):
         self.tasks = tasks or TaskServer()
         super().__init__(self.tasks.server)
         if jobs is not None:
-            object.__setattr__(self.services, "jobs", jobs)
+            force_setattr(self.services, "jobs", jobs)
             self.endpoint = type(self.endpoint)(self.server, self.services, self.recording)
             self.channel = type(self.channel)(self.endpoint, "memory", "tester", self._take)
         self._last = 0

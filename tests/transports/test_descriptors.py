@@ -22,7 +22,7 @@ WAIT_S = 5.0
 ROOT = str(Path(__file__).parents[2])
 PRELUDE = """
 import json, os, subprocess, sys
-from dataclasses import astuple
+from msgspec.structs import astuple
 from mcpdesk.transports.descriptors import claim
 
 lines = []

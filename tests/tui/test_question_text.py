@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.tui.render.question_text import asker, ended_line, plain
