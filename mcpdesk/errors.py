@@ -11,7 +11,8 @@ DeskError
 ├── HandlerError             hosted code failed on purpose: `fail()`
 │   ├── StorageError         what should be kept could not be
 │   └── ClientError          the client could not be asked, or did not answer
-│       └── MissingCapability
+│       ├── MissingCapability
+│       └── ClientTimeout
 └── DeskUserError            a person made a mistake: one sentence and a hint
 """
 
@@ -115,6 +116,10 @@ class MissingCapability(ClientError):
     def __init__(self, message: str, required: dict[str, Any]) -> None:
         super().__init__(message)
         self.required = required
+
+
+class ClientTimeout(ClientError):
+    """The client did not answer in time."""
 
 
 class DeskUserError(DeskError):

@@ -59,6 +59,9 @@ class Settings(Struct, frozen=True):
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     desk_revision: str
+    ask_order: str
+    approvals: tuple[str, ...]
+    """`TOOL=policy`."""
     search_engines: tuple[str, ...]
     """Empty: the usual ones."""
     search_urls: tuple[str, ...]
@@ -134,6 +137,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("desk_revision", Kind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
             "The revision in which the desk itself calls what it hosts.",
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision"),
+    Setting("ask_order", Kind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
+            "Where AskUserQuestion asks: on the desk, of the calling client, or both at once.",
+            pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
+    Setting("approvals", Kind.LIST, (), ("MCPDESK_APPROVALS",),
+            "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
+            pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny"),
     Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines WebSearch asks; none: the usual eleven. Known: brave, duckduckgo, grokipedia, mojeek, "
             "startpage, wikipedia, yahoo, stackexchange, hackernews, github, arxiv, searxng.",

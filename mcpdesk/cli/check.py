@@ -61,7 +61,8 @@ def looked_at(folder: str) -> tuple[tuple[CatalogueItem, ...], tuple[str, ...]]:
     with claiming(host, "wire"):
         host.load()
         server = host.endpoints()[0].server
-        return Shelf(server).catalogue().items, server.problems
+        warnings = host.folders[server.name].warnings
+        return Shelf(server).catalogue().items, (*server.problems, *(f"mcp.json: {one}" for one in warnings))
 
 
 def fault(item: CatalogueItem) -> str:

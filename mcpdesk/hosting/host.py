@@ -8,10 +8,10 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -20,11 +20,13 @@ from mcpdesk.auth.policy import key_due
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.masking import mask_json
+from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
 from mcpdesk.settings import Settings
@@ -73,7 +75,11 @@ class Host:
         self.recording = Recording(plan.capture, settings.capture_memory_bytes, settings.capture_max_bytes)
         self.recording.index.secret_headers = frozenset({settings.api_key_header})
         self.services = Services(
-            self.inbox, self.journal.log, rounds=Rounds(self._round_key), environment=lambda: dict(os.environ)
+            self.inbox,
+            self.journal.log,
+            rounds=Rounds(self._round_key),
+            mask=mask_json,
+            environment=lambda: dict(os.environ),
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
@@ -82,6 +88,7 @@ class Host:
         self.rules = Rules()
         self._places: list[UnixListener] = []
         self._watches: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
@@ -146,6 +153,8 @@ class Host:
             hosted.server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
+        for warning in self._unknown_tools():
+            self.journal.log("warning", "settings", warning)
         self._settle_rules()
 
     def screen_drawn(self) -> None:
@@ -199,6 +208,7 @@ class Host:
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
+        await asyncio.gather(*self._chores, return_exceptions=True)
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         self.heartbeat.stop()
         self.recording.close()
@@ -236,6 +246,26 @@ class Host:
     def reload(self, name: str) -> None:
         """Look at a server's folder again now."""
         self._reload(self.folders[name])
+
+    def cycle_policy(self, server: str, tool: str) -> None:
+        """Take the next policy for a tool of a server: allow, ask, deny."""
+        self._do(self.folders[server].cycle_policy(tool))
+
+    def revoke(self, server: str, tool: str, peer: str) -> None:
+        """Ask again before a peer calls a tool."""
+        self._do(self.folders[server].revoke(tool, peer))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what was asked for at the desk."""
+        chore = asyncio.get_running_loop().create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    def _unknown_tools(self) -> list[str]:
+        """What the setting says of tools that no server has."""
+        known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
+        named = policies_of(self.settings.approvals)
+        return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
 
     async def _listen(self) -> None:
         from mcpdesk.transports.http.service import HttpService, ListeningForbidden

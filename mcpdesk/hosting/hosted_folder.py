@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mcpdesk.errors import ManifestError, StorageError
 from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
+from mcpdesk.hosting.manifest import FILE
 from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.hosting.skill_files import skill_resources
 from mcpdesk.hosting.watcher import watch
 from mcpdesk.paths import config_folder
+from mcpdesk.server.approvals import EVERY, Policy, policies_of
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource
 from mcpdesk.server.server import Limits, Server
 from mcpdesk.settings import Settings
 from mcpdesk.tools import BUILTINS
+
+MEANINGS = {
+    Policy.ALLOW: "clients may call it",
+    Policy.ASK: "calls of clients wait here for approval",
+    Policy.DENY: "nobody may call it",
+}
 
 
 class HostedFolder:
@@ -42,6 +51,8 @@ class HostedFolder:
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
+        for warning in self.warnings:
+            journal.log("warning", "server", warning, "mcp.json", self.server.name)
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
@@ -50,7 +61,7 @@ class HostedFolder:
     def reload(self) -> Changes:
         """Read the folder again and put what changed in place; says so in the journal."""
         began = time.perf_counter()
-        name = self.server.name
+        name, warnings = self.server.name, self.warnings
         try:
             self._loaded = load_folder(self.folder, self._loaded)
         except ManifestError as error:
@@ -63,6 +74,9 @@ class HostedFolder:
         for problem in self.server.problems:
             if problem not in problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
+        for warning in self.warnings:
+            if warning not in warnings:
+                self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
             if each.name in changes.broken:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
@@ -72,6 +86,20 @@ class HostedFolder:
             severity = Severity.ERROR if changes.broken else Severity.INFO
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the manifest says of tools that are not there."""
+        named = self._loaded.manifest.approvals
+        return tuple(
+            f"approvals.{name}: {no_tool(name, self.tools)}" for name in named if name not in self.tools
+        )
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """What may be named where tools are: those that serve, those that do not, and all."""
+        tools = self.server.tools
+        return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
     async def wake(self) -> None:
         """Take up what a previous run left."""
@@ -86,6 +114,30 @@ class HostedFolder:
         if self.server.home is not None:
             await self.server.home.close()
 
+    async def cycle_policy(self, tool: str) -> None:
+        """Take the next policy for a tool, and say so."""
+        assert self.server.home is not None
+        approvals = self.server.home.approvals
+        until = ""
+        try:
+            await approvals.cycle(tool)
+        except StorageError as error:
+            until = f" until the server stops, because {error}"
+        ruling = approvals.ruling(tool)
+        said = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {MEANINGS[ruling.policy]}"
+        self._journal.notify(said, Severity.WARNING if until else Severity.INFO)
+
+    async def revoke(self, tool: str, peer: str) -> None:
+        """Ask again before a peer calls a tool, and say so."""
+        assert self.server.home is not None
+        name = peer.partition(":")[2]
+        try:
+            await self.server.home.approvals.revoke(tool, peer)
+        except StorageError as error:
+            self._journal.notify(f"{name} still may call {tool}: {error}", Severity.ERROR)
+        else:
+            self._journal.notify(f"{name} may call {tool} no more without being approved")
+
     def _apply(self) -> Changes:
         asked = self._loaded.manifest.builtins
         known = [built_in(name) for name in asked if name in BUILTINS]
@@ -94,12 +146,24 @@ class HostedFolder:
         for each in resources_of(name for name in asked if name in BUILTINS):
             shelf = self._loaded.resources if isinstance(each, Resource) else self._loaded.templates
             shelf.append(each)  # type: ignore[arg-type]
-        return apply(self._loaded, self.server, known, refused)
+        changes = apply(self._loaded, self.server, known, refused)
+        assert self.server.home is not None
+        manifest = self._loaded.manifest
+        self.server.home.approvals.configure(
+            ("setting approvals", policies_of(self._settings.approvals)), (FILE, manifest.approvals)
+        )
+        return changes
 
     def _unavailable(self) -> list[Unavailable]:
         server = self.server
         registries = (server.tools, server.resources, server.templates, server.prompts)
         return [each for registry in registries for each in registry.unavailable]
+
+
+def no_tool(name: str, known: Iterable[str]) -> str:
+    """What is told of a tool that is named and not there."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"there is no tool {name!r}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _unknown(name: str) -> str:
@@ -117,6 +181,7 @@ def _options(settings: Settings) -> ToolOptions:
         search_urls=dict(each.split("=", 1) for each in settings.search_urls),
         search_timeout_s=settings.search_timeout_ms / 1000,
         read_private_urls=settings.read_private_urls,
+        ask_order=settings.ask_order,
     )
 
 

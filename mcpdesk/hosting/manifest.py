@@ -13,10 +13,12 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
+from mcpdesk.server.approvals import Policy
 from mcpdesk.setting import Given, converted
 
 FILE = "mcp.json"
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+POLICIES = [policy.value for policy in Policy]
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 
 
@@ -83,6 +85,7 @@ class _File(_Part):
     websiteUrl: str = ""
     icons: list[Icon] = []
     builtins: list[str] = []
+    approvals: dict[str, Any] = {}
     auth: Auth = msgspec.field(default_factory=Auth)
     modes: dict[str, Mode] = {}
     commands: list[Command] = []
@@ -103,6 +106,8 @@ class Manifest(Struct, frozen=True):
     icons: tuple[dict[str, Any], ...] = ()
     builtins: tuple[str, ...] = ()
     """Names of built-in tools to offer, in this order."""
+    approvals: dict[str, Policy] = field(default_factory=dict)
+    """By tool; `*` stands for all that are not named."""
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = field(default_factory=dict)
     commands: tuple[Command, ...] = ()
@@ -184,6 +189,9 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
             raise refuse(f"settings.{error.message} {error.hint}", name) from error
         if not settings.BY_NAME[name].from_folder:
             raise refuse(f"settings.{name}: only a flag or the environment may set it", name)
+    for name, policy in file.approvals.items():
+        if policy not in POLICIES:
+            raise refuse(f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}", name)
     _check_auth(file.auth, refuse)
     return file
 
@@ -270,6 +278,7 @@ def _manifest(folder: Path, file: _File) -> Manifest:
         website_url=file.websiteUrl,
         icons=tuple(_without_nothing(msgspec.to_builtins(icon)) for icon in file.icons),
         builtins=tuple(dict.fromkeys(file.builtins)),
+        approvals={name: Policy(policy) for name, policy in file.approvals.items()},
         auth=file.auth,
         modes=file.modes,
         commands=tuple(file.commands),

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.answers import fitting
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
 
 MAX_WAITING = 500
 """Questions that may wait at one time; one more is refused: a looping client must not fill the memory."""
@@ -65,6 +65,7 @@ class Inbox:
         pages: Sequence[Page],
         timeout_s: float,
         may_cancel: bool = False,
+        kind: Kind = Kind.QUESTION,
     ) -> tuple[int, asyncio.Future[Question]]:
         """Put a question before the person; the future gets it back in its final state and never fails.
 
@@ -76,12 +77,20 @@ class Inbox:
             raise HandlerError(f"the inbox is full: {MAX_WAITING} questions wait for an answer already")
         loop = asyncio.get_running_loop()
         now, number = self._clock(), next(self._numbers)
-        question = Question(number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel)
+        question = Question(
+            number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel, kind=kind
+        )
         timer = loop.call_later(timeout_s, self._end, number, QuestionState.TIMED_OUT)
         waiting = _Waiting(question, loop.create_future(), timer)
         self._waiting[number] = waiting
         self._changed(question)
         return number, waiting.future
+
+    def keep(self, ended: Question) -> None:
+        """Keep a question that was asked and answered elsewhere among the ended ones."""
+        kept = replace(ended, id=next(self._numbers))
+        self._ended.appendleft(kept)
+        self._changed(kept)
 
     def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Answer a question; False when it no longer waits, because the first answer wins.

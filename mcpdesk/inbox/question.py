@@ -25,6 +25,22 @@ class QuestionState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class Kind(StrEnum):
+    """What a question is about."""
+
+    QUESTION = "question"
+    APPROVAL = "approval"
+    """Whether a call may go on; its one page offers what `Approval` names."""
+
+
+class Approval(StrEnum):
+    """What may be answered where an approval is wanted. Declining denies as well, with a reason."""
+
+    ONCE = "allow once"
+    ALWAYS = "always for this peer"
+    DENY = "deny"
+
+
 class Option(Struct, frozen=True):
     """One choice of a page."""
 
@@ -85,6 +101,15 @@ class Question(Struct, frozen=True):
     answered_by: str = ""
     ended: float | None = None
     """Unix time in seconds at which it left `WAITING`; None while it waits."""
+    kind: Kind = Kind.QUESTION
+
+    @property
+    def word(self) -> str:
+        """Its state in a word; an approval is `allowed` or `denied`."""
+        if self.kind is Kind.QUESTION or self.state not in (QuestionState.ANSWERED, QuestionState.DECLINED):
+            return self.state.value
+        is_denied = not self.answers or self.answers[0].selected == (Approval.DENY,)
+        return "denied" if is_denied else "allowed"
 
 
 def host_of(link: str) -> str:

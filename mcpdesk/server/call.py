@@ -86,6 +86,11 @@ class Call:
             self.progress_token = meta["progressToken"]
 
     @property
+    def is_desk(self) -> bool:
+        """Whether the desk itself calls: no client is connected in memory, whatever it calls itself."""
+        return self.transport == "memory" and self.peer == "desk"
+
+    @property
     def trace(self) -> Trace:
         """The trace context its metadata carries."""
         return read_trace(self.params.get("_meta"))

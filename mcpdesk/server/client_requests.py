@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from mcpdesk.errors import ClientError
+from mcpdesk.errors import ClientError, ClientTimeout
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.asking import Asking
@@ -101,7 +101,7 @@ async def _answered(call: Call, result: asyncio.Future[Any], limit_s: float) -> 
     while not result.done():
         left_s = ends - loop.time()
         if left_s <= 0:
-            raise ClientError(f"The client did not answer within {limit_s:g} s")
+            raise ClientTimeout(f"The client did not answer within {limit_s:g} s")
         await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
         if not result.done():
             call.outlet.keep_alive()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from mcpdesk.errors import ClientError, HandlerError
-from mcpdesk.inbox.question import Page, Question
+from mcpdesk.inbox.question import Kind, Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.trace import Trace
@@ -20,15 +18,12 @@ from mcpdesk.server import asking
 from mcpdesk.server.asked import Elicited, Root, Sampled
 from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
-from mcpdesk.server.home import Home
+from mcpdesk.server.home import Home, ToolOptions
+from mcpdesk.server.person import Elsewhere, Inquiry
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
 T = TypeVar("T")
-WAITING_BEAT_S = 5.0
-"""How often a peer hears that a person is still being waited for."""
-WAITING_STEP = 1e-6
-WAITING = "waiting for an answer on the desk"
 
 
 class RequestView(Struct, frozen=True):
@@ -98,6 +93,16 @@ class Context:
         if self.server.home is None:
             raise HandlerError("this server has no folder, and so no place for state")
         return self.server.home
+
+    @property
+    def options(self) -> ToolOptions:
+        """What settings say to tools."""
+        return self.server.home.options if self.server.home is not None else ToolOptions()
+
+    @property
+    def is_desk(self) -> bool:
+        """Whether the desk itself calls."""
+        return self._call.is_desk
 
     @property
     def cancelled(self) -> bool:
@@ -177,24 +182,17 @@ class Context:
         """Log at level `error`."""
         await self.log("error", data)
 
-    async def ask(self, pages: Sequence[Page]) -> Question:
+    async def ask(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
         """Ask a person and wait; returns the question in its final state, answered or not.
 
         The time does not count against the tool's limit, and the caller hears that it is being waited.
+        `elsewhere` is the same question asked at another place: an answer there withdraws this one.
         """
-        inbox = self._services.inbox
-        number, future = inbox.ask(
-            server=self.server.name,
-            peer=self.peer,
-            tool=self.tool,
-            pages=pages,
-            timeout_s=self.server.limits.question_timeout_s,
-        )
-        try:
-            with self._services.deadlines.paused(self._call):
-                return await self._wait_for(future)
-        finally:
-            inbox.withdraw(number, self._call.stop or "the call ended")
+        return await Inquiry(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
+
+    def keep_asked(self, question: Question) -> None:
+        """Show on the desk what became of a question that was asked elsewhere."""
+        self._services.inbox.keep(question)
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
         """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
@@ -260,16 +258,6 @@ class Context:
             raise ClientError(f"The client cannot be asked for {question.words} at this moment")
         with self._services.deadlines.paused(call):
             return await call.requests.ask(call, question, self.server.limits.question_timeout_s)
-
-    async def _wait_for(self, future: asyncio.Future[Question]) -> Question:
-        call, began = self._call, time.monotonic()
-        while not future.done():
-            call.outlet.keep_alive()
-            waited = f"{time.monotonic() - began:.0f} s"
-            # Steps too small to get in the way of what the handler itself reports before and after.
-            await self.progress(max(call.progress_sent, 0.0) + WAITING_STEP, message=f"{WAITING}, {waited}")
-            await asyncio.wait({future}, timeout=WAITING_BEAT_S)
-        return future.result()
 
     def resource_updated(self, uri: str) -> None:
         """Tell those who subscribed to a resource that it reads differently now."""

@@ -1,8 +1,9 @@
 """The usual `tools/call`, from a decoded message to its answer in one coroutine.
 
-Usual is what most calls are: the tool knows neither tasks nor tokens nor mirrored arguments, and the caller
-is not one that can be asked in further rounds. Everything else goes the long way, whose rules hold here too:
-what is wrong with a request, what a handler raises, and what is more than a text is handed on to it.
+Usual is what most calls are: the tool may run without anybody being asked, and knows neither tasks nor
+tokens nor mirrored arguments, and the caller is not one that can be asked in further rounds. Everything else
+goes the long way, whose rules hold here too: what is wrong with a request, what a handler raises, and what is
+more than a text is handed on to it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class DirectCalls:
         self._services = dispatcher.services
         self._tools = dispatcher.server.tools
         self._usual: dict[str, Usual] = {}
+        self._rules = 0
+        """The rules the usual tools were looked at under."""
         self._around: dict[str, tuple[JSONObject, bytes, bytes]] = {}
 
     def usual(self, message: JSONObject) -> Usual | None:
@@ -72,8 +75,10 @@ class DirectCalls:
         server = self._server
         if server.requires_jwt or server.create_context is not None or not server.tools_enabled:
             return None
-        if server.home is not None and server.home.plan is not None:
-            return None
+        home = server.home
+        if home is not None and home.rules != self._rules:
+            self._usual.clear()
+            self._rules = home.rules
         usual = self._usual.get(name)
         return usual if usual is not None and usual.tool is self._tools.get(name) else self._look_at(name)
 
@@ -141,6 +146,9 @@ class DirectCalls:
     def _look_at(self, name: str) -> Usual | None:
         tool = self._tools.get(name)
         if tool is None or tool.task or tool.requires_jwt or tool.mirrored:
+            return None
+        home = self._server.home
+        if home is not None and (home.refusal(tool) or not home.approvals.allows(name)):
             return None
         try:
             check_input, check_output = self._dispatcher.tool_calls.validators.of(tool)

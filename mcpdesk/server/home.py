@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from mcpdesk.server.planning import Plan, recall
+from mcpdesk.server.approvals import Approvals
+from mcpdesk.server.planning import Plan, recall, refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.callbacks import Callbacks, Listener
+    from mcpdesk.server.tool import Tool
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
 
@@ -34,6 +36,8 @@ class ToolOptions(Struct, frozen=True):
     """What each engine has."""
     read_private_urls: bool = False
     """Whether pages of private networks may be read."""
+    ask_order: str = "desk-first"
+    """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
 
 
 class Home:
@@ -45,14 +49,32 @@ class Home:
         self.options = options or ToolOptions()
         self.on_callback: Listener | None = None
         """Told of each callback that is set, fires or is cancelled."""
-        self.plan: Plan | None = None
-        """What is being planned, or was last."""
+        self.rules = 0
+        """Grows whenever other tools may run than before: the plan changed, or a policy."""
+        self.approvals = Approvals(self)
+        """Which tools clients may call."""
+        self._plan: Plan | None = None
         self.skills = tuple(skills)
         """Folders with a folder for each skill; the first one that has a name counts."""
         self.folder = folder
         """The server folder: programs run here."""
         self.state = state
         """A folder of this server alone, for what outlives a call; made when something is put there."""
+        self._has_state = False
+
+    @property
+    def plan(self) -> Plan | None:
+        """What is being planned, or was last."""
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Plan | None) -> None:
+        self._plan = plan
+        self.rules += 1
+
+    def refusal(self, tool: Tool) -> str:
+        """Why a tool may not run now, whoever calls; empty when it may."""
+        return refused(tool, self._plan) or self.approvals.refusal(tool.name)
 
     @property
     def outputs(self) -> Path:
@@ -82,6 +104,12 @@ class Home:
 
         return Programs(self.state / "programs")
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a state file. Looks at the disk until there is one."""
+        self._has_state = self._has_state or self._file.exists()
+        return self._has_state
+
     def _called_back(self, callback: Callback, has_fired: bool) -> None:
         if self.on_callback is not None:
             self.on_callback(callback, has_fired)
@@ -94,6 +122,7 @@ class Home:
         """Take up what a previous run left. Raises: StorageError."""
         if self._file.exists():
             await recall(self)
+            await self.approvals.recall()
             await self.callbacks.wake()
 
     async def close(self) -> None:

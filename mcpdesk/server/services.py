@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -23,6 +23,17 @@ class Log(Protocol):
         """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
 
 
+class Mask(Protocol):
+    """Makes secrets illegible."""
+
+    def __call__(self, value: Any, schema: Any = None) -> Any:
+        """A copy of a JSON value without its secrets. `schema` is its JSON Schema, if there is one."""
+
+
+def _unmasked(value: Any, schema: Any = None) -> Any:
+    return value
+
+
 class Services(Struct, frozen=True):
     """One per core, shared by all its servers."""
 
@@ -32,5 +43,7 @@ class Services(Struct, frozen=True):
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     rounds: Rounds = field(default_factory=Rounds)
     jobs: JobStore = field(default_factory=JobStore)
+    mask: Mask = _unmasked
+    """For what a person is shown of a call."""
     environment: Callable[[], dict[str, str]] = dict
     """The process environment, shown to `context.py` on pipes."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from mcpdesk.errors import MissingCapability, Refusal
+from mcpdesk.errors import HandlerError, MissingCapability, Refusal
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.param_headers import check_parameters
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import Context, make_context
+from mcpdesk.server.home import Home
 from mcpdesk.server.hosted import run_hosted
-from mcpdesk.server.planning import refused
 from mcpdesk.server.schema import Failure, SchemaError, Validator
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
@@ -66,7 +66,7 @@ class ToolCalls:
 
     async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
         home = self._server.home
-        if home is not None and (reason := refused(tool, home.plan)):
+        if home is not None and (reason := home.refusal(tool)):
             return outcome.failed(reason)
         try:
             check_input, check_output = self.validators.of(tool)
@@ -74,7 +74,21 @@ class ToolCalls:
             return outcome.failed(f"{tool.name} cannot be called: {error}")
         if not check_input.accepts(arguments):
             return outcome.refused_arguments(tool, check_input.failures(arguments))
+        if home is not None and home.approvals.concerns(call, tool):
+            reason = await self._unapproved(call, tool, arguments, home)
+            if reason:
+                return outcome.failed(reason)
         return await self.conclude(call, tool, self._handled(call, tool, arguments), check_output)
+
+    async def _unapproved(self, call: Call, tool: Tool, arguments: JSONObject, home: Home) -> str:
+        """Why it may not go on; while somebody was asked, other rules may have come into force."""
+        from mcpdesk.server.approving import unapproved
+
+        try:
+            reason = await unapproved(self._server, self._services, call, tool, arguments, home.approvals)
+        except HandlerError as error:
+            return error.message
+        return reason or home.refusal(tool)
 
     async def conclude(
         self, call: Call, tool: Tool, work: Awaitable[Any], check_output: Validator | None

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.protocol import content
-from mcpdesk.protocol.client_features import FORM
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.ask_client import ask_client
+from mcpdesk.tools.ask_order import ask_in_order
 from mcpdesk.tools.ask_pages import pages_from
 
 Status = Literal["answered", "declined", "timed_out", "withdrawn"]
 STATUS: dict[QuestionState, Status] = {
     QuestionState.ANSWERED: "answered",
     QuestionState.DECLINED: "declined",
+    QuestionState.CANCELLED: "declined",
     QuestionState.TIMED_OUT: "timed_out",
     QuestionState.WITHDRAWN: "withdrawn",
 }
@@ -69,17 +68,7 @@ async def ask_user_question(questions_json: str, ctx: Context) -> ToolResult[Ans
     Args:
         questions_json: JSON string with questions and options
     """
-    pages = pages_from(questions_json)
-    if ctx.audience:
-        return _result(await ctx.ask(pages))
-    if ctx.offers(FORM):
-        return _result(await ask_client(pages, ctx))
-    raise HandlerError(_nobody(ctx))
-
-
-def _nobody(context: Context) -> str:
-    target = context.folder or "FOLDER"
-    return f"Nobody can answer: no desk is open. Run `mcpdesk {target}` in a terminal, then ask again."
+    return _result(await ask_in_order(pages_from(questions_json), ctx))
 
 
 def _result(question: Question) -> ToolResult[Answers]:
@@ -97,6 +86,7 @@ def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
     because = f": {question.reason}" if question.reason else ""
     said = {
         QuestionState.DECLINED: f"The person declined to answer{because}.",
+        QuestionState.CANCELLED: f"The person declined to answer{because}.",
         QuestionState.TIMED_OUT: f"Nobody answered within {waited_s} s.",
         QuestionState.WITHDRAWN: f"The question was withdrawn before anybody answered{because}.",
     }

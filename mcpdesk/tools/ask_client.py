@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from mcpdesk.errors import ClientTimeout
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -15,27 +18,29 @@ if TYPE_CHECKING:
 STATES = {
     "accept": QuestionState.ANSWERED,
     "decline": QuestionState.DECLINED,
-    "cancel": QuestionState.DECLINED,
+    "cancel": QuestionState.CANCELLED,
 }
 CLOSED = "the form was closed"
 
 
 async def ask_client(pages: tuple[Page, ...], context: Context) -> Question:
-    """Ask, and return the set as the inbox would: answered, or declined."""
+    """Ask, and return the set as the inbox would, in its final state.
+
+    Raises: ClientError when the client cannot be asked or refuses.
+    """
+    limit_s = context.server.limits.question_timeout_s
     asked = time.time()
-    elicited = await context.elicit(_message(pages), form_of(pages))
-    return Question(
-        id=0,
-        server=context.server.name,
-        peer=context.peer,
-        tool=context.tool,
-        pages=pages,
-        asked=asked,
-        deadline=asked,
+    question = Question(0, context.server.name, context.peer, context.tool, pages, asked, asked + limit_s)
+    try:
+        elicited = await context.elicit(_message(pages), form_of(pages))
+    except ClientTimeout:
+        return replace(question, state=QuestionState.TIMED_OUT, ended=time.time())
+    return replace(
+        question,
         state=STATES[elicited.action],
         answers=answers_of(pages, elicited),
         reason=CLOSED if elicited.action == "cancel" else "",
-        answered_by=context.peer,
+        answered_by="the client",
         ended=time.time(),
     )
 

@@ -45,3 +45,11 @@ def test_cost_counts_bytes_beyond_ascii() -> None:
     wide = CatalogueItem(ItemKind.TOOL, "t", "t", definition={"a": "語" * 100})
     assert cost(plain) == (108, 30)
     assert cost(wide) == (308, 77)
+
+
+def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Path) -> None:
+    manifest = json.loads((folder / "mcp.json").read_text())
+    (folder / "mcp.json").write_text(json.dumps(manifest | {"approvals": {"gret": "ask"}}))
+    finished = mcpdesk("check", str(folder))
+    assert finished.returncode == 1
+    assert "mcp.json: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout

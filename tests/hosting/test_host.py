@@ -147,3 +147,13 @@ async def test_where_tcp_is_forbidden_a_unix_socket_serves_the_same_http(
         ):
             assert answer.status == 200
     assert not place.exists()
+
+
+async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name, name) for name in ("one", "two")]
+    (folders[1] / "tools/other.py").write_text("async def other() -> str:\n    return ''\n")
+    async with running_desk(*folders, approvals="hold=ask,other=deny,thre=ask") as desk:
+        warned = [line.text for line in desk.logs() if line.source == "settings"]
+        assert warned == ["approvals: there is no tool 'thre'; did you mean other?"]
+        home = desk.host.by_name["one"].server.home
+        assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"

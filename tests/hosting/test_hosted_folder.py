@@ -63,3 +63,43 @@ def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
     assert not hosted.reload()
     assert len(hosted.server.tools) == 2
     assert "mcp.json:1" in journal.notices()[-1].text
+
+
+def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path) -> None:
+    (folder / "mcp.json").write_text('{"name": "own", "approvals": {"hello": "ask", "*": "deny"}}')
+    hosted, _ = make(folder)
+    assert hosted.server.home is not None
+    approvals = hosted.server.home.approvals
+    assert (approvals.ruling("hello").policy, approvals.ruling("else").policy) == ("ask", "deny")
+    (folder / "mcp.json").write_text('{"name": "own"}')
+    hosted.reload()
+    assert approvals.allows("hello")
+
+
+def test_a_policy_for_a_tool_that_is_not_there_is_a_warning_once(folder: Path) -> None:
+    (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "ask", "*": "allow"}}')
+    hosted, journal = make(folder)
+    said = "approvals.helo: there is no tool 'helo'; did you mean hello?"
+    assert [line.text for line in journal.lines() if line.level == "warning"] == [said]
+    (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "deny", "nope": "ask"}}')
+    hosted.reload()
+    told = [notice for notice in journal.notices() if notice.severity is Severity.WARNING]
+    assert [notice.text for notice in told] == ["own: approvals.nope: there is no tool 'nope'"]
+
+
+async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tmp_path: Path) -> None:
+    journal = Journal()
+    settings = resolve({"state_dir": tmp_path / "state"}, {}).settings
+    hosted = HostedFolder(folder, settings, journal)
+    await hosted.cycle_policy("hello")
+    await hosted.cycle_policy("hello")
+    assert [notice.text for notice in journal.notices()] == [
+        "hello: ask (chosen at the desk), calls of clients wait here for approval",
+        "hello: deny (chosen at the desk), nobody may call it",
+    ]
+    assert hosted.server.home is not None
+    await hosted.server.home.approvals.grant("hello", "client:cursor 1")
+    await hosted.revoke("hello", "client:cursor 1")
+    assert journal.notices()[-1].text == "cursor 1 may call hello no more without being approved"
+    assert hosted.server.home.approvals.grants == ()
+    await hosted.close()

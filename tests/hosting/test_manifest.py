@@ -8,6 +8,7 @@ import pytest
 
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.server.approvals import Policy
 
 
 def test_folder_without_a_manifest_is_called_like_itself(tmp_path: Path) -> None:
@@ -27,6 +28,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         "commands": [{"stage": "image", "command": "resize", "run": ["convert", "{input}"],
                       "parameters": {"type": "object"}, "produces": ["{output}"], "timeout_ms": 5,
                       "progress": "percent"}],
+        "approvals": {"Bash": "ask", "*": "allow"},
         "settings": {"tool_timeout_ms": 500, "max_body_bytes": "1M"}
         }""",
         "utf-8",
@@ -34,6 +36,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path)
     assert (manifest.name, manifest.title, manifest.version) == ("shop", "Shop", "2.0.0")
     assert manifest.builtins == ("Bash", "AskUserQuestion")
+    assert manifest.approvals == {"Bash": Policy.ASK, "*": Policy.ALLOW}
     assert manifest.icons == ({"src": "data:,", "sizes": ["48x48"]},)
     assert manifest.auth.jwt is not None
     assert manifest.auth.jwt.leeway_s == 5
@@ -55,6 +58,14 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         ('{"name": 3}', ":1:2:", "name: has to be a text, got a whole number"),
         ('{"name": "a b"}', ":1:2:", "letters, digits"),
         ('{"name": "a/b"}', ":1:2:", "letters, digits"),
+        (
+            '{"approvals": {"Bash": "maybe"}}',
+            ":1:16:",
+            "approvals.Bash: 'maybe' is not allowed; allowed: allow, ask",
+        ),
+        ('{"approvals": {"*": 1}}', ":1:16:", "approvals.*: 1 is not allowed"),
+        ('{"approvals": {"*": ["ask"]}}', ":1:16:", "approvals.*: ['ask'] is not allowed"),
+        ('{"approvals": ["Bash"]}', ":1:2:", "approvals: has to be an object"),
         ('{"builtins": ["Bash", 3]}', ":1:2:", "builtins[1]: has to be a text"),
         ('{"icons": [{}]}', ":1:2:", "icons[0]: lacks the key src"),
         ('{"icons": [{"src": "a", "size": "b"}]}', ":1:25:", "did you mean sizes?"),

@@ -9,7 +9,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox import inbox as module
 from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL"), Option("SQLite", "one file")))
 
@@ -125,3 +125,31 @@ async def test_only_a_question_that_allows_it_can_be_cancelled() -> None:
         assert future.done() is may_cancel
     assert future.result().state is QuestionState.CANCELLED
     inbox.withdraw(1, "over")
+
+
+async def test_what_was_answered_elsewhere_is_kept_among_the_ended() -> None:
+    inbox = Inbox()
+    number, _ = ask(inbox)
+    inbox.withdraw(number, "answered by the client")
+    heard: list[Question] = []
+    inbox.subscribe(heard.append)
+    ended = Question(0, "s", "p", "t", (DATABASE,), 1.0, 2.0, state=QuestionState.DECLINED)
+    inbox.keep(ended)
+    assert [each.id for each in inbox.questions()] == [2, 1]
+    assert heard == [inbox.questions()[0]] and inbox.version == 3
+
+
+@pytest.mark.parametrize(
+    ("selected", "word"),
+    [(Approval.ONCE, "allowed"), (Approval.ALWAYS, "allowed"), (Approval.DENY, "denied"), (None, "denied")],
+)
+async def test_an_approval_says_in_a_word_what_became_of_it(selected: Approval | None, word: str) -> None:
+    inbox = Inbox()
+    page = Page("May p call t?", options=tuple(Option(each) for each in Approval), own_words=False)
+    number, future = inbox.ask(server="s", peer="p", tool="t", pages=[page], timeout_s=5, kind=Kind.APPROVAL)
+    assert inbox.questions()[0].word == "waiting"
+    if selected is None:
+        inbox.decline(number, "no")
+    else:
+        inbox.answer(number, [Answer((selected,))])
+    assert (await ended(future)).word == word

@@ -14,7 +14,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters
 
 from mcpdesk.inbox.question import Answer, Question, QuestionState
-from mcpdesk.server import context
+from mcpdesk.server import person
 from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.desk import RunningDesk, running_desk
@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
     """A core with somebody at the desk, impatient with tools, that shows signs of life often."""
-    monkeypatch.setattr(context, "WAITING_BEAT_S", 0.02)
+    monkeypatch.setattr(person, "BEAT_S", 0.02)
     async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
         yield link
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.server import context as context_module
+from mcpdesk.server import person
 from mcpdesk.server.context import Context, RequestView
 from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
@@ -76,7 +76,7 @@ async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch
         await context.progress(0.75, 1)
         return question.state.value
 
-    monkeypatch.setattr(context_module, "WAITING_BEAT_S", 0.01)
+    monkeypatch.setattr(person, "BEAT_S", 0.01)
     peer = Peer()
     peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])
     peer.modern(1, "tools/call", {"name": "survey"}, progressToken="p")

@@ -13,7 +13,7 @@ from mcpdesk.hosting.builtins import built_in
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.trace import NONE, Trace
-from mcpdesk.server.home import Home
+from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 
 
@@ -30,6 +30,7 @@ class ToolContext:
         self.trace: Trace = NONE
         self.peer = "client"
         self.caller = "client"
+        self.is_desk = False
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
 
@@ -37,6 +38,10 @@ class ToolContext:
     def home(self) -> Home:
         assert self._home is not None, "this test gave the tool no home"
         return self._home
+
+    @property
+    def options(self) -> ToolOptions:
+        return ToolOptions() if self._home is None else self._home.options
 
     @property
     def audience(self) -> int:

@@ -1,0 +1,108 @@
+"""One call of a client waits until the person at the desk approves it, or says why not."""
+
+from __future__ import annotations
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.approvals import Approvals
+from mcpdesk.server.argument_text import argument_text, shortened
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import Context
+from mcpdesk.server.person import Inquiry
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+from mcpdesk.server.tool import Tool
+
+
+async def unapproved(
+    server: Server,
+    services: Services,
+    call: Call,
+    tool: Tool,
+    arguments: JSONObject,
+    approvals: Approvals,
+) -> str:
+    """Why a call may not go on, once somebody said so; empty when it may.
+
+    Raises: HandlerError when nobody can be asked; CancelledError when the call ended meanwhile.
+    """
+    peer = known_as(call)
+    if await approvals.is_granted(tool.name, peer):
+        return ""
+    if not services.inbox.audience:
+        raise HandlerError(_nobody(server, tool, approvals))
+    context = Context(server, services, call, tool.name)
+    masked = services.mask(shortened(arguments), tool.input_schema)
+    inquiry = Inquiry(context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL)
+    approvals.waiting[inquiry.number] = (tool.name, peer)
+    try:
+        question = await inquiry.answer()
+    finally:
+        del approvals.waiting[inquiry.number]
+    if question.answers and question.answers[0].selected == (Approval.ALWAYS,):
+        await approvals.grant(tool.name, peer)
+        _let_pass(services, approvals, tool.name, peer)
+    return _reason(tool, question)
+
+
+def known_as(call: Call) -> str:
+    """What an approval for good is kept under: the subject of a verified token, else the client's own name.
+
+    The prefix tells them apart, whatever a client calls itself.
+    """
+    claims = call.claims or {}
+    subject = claims.get("sub")
+    if isinstance(subject, str) and subject:
+        return f"token:{subject} of {claims.get('iss', 'no issuer')}"
+    return f"client:{call.peer}"
+
+
+def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
+    """Calls of the same kind that wait already need no second answer."""
+    for number, waiting in list(approvals.waiting.items()):
+        if waiting == (tool, peer):
+            services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")
+
+
+def _page(call: Call, tool: Tool, detail: str) -> Page:
+    kind, _, name = known_as(call).partition(":")
+    whom = (
+        f"every client that calls itself {name}" if kind == "client" else f"whoever has the token of {name}"
+    )
+    hints = tool.annotations
+    return Page(
+        f"May {call.peer or 'a client without a name'} call {tool.name}?",
+        "destructive" if hints.get("destructiveHint") else "approval",
+        (
+            Option(Approval.ONCE, "this call, and ask again at the next"),
+            Option(Approval.ALWAYS, f"{tool.name} for {whom}"),
+            Option(Approval.DENY, "asks for a reason, which the client is told"),
+        ),
+        own_words=False,
+        detail=detail,
+    )
+
+
+def _reason(tool: Tool, question: Question) -> str:
+    because = f": {question.reason}" if question.reason else ""
+    waited_s = round(question.deadline - question.asked)
+    match question.state:
+        case QuestionState.ANSWERED:
+            is_denied = question.answers[0].selected == (Approval.DENY,)
+            return f"The person at the desk denied this call of {tool.name}." if is_denied else ""
+        case QuestionState.TIMED_OUT:
+            return f"{tool.name} needs approval at the desk, and nobody answered within {waited_s} s."
+        case QuestionState.WITHDRAWN:
+            return f"The request for approval of {tool.name} was withdrawn{because}."
+        case _:
+            return f"The person at the desk denied this call of {tool.name}{because}."
+
+
+def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
+    origin = approvals.ruling(tool.name).origin
+    return (
+        f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "
+        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again, or allow it there with p, "
+        f'or with "approvals": {{"{tool.name}": "allow"}} in mcp.json.'
+    )

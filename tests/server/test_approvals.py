@@ -1,0 +1,112 @@
+"""Policies: where they come from, which one counts, and what outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import StorageError
+from mcpdesk.server.approvals import AT_DESK, Policy, Ruling, policies_of
+from mcpdesk.server.home import Home
+from mcpdesk.server.tool import Tool
+from tests.support.served import make_server
+
+ALLOW, ASK, DENY = Policy
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    made = Home(tmp_path, tmp_path / "state")
+    yield made
+    await made.close()
+
+
+def tool(name: str) -> Tool:
+    return Tool(name, make_server().tools.get("echo").handler, {"type": "object"})  # type: ignore[union-attr]
+
+
+def test_without_a_word_everything_is_allowed(home: Home) -> None:
+    assert home.approvals.ruling("Bash") == Ruling(ALLOW, "")
+    assert home.approvals.allows("Bash") and not home.refusal(tool("Bash"))
+
+
+def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: Home) -> None:
+    home.approvals.configure(
+        ("setting", {"*": ASK, "ReadImage": ALLOW}), ("mcp.json", {"Bash": DENY, "*": DENY})
+    )
+    assert home.approvals.ruling("Bash") == Ruling(ASK, "setting")
+    assert home.approvals.ruling("ReadImage") == Ruling(ALLOW, "setting")
+    home.approvals.configure(("setting", {"ReadImage": ASK}), ("mcp.json", {"Bash": DENY, "*": ASK}))
+    assert home.approvals.ruling("Bash") == Ruling(DENY, "mcp.json")
+    assert home.approvals.ruling("anything") == Ruling(ASK, "mcp.json")
+
+
+def test_a_refusal_names_policy_and_place(home: Home) -> None:
+    home.approvals.configure(("mcp.json", {"Bash": DENY}))
+    assert home.refusal(tool("Bash")) == "Bash may not be called: its policy is deny (mcp.json)."
+
+
+async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured(home: Home) -> None:
+    home.approvals.configure(("mcp.json", {"Bash": ASK}))
+    seen = []
+    for _ in range(3):
+        await home.approvals.cycle("Bash")
+        seen.append(home.approvals.ruling("Bash"))
+    assert seen == [Ruling(DENY, AT_DESK), Ruling(ALLOW, AT_DESK), Ruling(ASK, "mcp.json")]
+
+
+async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Home) -> None:
+    await home.approvals.cycle("Bash")
+    await home.approvals.cycle("ReadImage")
+    await home.approvals.cycle("ReadImage")
+    await home.approvals.grant("Bash", "client:cursor 1")
+    again = Home(home.folder, home.state)
+    again.approvals.configure(("setting", {"*": ALLOW}))
+    await again.wake()
+    assert again.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    assert again.approvals.ruling("ReadImage") == Ruling(DENY, AT_DESK)
+    assert [(each.tool, each.peer) for each in again.approvals.grants] == [("Bash", "client:cursor 1")]
+    await again.close()
+
+
+async def test_a_grant_of_another_process_counts_at_once_and_so_does_its_end(home: Home) -> None:
+    other = Home(home.folder, home.state)
+    assert not await home.approvals.is_granted("Bash", "client:a")
+    await other.approvals.grant("Bash", "client:a")
+    assert await home.approvals.is_granted("Bash", "client:a")
+    await other.approvals.revoke("Bash", "client:a")
+    assert not await home.approvals.is_granted("Bash", "client:a")
+    await other.close()
+
+
+async def test_asking_leaves_no_file_behind(home: Home) -> None:
+    assert not await home.approvals.is_granted("Bash", "client:a")
+    assert not home.state.exists()
+
+
+async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: Home) -> None:
+    seen = [home.rules]
+    home.approvals.configure(("mcp.json", {"Bash": ASK}))
+    seen.append(home.rules)
+    home.approvals.configure(("mcp.json", {"Bash": ASK}))
+    assert home.rules == seen[-1]
+    await home.approvals.cycle("Bash")
+    seen.append(home.rules)
+    home.plan = None
+    seen.append(home.rules)
+    assert seen == sorted(set(seen))
+
+
+async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("in the way")
+    home = Home(tmp_path, tmp_path / "state")
+    with pytest.raises(StorageError):
+        await home.approvals.cycle("Bash")
+    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    await home.close()
+
+
+def test_pairs_are_read_and_the_last_of_two_counts() -> None:
+    assert policies_of(["Bash=ask", "*=deny", "Bash=allow"]) == {"Bash": ALLOW, "*": DENY}

@@ -1,0 +1,302 @@
+"""Calls of clients wait for approval: what the desk sees, and what comes of each of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mcpdesk.hosting.channel import Channel
+from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.recorder.masking import mask_json
+from mcpdesk.server import person
+from mcpdesk.server.approvals import Policy
+from mcpdesk.server.approving import known_as
+from mcpdesk.server.call import Call
+from mcpdesk.server.home import Home
+from mcpdesk.server.planning import Plan
+from mcpdesk.server.rounds import NOWHERE
+from mcpdesk.server.services import Services
+from mcpdesk.server.tool import Tool
+from tests.support.patience import WITHIN_S
+from tests.support.served import Peer
+from tests.support.task_server import EXTENDED
+
+ANYTHING = {"type": "object"}
+ONCE, ALWAYS, DENY = ([Answer((each,))] for each in Approval)
+
+
+class Guarded(Peer):
+    """A client of a server that asks before some of its tools run."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__()
+        self.ran: list[dict[str, Any]] = []
+        self.inbox.audience = 1
+        home.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK, "no": Policy.DENY}))
+        self.server.home = self.home = home
+        tools = [Tool(name, self._run, ANYTHING, timeout_s=0.2) for name in ("run", "slow", "no", "free")]
+        self.server.tools.replace([*tools, Tool("strict", self._run, {**ANYTHING, "required": ["a"]})])
+        self._told: asyncio.Queue[Question] = asyncio.Queue()
+        self.inbox.subscribe(self._told.put_nowait)
+
+    async def _run(self, arguments: dict[str, Any], context: Any) -> str:
+        self.ran.append(arguments)
+        return "done"
+
+    def call(self, identifier: Any, name: str = "run", **arguments: Any) -> None:
+        params = {"name": name, "arguments": arguments}
+        self.modern(identifier, "tools/call", params, progressToken=f"p{identifier}")
+
+    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
+        async with asyncio.timeout(WITHIN_S):
+            while (question := await self._told.get()).state is not state:
+                pass
+        return question
+
+    async def said(self, identifier: Any) -> tuple[bool, str]:
+        """Whether it failed, and its text."""
+        result = (await self.response(identifier))["result"]
+        return result["isError"], result["content"][0]["text"]
+
+
+@pytest.fixture
+async def peer(tmp_path: Path) -> AsyncIterator[Guarded]:
+    home = Home(tmp_path / "shop", tmp_path / "state")
+    yield Guarded(home)
+    await home.close()
+
+
+async def test_allowed_once_it_runs_and_the_next_is_asked_about_again(peer: Guarded) -> None:
+    for identifier in (1, 2):
+        peer.call(identifier, command="ls")
+        question = await peer.sees()
+        assert not peer.ran[identifier - 1 :]
+        assert peer.inbox.answer(question.id, ONCE)
+        assert await peer.said(identifier) == (False, "done")
+    assert peer.home.approvals.grants == ()
+
+
+async def test_the_question_names_tool_peer_and_arguments(peer: Guarded) -> None:
+    peer.call(1, command="ls", token="hunter2")
+    question = await peer.sees()
+    (page,) = question.pages
+    assert (question.kind, question.tool, question.peer) == (Kind.APPROVAL, "run", "tester")
+    assert page.question == "May tester call run?"
+    assert [option.label for option in page.options] == list(Approval)
+    assert not page.own_words
+    assert "command: ls" in page.detail
+
+
+async def test_secrets_are_masked_as_everywhere(peer: Guarded) -> None:
+    services = peer.services
+    peer.endpoint.dispatcher.tool_calls._services = Services(
+        services.inbox, services.log, services.deadlines, mask=mask_json
+    )
+    peer.call(1, token="hunter2", command="curl -H 'Authorization: Bearer abcdef123456' x")
+    detail = (await peer.sees()).pages[0].detail
+    assert "hunter2" not in detail and "abcdef123456" not in detail
+    assert detail.count("••••") == 2
+
+
+async def test_approved_for_good_a_peer_is_not_asked_about_again(peer: Guarded) -> None:
+    peer.call(1)
+    peer.inbox.answer((await peer.sees()).id, ALWAYS)
+    assert await peer.said(1) == (False, "done")
+    peer.call(2)
+    assert await peer.said(2) == (False, "done")
+    assert len(peer.inbox.questions()) == 1
+    peer.call(3, "slow")
+    assert (await peer.sees()).tool == "slow"
+
+
+async def test_what_was_approved_for_good_can_be_revoked(peer: Guarded) -> None:
+    await peer.home.approvals.grant("run", "client:tester")
+    await peer.home.approvals.revoke("run", "client:tester")
+    peer.call(1)
+    assert (await peer.sees()).tool == "run"
+
+
+async def test_one_approval_for_good_lets_all_pass_that_wait_alike(peer: Guarded) -> None:
+    for identifier, name in ((1, "run"), (2, "run"), (3, "slow")):
+        peer.call(identifier, name)
+    numbers = [(await peer.sees()).id for _ in range(3)]
+    peer.inbox.answer(numbers[0], ALWAYS)
+    assert await peer.said(1) == await peer.said(2) == (False, "done")
+    by = {each.id: each.answered_by for each in peer.inbox.questions()}
+    assert by[numbers[1]] == "the approval for this peer"
+    peer.inbox.decline(numbers[2])
+    assert (await peer.said(3))[0]
+
+
+async def test_two_waiting_calls_are_answered_each_for_itself(peer: Guarded) -> None:
+    peer.call(1, "run", n=1)
+    peer.call(2, "run", n=2)
+    first, second = [(await peer.sees()).id for _ in range(2)]
+    peer.inbox.decline(first, "not this one")
+    peer.inbox.answer(second, ONCE)
+    assert await peer.said(1) == (True, "The person at the desk denied this call of run: not this one.")
+    assert await peer.said(2) == (False, "done")
+    assert peer.ran == [{"n": 2}]
+
+
+async def test_denied_without_a_reason_is_an_error_too(peer: Guarded) -> None:
+    peer.call(1)
+    peer.inbox.answer((await peer.sees()).id, DENY)
+    assert await peer.said(1) == (True, "The person at the desk denied this call of run.")
+    assert peer.inbox.questions()[0].word == "denied" and not peer.ran
+
+
+async def test_nobody_at_a_desk_is_an_error_at_once_that_says_what_to_do(peer: Guarded) -> None:
+    peer.inbox.audience = 0
+    peer.call(1)
+    failed, text = await peer.said(1)
+    assert failed and not peer.inbox.questions()
+    assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in text
+    assert "mcpdesk " in text and '"approvals": {"run": "allow"}' in text
+
+
+async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None:
+    await peer.home.approvals.grant("run", "client:tester")
+    peer.inbox.audience = 0
+    peer.call(1)
+    assert await peer.said(1) == (False, "done")
+
+
+async def test_what_is_denied_says_so_and_asks_nobody(peer: Guarded) -> None:
+    peer.call(1, "no")
+    assert await peer.said(1) == (True, "no may not be called: its policy is deny (mcp.json).")
+    assert not peer.inbox.questions() and not peer.ran
+
+
+async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> None:
+    peer.channel = Channel(peer.endpoint, "memory", "desk", peer._take)
+    peer.call(1)
+    assert await peer.said(1) == (False, "done")
+    peer.call(2, "no")
+    assert (await peer.said(2))[0]
+
+
+async def test_a_client_that_calls_itself_desk_is_none(peer: Guarded) -> None:
+    peer.channel = Channel(peer.endpoint, "http", "desk", peer._take)
+    peer.call(1)
+    assert (await peer.sees()).tool == "run"
+
+
+async def test_waiting_counts_against_no_limit_and_is_told(
+    peer: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(person, "BEAT_S", 0.05)
+    peer.call(1)
+    question = await peer.sees()
+    told = "waiting for approval on the desk, 0 s"
+    await peer.until(
+        lambda _: sum(each.get("params", {}).get("message") == told for each in peer.received) >= 6
+    )
+    peer.inbox.answer(question.id, ONCE)
+    assert await peer.said(1) == (False, "done")
+
+
+async def test_a_cancelled_call_is_withdrawn(peer: Guarded) -> None:
+    peer.call(1)
+    await peer.sees()
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    ended = await peer.sees(QuestionState.WITHDRAWN)
+    assert ended.reason == "cancelled by the caller" and not peer.ran
+    assert peer.home.approvals.waiting == {}
+
+
+async def test_a_client_that_vanishes_withdraws_its_question(peer: Guarded) -> None:
+    peer.call(1)
+    await peer.sees()
+    peer.channel.close()
+    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "connection closed"
+
+
+async def test_nobody_in_time_is_an_error_of_its_own(peer: Guarded) -> None:
+    peer.server.limits = replace(peer.server.limits, question_timeout_s=0.05)
+    peer.call(1)
+    assert await peer.said(1) == (True, "run needs approval at the desk, and nobody answered within 0 s.")
+
+
+async def test_nobody_is_asked_about_arguments_that_do_not_fit(peer: Guarded) -> None:
+    peer.home.approvals.configure(("mcp.json", {"*": Policy.ASK}))
+    peer.call(1, "strict")
+    failed, text = await peer.said(1)
+    assert failed and "Invalid arguments" in text and not peer.inbox.questions()
+
+
+async def test_every_tool_can_be_asked_about(peer: Guarded) -> None:
+    peer.home.approvals.configure(("mcp.json", {"*": Policy.ASK}))
+    peer.call(1, "free")
+    assert (await peer.sees()).tool == "free"
+
+
+async def test_a_plan_that_began_meanwhile_holds_for_what_was_approved(peer: Guarded) -> None:
+    peer.call(1)
+    question = await peer.sees()
+    peer.home.plan = Plan("Move house", "/tmp/p.md", "2026-01-01", is_active=True)
+    peer.inbox.answer(question.id, ONCE)
+    failed, text = await peer.said(1)
+    assert failed and "plan mode is on" in text
+
+
+async def test_the_direct_way_takes_what_is_allowed_and_notices_what_no_longer_is(peer: Guarded) -> None:
+    direct = peer.endpoint.dispatcher.direct
+
+    def usual(name: str) -> bool:
+        params = {"name": name, "arguments": {}}
+        return direct.usual({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) is not None
+
+    assert [usual(name) for name in ("run", "no", "free")] == [False, False, True]
+    await peer.home.approvals.cycle("free")
+    assert not usual("free")
+    peer.home.approvals.configure()
+    assert [usual(name) for name in ("run", "no", "free")] == [True, True, False]
+    peer.home.plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
+    assert not usual("run")
+    peer.home.plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=False)
+    assert usual("run")
+
+
+async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
+    async def work(arguments: dict[str, Any], context: Any) -> str:
+        return "worked"
+
+    peer.server.tools.replace([Tool("run", work, ANYTHING, task="required")])
+    meta = {CAPABILITIES_KEY: EXTENDED}
+    peer.modern(1, "tools/call", {"name": "run", "arguments": {}}, **meta)
+    task = (await peer.response(1))["result"]
+    question = await peer.sees()
+    peer.modern(2, "tasks/get", {"taskId": task["taskId"]}, **meta)
+    found = (await peer.response(2))["result"]
+    assert found["status"] == "working"
+    assert found["statusMessage"] == "waiting for approval on the desk, 0 s"
+    peer.inbox.decline(question.id, "not today")
+    async with asyncio.timeout(WITHIN_S):
+        for identifier in count(3):
+            peer.modern(identifier, "tasks/get", {"taskId": task["taskId"]}, **meta)
+            found = (await peer.response(identifier))["result"]
+            if found["status"] != "working":
+                break
+    assert found["result"]["isError"] and "not today" in found["result"]["content"][0]["text"]
+
+
+def known(claims: dict[str, Any] | None) -> str:
+    call = Call(1, "tools/call", {}, Terms(R5), NOWHERE, peer="token:ada of x")
+    call.claims = claims
+    return known_as(call)
+
+
+def test_a_name_is_never_taken_for_a_token() -> None:
+    assert known(None) == known({}) == "client:token:ada of x"
+    assert known({"sub": "ada", "iss": "x"}) == "token:ada of x"
+    assert known({"sub": 5}) == "client:token:ada of x"

@@ -1,0 +1,49 @@
+"""Standing approvals and chosen policies as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sqlite3 import Connection, connect
+
+import pytest
+
+from mcpdesk.storage.approvals import Grant, grant, grants, is_granted, keep_policy, policies, revoke
+from mcpdesk.storage.migrations import MIGRATIONS
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    opened = connect(":memory:")
+    for script in MIGRATIONS:
+        opened.executescript(script)
+    yield opened
+    opened.close()
+
+
+def test_a_grant_is_of_one_tool_and_one_peer(connection: Connection) -> None:
+    grant(connection, "Bash", "client:cursor 1", 10.0)
+    assert is_granted(connection, "Bash", "client:cursor 1")
+    assert not is_granted(connection, "Bash", "client:cursor 2")
+    assert not is_granted(connection, "ReadImage", "client:cursor 1")
+
+
+def test_grants_are_listed_newest_first_and_keep_their_time(connection: Connection) -> None:
+    grant(connection, "Bash", "a", 10.0)
+    grant(connection, "Bash", "b", 20.0)
+    assert grant(connection, "Bash", "a", 30.0) == (Grant("Bash", "b", 20.0), Grant("Bash", "a", 10.0))
+
+
+def test_what_is_revoked_is_gone(connection: Connection) -> None:
+    grant(connection, "Bash", "a", 10.0)
+    assert revoke(connection, "Bash", "a") == ()
+    assert revoke(connection, "Bash", "nobody") == grants(connection) == ()
+
+
+def test_policies_are_kept_one_by_one(connection: Connection) -> None:
+    assert policies(connection) == {}
+    keep_policy(connection, "Bash", "deny")
+    keep_policy(connection, "ReadImage", "ask")
+    keep_policy(connection, "Bash", None)
+    assert policies(connection) == {"ReadImage": "ask"}
+    keep_policy(connection, "ReadImage", None)
+    assert policies(connection) == {}

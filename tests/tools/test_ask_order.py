@@ -1,0 +1,221 @@
+"""AskUserQuestion asks on the desk, of the client, or both, as the setting says; the first answer wins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.channel import Channel
+from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.server.home import Home, ToolOptions
+from tests.support.asked_client import Asked
+from tests.support.patience import WITHIN_S
+
+QUESTIONS = json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])
+FORM: dict[str, Any] = {"elicitation": {}}
+YES = {"action": "accept", "content": {"answer_1": "yes"}}
+CREATE = "elicitation/create"
+
+
+class Both(Asked):
+    """A client and a desk of one server; `said` is what its AskUserQuestion came to."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__()
+        self.server.home = home
+        self.server.tools.replace([built_in("AskUserQuestion")])
+        self._told: asyncio.Queue[Question] = asyncio.Queue()
+        self.inbox.subscribe(self._told.put_nowait)
+
+    def ask(self, identifier: Any = 1) -> None:
+        arguments = {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTIONS}}
+        self.request(identifier, "tools/call", arguments)
+
+    async def sees(self, state: QuestionState) -> Question:
+        async with asyncio.timeout(WITHIN_S):
+            while (question := await self._told.get()).state is not state:
+                pass
+        return question
+
+    async def said(self, identifier: Any = 1) -> tuple[str, str]:
+        """Status and reason; the text of an error without either."""
+        result = (await self.response(identifier))["result"]
+        found = result.get("structuredContent")
+        return (found["status"], found["reason"]) if found else ("", result["content"][0]["text"])
+
+    @property
+    def asked_client(self) -> bool:
+        return any(each.get("method") == CREATE for each in self.received)
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Any]:
+    homes = []
+
+    async def made(order: str, desks: int = 1, capabilities: dict[str, Any] | None = FORM) -> Both:
+        home = Home(tmp_path, tmp_path / "state", (), ToolOptions(ask_order=order))
+        homes.append(home)
+        peer = Both(home)
+        peer.inbox.audience = desks
+        if capabilities is not None:
+            await peer.shake(capabilities)
+        return peer
+
+    yield made
+    for home in homes:
+        await home.close()
+
+
+@pytest.mark.parametrize(
+    ("order", "desks", "capabilities"),
+    [("desk-first", 1, FORM), ("desk-first", 1, {}), ("client-first", 1, {}), ("both", 1, {})],
+)
+async def test_the_desk_alone_is_asked(make: Any, order: str, desks: int, capabilities: Any) -> None:
+    peer = await make(order, desks, capabilities)
+    peer.ask()
+    number = (await peer.sees(QuestionState.WAITING)).id
+    peer.inbox.answer(number, [Answer(("no",))])
+    assert await peer.said() == ("answered", "")
+    assert not peer.asked_client
+
+
+@pytest.mark.parametrize(
+    ("order", "desks"), [("desk-first", 0), ("client-first", 0), ("client-first", 1), ("both", 0)]
+)
+async def test_the_client_alone_is_asked_and_the_inbox_tells_what_it_said(
+    make: Any, order: str, desks: int
+) -> None:
+    peer = await make(order, desks)
+    peer.ask()
+    peer.answer(await peer.question(CREATE), YES)
+    assert await peer.said() == ("answered", "")
+    (kept,) = peer.inbox.questions()
+    assert (kept.state, kept.answered_by) == (QuestionState.ANSWERED, "the client")
+    assert kept.answers == (Answer(("yes",)),) and kept.id > 0
+
+
+@pytest.mark.parametrize("order", ["desk-first", "client-first", "both"])
+async def test_nobody_anywhere_is_an_error_at_once(make: Any, order: str) -> None:
+    peer = await make(order, 0, {})
+    peer.ask()
+    status, text = await peer.said()
+    assert not status and "no desk is open" in text
+
+
+async def test_a_client_that_refuses_leaves_it_to_the_desk(make: Any) -> None:
+    peer = await make("client-first")
+    peer.ask()
+    question = await peer.question(CREATE)
+    peer.send({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "no screen"}})
+    peer.inbox.answer((await peer.sees(QuestionState.WAITING)).id, [Answer(("no",))])
+    assert await peer.said() == ("answered", "")
+
+
+async def test_of_both_the_client_may_be_first(make: Any) -> None:
+    peer = await make("both")
+    peer.ask()
+    await peer.sees(QuestionState.WAITING)
+    peer.answer(await peer.question(CREATE), YES)
+    assert await peer.said() == ("answered", "")
+    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "answered by the client"
+
+
+async def test_of_both_the_desk_may_be_first_and_the_client_is_told(make: Any) -> None:
+    peer = await make("both")
+    peer.ask()
+    number = (await peer.sees(QuestionState.WAITING)).id
+    question = await peer.question(CREATE)
+    peer.inbox.decline(number, "not now")
+    assert await peer.said() == ("declined", "not now")
+    told = await peer.until(lambda message: message.get("method") == "notifications/cancelled")
+    assert told["params"]["requestId"] == question["id"]
+
+
+async def test_declined_by_the_client_withdraws_it_from_the_desk(make: Any) -> None:
+    peer = await make("both")
+    peer.ask()
+    peer.answer(await peer.question(CREATE), {"action": "decline"})
+    assert await peer.said() == ("declined", "")
+    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "declined by the client"
+
+
+async def test_a_form_that_is_closed_leaves_it_to_the_desk(make: Any) -> None:
+    peer = await make("both")
+    peer.ask()
+    number = (await peer.sees(QuestionState.WAITING)).id
+    peer.answer(await peer.question(CREATE), {"action": "cancel"})
+    peer.inbox.answer(number, [Answer(("yes",))])
+    assert await peer.said() == ("answered", "")
+
+
+async def test_a_cancelled_call_closes_both(make: Any) -> None:
+    peer = await make("both")
+    peer.ask()
+    question = await peer.question(CREATE)
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "cancelled by the caller"
+    told = await peer.until(lambda message: message.get("method") == "notifications/cancelled")
+    assert told["params"]["requestId"] == question["id"]
+
+
+async def test_the_desk_itself_is_asked_once(make: Any) -> None:
+    peer = await make("both", 1, None)
+    peer.channel = Channel(peer.endpoint, "memory", "desk", peer._take)
+    await peer.shake(FORM)
+    peer.ask()
+    await peer.sees(QuestionState.WAITING)
+    assert len(peer.inbox.questions()) == 1 and not peer.asked_client
+
+
+async def test_in_the_stateless_era_the_desk_settles_the_round(make: Any) -> None:
+    peer = await make("both", 1, None)
+    arguments = {"arguments": {"questions_json": QUESTIONS}}
+    body = (await peer.round(1, "AskUserQuestion", **arguments))["result"]
+    assert body["resultType"] == "input_required"
+    number = (await peer.sees(QuestionState.WAITING)).id
+    peer.inbox.answer(number, [Answer(("no",))])
+    await peer.sees(QuestionState.ANSWERED)
+    (key,) = body["inputRequests"]
+    again = arguments | {"requestState": body["requestState"], "inputResponses": {key: YES}}
+    result = (await peer.round(2, "AskUserQuestion", **again))["result"]
+    assert result["structuredContent"]["answers"][0]["selected"] == ["no"]
+
+
+async def test_in_the_stateless_era_the_client_may_be_first(make: Any) -> None:
+    peer = await make("both", 1, None)
+    arguments = {"arguments": {"questions_json": QUESTIONS}}
+    body = (await peer.round(1, "AskUserQuestion", **arguments))["result"]
+    (key,) = body["inputRequests"]
+    again = arguments | {"requestState": body["requestState"], "inputResponses": {key: YES}}
+    result = (await peer.round(2, "AskUserQuestion", **again))["result"]
+    assert result["structuredContent"]["answers"][0]["selected"] == ["yes"]
+    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "answered by the client"
+
+
+async def test_who_comes_back_to_another_process_disturbs_nobody(make: Any) -> None:
+    peer = await make("both", 1, None)
+    arguments = {"arguments": {"questions_json": QUESTIONS}}
+    body = (await peer.round(1, "AskUserQuestion", **arguments))["result"]
+    (key,) = body["inputRequests"]
+    peer.services.rounds.close()
+    await peer.sees(QuestionState.WITHDRAWN)
+    again = arguments | {"requestState": body["requestState"], "inputResponses": {key: YES}}
+    result = (await peer.round(2, "AskUserQuestion", **again))["result"]
+    assert result["structuredContent"]["answers"][0]["selected"] == ["yes"]
+    assert len(peer.inbox.questions()) == 1
+
+
+async def test_nobody_in_time_is_told_apart_from_a_refusal(make: Any) -> None:
+
+    peer = await make("client-first", 0)
+    peer.server.limits = replace(peer.server.limits, question_timeout_s=0.05)
+    peer.ask()
+    assert await peer.said() == ("timed_out", "")
+    assert peer.inbox.questions()[0].state is QuestionState.TIMED_OUT
