@@ -1,6 +1,5 @@
-"""A program run to its end in a thread of its own, with everything it starts. Nothing of it survives.
+"""A program run to its end, with everything it starts. Nothing of it survives.
 
-The thread reads both pipes and writes the output file: neither a flood nor a slow disk holds up a loop.
 Deliberately ignorant of tools and results.
 """
 
@@ -9,33 +8,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import selectors
 import signal
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from mcpdesk.jobs import family
+from mcpdesk.jobs.endings import Endings
 from mcpdesk.jobs.guard import GUARD
 from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.jobs.priority import stand_back
+from mcpdesk.jobs.supervisor import SUPERVISOR
 
-TERM_GRACE_S = 2.0
-"""Between TERM and KILL."""
 EOF_GRACE_S = 0.5
 """How long output of a finished program's helpers is waited for before they are ended."""
 LOOK_S = 0.02
 """How often an end that wakes nobody is looked for."""
-KILL_ROUNDS = 10
-"""A family that forks while it is being killed needs more than one."""
+BRIEF_S = 0.25
+"""No system gives out all its process numbers in this time."""
 CHUNK = 65_536
+
+ENDINGS = Endings()
+"""Of all programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +47,9 @@ class Ended:
     """Ended on request before it finished."""
     left_over: int = 0
     """Processes it had left running when it finished; they were ended."""
+
+
+Report = Callable[[Ended | BaseException], None]
 
 
 async def run(
@@ -73,7 +73,7 @@ async def run(
             loop.call_soon_threadsafe(_settle, done, outcome)
 
     process = Process(argv, folder, environment, output, timeout_s)
-    threading.Thread(target=process.live, args=(report,), name=f"job {argv[0]}", daemon=True).start()
+    process.start(report)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
@@ -92,7 +92,7 @@ def _settle(done: asyncio.Future[Ended], outcome: Ended | BaseException) -> None
 
 
 class Process:
-    """One program and its family. `live` is its thread; `stop` may be called from any other."""
+    """One program and its family. Lives on the supervisor's thread; any may `start` and `stop` it."""
 
     def __init__(
         self,
@@ -100,43 +100,65 @@ class Process:
         folder: Path,
         environment: dict[str, str],
         output: Output,
-        timeout_s: float | None,
-        begun: Callable[[], None] | None = None,
+        timeout_s: float | None = None,
+        begun: Callable[[], None] = lambda: None,
+        stands_back: bool = False,
     ) -> None:
-        """`begun` is called on the process's thread once it runs."""
+        """`begun` is called on the supervisor's thread once the program runs.
+
+        With `stands_back` it gets the processor after everybody else.
+        """
         self.pid = 0
         """Its number, and that of its group and session; 0 until it runs."""
         self._begun = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
         self._timeout_s = timeout_s
-        self._stop = threading.Event()
-        self._wake, self._waker = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
+        self._stands_back = stands_back
+        self._is_stopped = False
+        self._over, self._silent = asyncio.Event(), asyncio.Event()
+        """It has ended or shall end; its pipes are closed, or nobody waits for that any longer."""
         self._pipes: dict[int, IO[bytes]] = {}
         self._exit: int | None = None
         """A descriptor that wakes us as the program ends; None later, and without pidfd."""
+        self._next_look: asyncio.TimerHandle | None = None
+        """Where nothing wakes us."""
+
+    def start(self, report: Report) -> None:
+        """Run it to the end, then report that, or the error that kept it from starting."""
+        SUPERVISOR.run(self._live(), report)
 
     def stop(self) -> None:
         """End it, whatever it does. Harmless when it has ended."""
-        self._stop.set()
-        with contextlib.suppress(OSError):
-            self._waker.send(b"!")
+        SUPERVISOR.call(self._stop)
 
-    def live(self, report: Callable[[Ended | BaseException], None]) -> None:
-        """Run to the end, then report it, or the error that kept it from starting."""
+    def _stop(self) -> None:
+        self._is_stopped = True
+        self._over.set()
+        self._silent.set()
+
+    async def _live(self) -> Ended:
         try:
-            outcome: Ended | BaseException = self._live()
-        except Exception as error:
-            outcome = error
+            return await self._run()
         finally:
             self._close()
-        report(outcome)
 
-    def _live(self) -> Ended:
+    async def _run(self) -> Ended:
         mark = GUARD.mark()
         started = time.monotonic()
-        child = subprocess.Popen(
+        child = self._spawn(mark)
+        self.pid = child.pid
+        GUARD.watch(child.pid)
+        self._begun()
+        yielding_aio = asyncio.create_task(stand_back(child.pid)) if self._stands_back else None
+        ended = await self._follow(child, mark, started)
+        if yielding_aio is not None:
+            yielding_aio.cancel()
+        GUARD.release(child.pid)
+        return ended
+
+    def _spawn(self, mark: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             self._argv,
             bufsize=0,
             stdin=subprocess.DEVNULL,
@@ -146,60 +168,34 @@ class Process:
             env=family.marked(self._environment, mark),
             start_new_session=True,
         )
-        self.pid = child.pid
-        GUARD.watch(child.pid)
-        if self._begun is not None:
-            self._begun()
-        try:
-            return self._follow(child, mark, started)
-        finally:
-            GUARD.release(child.pid)
 
-    def _follow(self, child: subprocess.Popen[bytes], mark: str, started: float) -> Ended:
+    async def _follow(self, child: subprocess.Popen[bytes], mark: str, started: float) -> Ended:
         self._listen(child)
-        deadline = float("inf") if self._timeout_s is None else started + self._timeout_s
-        self._pump(lambda: child.poll() is not None or self._stop.is_set(), deadline)
-        finished = child.returncode is not None
+        await _within(self._timeout_s, self._over)
+        finished = child.poll() is not None
         duration_s = time.monotonic() - started
         if finished:
-            self._pump(lambda: not self._pipes or self._stop.is_set(), time.monotonic() + EOF_GRACE_S)
-        left_over = self._end_family(child.pid, mark)
-        self._pump(lambda: not self._pipes, time.monotonic() + EOF_GRACE_S)
+            await _within(EOF_GRACE_S, self._silent)
+        left_over = await self._end_family(child, mark, started)
+        if self._pipes:
+            self._silent.clear()
+            await _within(EOF_GRACE_S, self._silent)
         return Ended(
             exit_code=_shell_code(child.poll()),
             duration_s=duration_s if finished else time.monotonic() - started,
-            timed_out=not finished and not self._stop.is_set(),
-            stopped=not finished and self._stop.is_set(),
+            timed_out=not finished and not self._is_stopped,
+            stopped=not finished and self._is_stopped,
             left_over=left_over if finished else 0,
         )
 
-    def _end_family(self, leader: int, mark: str) -> int:
-        """TERM, then KILL until nothing is left; returns how many there were."""
-        first = left = family.members(leader, mark)
-        self._signal(left, signal.SIGTERM, TERM_GRACE_S)
-        for _ in range(KILL_ROUNDS):
-            if not left:
-                break
-            left = family.members(leader, mark)
-            self._signal(left, signal.SIGKILL, EOF_GRACE_S)
-        return len(first)
-
-    def _signal(self, processes: list[psutil.Process], number: int, patience_s: float) -> None:
-        family.signal_all(processes, number)
-        self._pump(lambda: not family.living(processes), time.monotonic() + patience_s)
-
-    def _pump(self, until: Callable[[], bool], deadline: float) -> None:
-        """Take output until something holds or the time, on the monotonic clock, is up."""
-        while not until() and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._selector.select(min(left, self._look_s)):
-                key.data(key.fd)
-
-    @property
-    def _look_s(self) -> float:
-        return LOOK_S if self._exit is None else 60.0
+    async def _end_family(self, child: subprocess.Popen[bytes], mark: str, started: float) -> int:
+        is_brief = child.returncode is not None and time.monotonic() - started < BRIEF_S
+        if is_brief and family.is_surely_alone(child.pid, mark):
+            return 0
+        return await ENDINGS.end(child.pid, mark)
 
     def _listen(self, child: subprocess.Popen[bytes]) -> None:
-        self._selector.register(self._wake, selectors.EVENT_READ, lambda _: self._wake.recv(1))
+        loop = asyncio.get_running_loop()
         pipes: tuple[tuple[Stream, IO[bytes] | None], ...] = (
             ("stdout", child.stdout),
             ("stderr", child.stderr),
@@ -207,34 +203,56 @@ class Process:
         for stream, pipe in pipes:
             assert pipe is not None
             self._pipes[pipe.fileno()] = pipe
-            self._selector.register(pipe, selectors.EVENT_READ, partial(self._read, stream))
-        with contextlib.suppress(AttributeError, OSError):  # neither every system nor every kernel has it
+            loop.add_reader(pipe.fileno(), self._read, stream, pipe.fileno())
+        try:
             self._exit = os.pidfd_open(child.pid)
-            self._selector.register(self._exit, selectors.EVENT_READ, self._forget_exit)
+            loop.add_reader(self._exit, self._exited)
+        except (AttributeError, OSError):  # neither every system nor every kernel has it
+            self._look_for_end(child)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
         data = os.read(descriptor, CHUNK)
         if data:
             self._output.add(stream, data)
-        else:
-            self._selector.unregister(descriptor)
-            self._pipes.pop(descriptor).close()
+            SUPERVISOR.took(len(data))
+            return
+        asyncio.get_running_loop().remove_reader(descriptor)
+        self._pipes.pop(descriptor).close()
+        if not self._pipes:
+            self._silent.set()
 
-    def _forget_exit(self, descriptor: int) -> None:
-        """The program has ended; from now on nothing wakes us but output."""
-        self._selector.unregister(descriptor)
-        os.close(descriptor)
-        self._exit = None
+    def _exited(self) -> None:
+        self._forget_exit()
+        self._over.set()
+
+    def _look_for_end(self, child: subprocess.Popen[bytes]) -> None:
+        if child.poll() is None:
+            self._next_look = asyncio.get_running_loop().call_later(LOOK_S, self._look_for_end, child)
+        else:
+            self._over.set()
+
+    def _forget_exit(self) -> None:
+        if self._exit is not None:
+            asyncio.get_running_loop().remove_reader(self._exit)
+            os.close(self._exit)
+            self._exit = None
 
     def _close(self) -> None:
-        self._selector.close()
-        for pipe in self._pipes.values():
+        for descriptor, pipe in self._pipes.items():
+            asyncio.get_running_loop().remove_reader(descriptor)
             pipe.close()
-        if self._exit is not None:
-            os.close(self._exit)
-        self._wake.close()
-        self._waker.close()
+        self._pipes.clear()
+        self._forget_exit()
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._output.close()
+
+
+async def _within(seconds: float | None, event: asyncio.Event) -> None:
+    """Wait for an event, but not longer than that."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def _shell_code(returncode: int | None) -> int:

@@ -1,5 +1,7 @@
 """Programs that go on after the call that began them: numbered, their output in files, ended with the server.
 
+They stand back for whatever is waited for: what a person sees, and programs in the foreground.
+
 Deliberately ignorant of tools. Used on one loop, save for `views` and `usage`, which any thread may ask for.
 """
 
@@ -9,7 +11,6 @@ import asyncio
 import codecs
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -171,11 +172,11 @@ class Programs:
         output = Output(file=_output_file(self._folder, number))
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
-        process = Process(argv, folder, environment, output, None, partial(_later, loop, _begun, begun))
+        tell = partial(_later, loop, _begun, begun)
+        process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
         program = Program(number, command, peer, process, output)
-        report = partial(_later, loop, partial(self._over, program, begun))
-        threading.Thread(target=process.live, args=(report,), name=f"program {number}", daemon=True).start()
         self._running.add(number)
+        process.start(partial(_later, loop, partial(self._over, program, begun)))
         await begun
         self._programs[number] = program
         self.version += 1

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import psutil
+from mcpdesk.jobs.process_table import look
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +22,10 @@ class Usage:
 def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
     """By the leader of each session. One without a living process is missing."""
     found: dict[int, Usage] = {}
-    if not leaders:
-        return found
-    for pid in psutil.pids():
-        try:
-            leader = os.getsid(pid)
-            if leader not in leaders:
-                continue
-            process = psutil.Process(pid)
-            with process.oneshot():
-                times, memory = process.cpu_times(), process.memory_info().rss
-        except (psutil.Error, OSError):
-            continue
-        before = found.get(leader, Usage(0.0, 0, 0))
-        found[leader] = Usage(
-            before.cpu_s + times.user + times.system, before.memory + memory, before.processes + 1
-        )
+    for row in look().values() if leaders else ():
+        if row.session in leaders and not row.is_zombie:
+            before = found.get(row.session, Usage(0.0, 0, 0))
+            found[row.session] = Usage(
+                before.cpu_s + row.cpu_s, before.memory + row.memory, before.processes + 1
+            )
     return found

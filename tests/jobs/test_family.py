@@ -8,7 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpdesk.jobs.family import MARK, living, marked, members, signal_all
+from mcpdesk.jobs.family import NEAR, is_surely_alone, living, marked, members, signal_all
+from mcpdesk.jobs.process_table import MARK
+
+NOBODY = 2**22 + 1
+"""No process has this number."""
 
 
 @pytest.fixture
@@ -20,37 +24,78 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
         sleeper.wait(5)
 
 
+def start(command: str, **environment: str) -> subprocess.Popen[bytes]:
+    """A shell in a session of its own that has written a line."""
+    shell = subprocess.Popen(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | environment,
+    )
+    assert shell.stdout is not None
+    shell.stdout.readline()
+    return shell
+
+
 def test_marks_are_listed_outermost_first() -> None:
     assert marked({"A": "b"}, "x.1") == {"A": "b", MARK: "x.1;"}
     assert marked({MARK: "x.1;"}, "y.2")[MARK] == "x.1;y.2;"
 
 
-def test_a_stranger_with_the_mark_belongs_to_the_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
+def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
     for mark in ("m.1", "m.12", "m.2"):
         sleepers.append(subprocess.Popen(["sleep", "200"], env=marked(dict(os.environ), mark)))
-    assert [process.pid for process in members(2**22 + 1, "m.1")] == [sleepers[0].pid]
+    found = members({NOBODY: "m.1", NOBODY + 1: "m.2", NOBODY + 2: "m.3"})
+    assert {leader: [row.pid for row in rows] for leader, rows in found.items()} == {
+        NOBODY: [sleepers[0].pid],
+        NOBODY + 1: [sleepers[2].pid],
+        NOBODY + 2: [],
+    }
 
 
 def test_a_leader_and_its_children_belong_to_the_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
-    leader = subprocess.Popen(
-        ["bash", "-c", "env -i sleep 200 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True
-    )
+    leader = start("env -i setsid sleep 200 & env -i sleep 200 & echo; wait")
     sleepers.append(leader)
-    assert leader.stdout is not None
-    leader.stdout.readline()
-    found = members(leader.pid, "no mark at all")
-    assert len(found) == 2
+    found = members({leader.pid: "no mark at all"})[leader.pid]
+    assert len(found) == 3
     signal_all(found, 9)
     leader.wait(5)
+    assert leader.stdout is not None
     leader.stdout.close()
-    assert living(found) in ([], found[1:])
+    assert {row.pid for row in living(found)} <= {row.pid for row in found} - {leader.pid}
 
 
 def test_who_waits_to_be_collected_counts_as_gone(sleepers: list[subprocess.Popen[bytes]]) -> None:
     sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
     sleepers.append(sleeper)
-    found = members(sleeper.pid, "none")
+    found = members({sleeper.pid: "none"})[sleeper.pid]
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert living(found) == []
     signal_all(found, 15)
+
+
+def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subprocess.Popen[bytes]]) -> None:
+    sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
+    sleepers.append(sleeper)
+    [row] = members({sleeper.pid: "none"})[sleeper.pid]
+    signal_all([row._replace(born=row.born - 1)], 9)
+    assert living([row]) == [row]
+
+
+@pytest.mark.parametrize("command", ["setsid sleep 200 & echo", "sleep 200 & echo"])
+def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None:
+    leader = start(command, **{MARK: "f.1;"})
+    leader.wait(5)
+    assert leader.stdout is not None
+    leader.stdout.close()
+    assert not is_surely_alone(leader.pid, "f.1")
+    left = members({leader.pid: "f.1"})[leader.pid]
+    assert len(left) == 1
+    signal_all(left, 9)
+
+
+def test_who_began_long_ago_is_not_taken_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for newest in (0, NOBODY - 1, NOBODY + NEAR + 1):
+        monkeypatch.setattr("mcpdesk.jobs.family.newest", lambda newest=newest: newest)
+        assert not is_surely_alone(NOBODY, "f.1")

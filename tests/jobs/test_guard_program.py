@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
-from mcpdesk.jobs.family import MARK
 from mcpdesk.jobs.guard_program import marked_processes, read_groups
+from mcpdesk.jobs.process_table import MARK
 
 
 def test_groups_that_were_released_are_forgotten() -> None:

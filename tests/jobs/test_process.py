@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mcpdesk.jobs.endings import TERM_GRACE_S
 from mcpdesk.jobs.output import Output
-from mcpdesk.jobs.process import TERM_GRACE_S, Ended, run
+from mcpdesk.jobs.process import Ended, run
 
 ESCAPE = """
 import os, time

@@ -1,0 +1,148 @@
+"""The processes of this machine as they are at one look: whose child, of which session, what they use."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+MARK = "MCPDESK_JOB"
+"""The environment variable. Its value is a list of marks, each ended with `;`, outermost desk first."""
+
+
+class Row(NamedTuple):
+    """A process that is there."""
+
+    pid: int
+    parent: int
+    session: int
+    born: float
+    """When it began, by a clock of the system's own; tells it from a later one with its number."""
+    is_zombie: bool
+    """Whether it has ended and only waits to be collected."""
+    cpu_s: float
+    memory: int
+    """Bytes resident."""
+
+
+def look() -> dict[int, Row]:
+    """Every process by its number. Takes milliseconds: not for a loop that others wait for."""
+    return rows(_pids())
+
+
+def rows(pids: Iterable[int]) -> dict[int, Row]:
+    """Those of the processes that are there."""
+    return {pid: found for pid in pids if (found := row(pid)) is not None}
+
+
+def lives(known: Row) -> bool:
+    """Whether it still runs; what only waits to be collected counts as gone."""
+    now = row(known.pid)
+    return now is not None and not now.is_zombie and now.born == known.born
+
+
+def _pids_of_linux() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _pids_of_psutil() -> list[int]:
+    import psutil
+
+    return list(psutil.pids())
+
+
+def _row_of_linux(pid: int) -> Row | None:
+    """Ten times cheaper than asking psutil for each field."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            raw = file.read(2048)
+    except OSError:
+        return None
+    # The name, in brackets, may hold anything; the third field follows its last bracket.
+    fields = raw[raw.rfind(b")") + 2 :].split()
+    if len(fields) < 22:
+        return None
+    return Row(
+        pid=pid,
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        born=float(fields[19]),
+        is_zombie=fields[0] in (b"Z", b"X"),
+        cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS,
+        memory=int(fields[21]) * _PAGE,
+    )
+
+
+def _row_of_psutil(pid: int) -> Row | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times = process.cpu_times()
+            return Row(
+                pid=pid,
+                parent=process.ppid(),
+                session=os.getsid(pid),
+                born=process.create_time(),
+                is_zombie=process.status() == psutil.STATUS_ZOMBIE,
+                cpu_s=times.user + times.system,
+                memory=process.memory_info().rss,
+            )
+    except (psutil.Error, OSError):
+        return None
+
+
+def _marks_of_linux(pid: int) -> str:
+    for _ in range(_EXEC_LOOKS):
+        raw = _read(pid, "environ")
+        if raw or _read(pid, "cmdline"):
+            break
+        time.sleep(_EXEC_S)  # neither: it is about to become another program
+    start = (b"\0" + raw).find(_ASSIGNED)
+    return "" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2].decode("ascii", "replace")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.readall()
+    except OSError:
+        return b"?"
+
+
+def _marks_of_psutil(pid: int) -> str:
+    import psutil
+
+    try:
+        return str(psutil.Process(pid).environ().get(MARK, ""))
+    except (psutil.Error, OSError):
+        return ""
+
+
+def _newest_of_linux() -> int:
+    try:
+        with open("/proc/loadavg", "rb", buffering=0) as file:
+            return int(file.read(200).split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+_EXEC_LOOKS, _EXEC_S = 20, 0.0005
+_ASSIGNED = f"\0{MARK}=".encode()
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_IS_LINUX = sys.platform == "linux"
+
+_pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
+row = _row_of_linux if _IS_LINUX else _row_of_psutil
+"""One process, by its number; None when there is none."""
+marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
+"""What a process's environment says under `MARK`; empty when nothing, or it may not be read.
+
+Not for a zombie or a thread of the kernel.
+"""
+newest = _newest_of_linux if _IS_LINUX else lambda: 0
+"""The number of the process or thread begun last; 0 where the system does not tell."""

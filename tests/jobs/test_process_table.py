@@ -1,0 +1,70 @@
+"""What is read from the system about a process, beside what psutil says of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcpdesk.jobs import process_table
+from mcpdesk.jobs.process_table import MARK, lives, look, marks, newest, row, rows
+
+NAME = "a) R 1 (b"
+"""A program's name that looks like the fields after it."""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    program = tmp_path / NAME
+    program.symlink_to("/bin/sleep")
+    environment = {"X": f"{MARK}=no;", MARK: "s.1;", "Z": "last"}
+    with subprocess.Popen([str(program), "200"], env=environment, start_new_session=True) as child:
+        yield child
+        child.kill()
+
+
+def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[bytes]) -> None:
+    found = row(sleeper.pid)
+    assert found is not None and found[:5] == look()[sleeper.pid][:5]
+    assert (found.pid, found.parent, found.session) == (sleeper.pid, os.getpid(), sleeper.pid)
+    assert not found.is_zombie and lives(found)
+    assert marks(sleeper.pid) == "s.1;"
+
+
+def test_fields_are_those_psutil_tells() -> None:
+    own, told = row(os.getpid()), process_table._row_of_psutil(os.getpid())
+    assert own is not None and told is not None
+    assert own[:3] == told[:3] and not told.is_zombie
+    assert own.cpu_s == pytest.approx(told.cpu_s, abs=0.2)
+    assert own.memory == pytest.approx(told.memory, rel=0.2)
+    assert process_table._marks_of_psutil(os.getpid()) == os.environ.get(MARK, "")
+    assert os.getpid() in process_table._pids_of_psutil()
+
+
+def test_who_waits_to_be_collected_is_told_apart(sleeper: subprocess.Popen[bytes]) -> None:
+    before = row(sleeper.pid)
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    after = row(sleeper.pid)
+    assert before is not None and after is not None
+    assert after.is_zombie and not lives(before)
+
+
+def test_who_is_gone_is_nowhere() -> None:
+    with subprocess.Popen(["true"]) as child:
+        assert child.wait(5) == 0
+    assert not psutil.pid_exists(child.pid)
+    assert row(child.pid) is None and marks(child.pid) == ""
+    assert rows([child.pid]) == {}
+    assert process_table._row_of_psutil(child.pid) is None and process_table._marks_of_psutil(child.pid) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+def test_the_newest_number_follows_each_process() -> None:
+    with subprocess.Popen(["true"]) as child:
+        assert (newest() - child.pid) % 2**22 < 1000
