@@ -10,7 +10,7 @@ import msgspec
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import Line, line_bytes, line_frame, read_line
+from mcpdesk.recorder.lines import Line, line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places, part_path
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 
@@ -64,7 +64,7 @@ class Archive:
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame."""
         line = self._places.note_line(number)
-        return None if line is None else read_line(line).note
+        return None if line is None else line_note(read_line(line), number)
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames."""
@@ -90,6 +90,8 @@ class Archive:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
             self._places.set_note(line.note.frame, part, offset)
+        elif line.same:
+            self._places.share_note(line.same[0], line.same[1:])
         elif line.n >= 0:
             gap = line.n - len(self._places)
             if not 0 <= gap <= _LONGEST_GAP:

@@ -17,10 +17,10 @@ from time import time
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.head import read_heads
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import frame_line, frame_lines, note_line
-from mcpdesk.recorder.note_tails import NoteTails
-from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.lines import encoded, frame_lines, frame_pieces, note_line
+from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote, Said
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
+from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
 BATCH_S = 0.2
@@ -47,14 +47,15 @@ class Recording:
         self._store = Store(ring_bytes)
         self.index = Index(self._store)
         self._file: CaptureFile | None = None
+        self._segment: Segment
         self._append: Callable[[Frame], None]
         self._lock = Lock()
         self._fresh = 0
-        self._settled = self._claimed = 0
+        self._settled = self._claimed = self._gathered = 0
         self._waiting_bytes = 0
         self._new_connections: deque[ConnectionInfo] = deque()
         self._new_notes: deque[HttpNote] = deque()
-        self._tails = NoteTails()
+        self._shared = SharedNotes()
         self._wake = Event()
         self._closing = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
@@ -69,7 +70,14 @@ class Recording:
                 closed = (number for number, known in connections.items() if known.closed is not None)
                 del connections[next(closed, next(iter(connections)))]
 
-    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
+    def frame(
+        self,
+        connection: int,
+        direction: Direction,
+        data: bytes,
+        is_json: bool = False,
+        said: Said | None = None,
+    ) -> int:
         """Record one frame and return its number."""
         size = len(data)
         with self._lock:
@@ -79,6 +87,10 @@ class Recording:
             if size > KEPT_BYTES:
                 data = self._cut(number, data)
             self._append(Frame(number, time(), connection, direction, data, size))
+            if not is_json:
+                self._segment.doubtful.add(number)
+            if said is not None:
+                self._segment.said[number] = said
             store.count = number + 1
         return number
 
@@ -122,7 +134,8 @@ class Recording:
             self._fill(ring.segments[(number - 1) >> SEGMENT_BITS], number)
         if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
             self._fresh -= ring.drop_oldest().fresh
-        self._append = ring.open(number).frames.append
+        self._segment = ring.open(number)
+        self._append = self._segment.frames.append
 
     def _fill(self, segment: Segment, stop: int) -> None:
         """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
@@ -130,7 +143,8 @@ class Recording:
         segment.fresh = size + FRAME_COST * SEGMENT_FRAMES
         if self._file is not None and segment.is_whole and size <= _GROUP_BYTES:
             start = max(self._claimed, stop - SEGMENT_FRAMES)
-            segment.lines = start, frame_lines(segment.frames[start & SEGMENT_MASK :]) or b""
+            lines = frame_lines(segment.frames[start & SEGMENT_MASK :], segment.doubtful)
+            segment.lines = start, lines or b""
             segment.fresh += len(segment.lines[1])
         self._fresh += segment.fresh
         if self._fresh > _WAKE_BYTES:
@@ -185,6 +199,8 @@ class Recording:
                 file.add_connection(info)
         while self._settled < upto:
             self._settle_segment(self._settled, upto, file)
+        self._gather_notes(upto)
+        self._shared.settle(self._store.ring, file)
         for _ in range(noted):
             self._settle_note(self._new_notes.popleft(), file)
         if file:
@@ -213,7 +229,7 @@ class Recording:
             self._own_up(start, file)
             if segment.is_whole and size <= _GROUP_BYTES:
                 made, segment.lines = segment.lines, None
-                lines = made[1] if made and made[0] == start else frame_lines(frames)
+                lines = made[1] if made and made[0] == start else frame_lines(frames, segment.doubtful)
                 if lines and file.add_group(len(frames), lines):
                     self._settled = stop
                     return
@@ -231,17 +247,28 @@ class Recording:
         """Write one frame, or keep the head of a large one that cannot be written."""
         whole = self._store.waiting.get(frame.number, frame.data)
         if file:
-            file.add_frame(frame_line(frame, whole))
+            file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
         elif frame.size > len(frame.data):
             segment.heads[frame.number] = read_heads(whole)
 
-    def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
-        """Write one note and keep it encoded, a third of the memory, unless it shares its headers."""
-        data, shared_cost = self._tails.encode(note)
+    def _gather_notes(self, upto: int) -> None:
+        """Collect what was said around the frames below `upto` that were settled since the last time."""
         ring = self._store.ring
-        if shared_cost is None and (segment := ring.segment(note.frame)):
+        while (start := self._gathered) < upto:
+            self._gathered = stop = min((start | SEGMENT_MASK) + 1, upto)
+            if segment := ring.segment(start):
+                said = [each for each in segment.said.copy().items() if start <= each[0] < stop]
+                ring.account(start, FRAME_COST * len(said))
+                for each in said:
+                    self._shared.add(*each)
+
+    def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
+        """Write one note and keep it encoded, a third of the memory."""
+        data = encoded(note)
+        ring = self._store.ring
+        if segment := ring.segment(note.frame):
             segment.notes[note.frame] = data
-        ring.account(note.frame, FRAME_COST + (len(data) if shared_cost is None else shared_cost))
+        ring.account(note.frame, FRAME_COST + len(data))
         if file:
             file.add_note(note.frame, note_line(data))
 

@@ -6,13 +6,16 @@ Owned by the recorder's writer thread; only `places` is read by others.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from mcpdesk.recorder.lines import connection_line, header_line, lost_line
+from mcpdesk.recorder.lines import connection_line, header_line, lost_line, same_line
 from mcpdesk.recorder.places import Places, part_path
 from mcpdesk.recorder.record import ConnectionInfo
 
 _BATCH_BYTES = 1 << 20
+_PIECES = 1_000
+"""Handed over at once; the operating system takes 1,024."""
 
 
 class CaptureFile:
@@ -58,13 +61,14 @@ class CaptureFile:
         if info.closed is not None:
             del self._connections[info.number]
 
-    def add_frame(self, line: bytes) -> None:
+    def add_frame(self, *pieces: bytes) -> None:
         """Append the line of the next frame, in a new part when this one is full."""
-        is_full = self._max_bytes is not None and self._offset + len(line) > self._max_bytes
+        size = sum(map(len, pieces))
+        is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
             self._rotate()
         self.places.add_frame(len(self.places.parts) - 1, self._offset)
-        self._put(line)
+        self._put(*pieces)
 
     def add_group(self, count: int, lines: bytes) -> bool:
         """Append the lines of the next `count` frames at once; False when they do not fit into this part."""
@@ -79,6 +83,13 @@ class CaptureFile:
         self.places.set_note(frame, len(self.places.parts) - 1, self._offset)
         self._put(line)
 
+    def add_same(self, noted: int, frames: Sequence[int]) -> bool:
+        """Say that the note on a frame holds for others, too; False when it does not lie in this part."""
+        if not self.places.share_note(noted, frames, len(self.places.parts) - 1):
+            return False
+        self._put(same_line(noted, frames))
+        return True
+
     def add_loss(self, stop: int) -> None:
         """Own up to the frames from the next one up to `stop` (excluded) being lost."""
         start = len(self.places)
@@ -87,11 +98,18 @@ class CaptureFile:
 
     def flush(self) -> None:
         """Hand everything to the operating system: a killed process loses nothing that came this far."""
-        pending = memoryview(b"".join(self._buffer))
+        pending: list[bytes | memoryview] = [*self._buffer]
         self._buffer.clear()
         self._buffered = 0
         while pending:
-            pending = pending[os.write(self._handle, pending) :]
+            # Handed over piece by piece: joined, every byte would be copied once more.
+            written, whole = os.writev(self._handle, pending[:_PIECES]), 0
+            while whole < len(pending) and written >= len(pending[whole]):
+                written -= len(pending[whole])
+                whole += 1
+            del pending[:whole]
+            if written:
+                pending[0] = memoryview(pending[0])[written:]
 
     def close(self) -> None:
         """Flush and close; reading back still works afterwards."""
@@ -101,10 +119,11 @@ class CaptureFile:
             os.close(self._handle)
             self.places.close()
 
-    def _put(self, line: bytes) -> None:
-        self._buffer.append(line)
-        self._offset += len(line)
-        self._buffered += len(line)
+    def _put(self, *pieces: bytes) -> None:
+        size = sum(map(len, pieces))
+        self._buffer += pieces
+        self._offset += size
+        self._buffered += size
         if self._buffered > _BATCH_BYTES:
             self.flush()
 

@@ -7,6 +7,7 @@
     {"n":2,...,"base64":"/w=="}                   bytes that are not UTF-8
     {"n":3,...,"size":1048576}     only the beginning was kept; `size` is the length of the whole
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
+    {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
     {"lost":[7,9]}                 frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
@@ -16,7 +17,7 @@ Format 1 had no `"json"`. Knows no file.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ class Line(msgspec.Struct, gc=False):
     size: int | None = None
     connection: ConnectionInfo | None = None
     note: HttpNote | None = None
+    same: list[int] | None = None
     lost: tuple[int, int] | None = None
 
 
@@ -73,20 +75,32 @@ def header_line(part: int, first: int, started: float) -> bytes:
     return b'{"capture":%d,"part":%d,"first":%d,"started":%.3f}\n' % (FORMAT, part, first, started)
 
 
-def frame_lines(frames: Sequence[Frame]) -> bytes | None:
-    """The lines of successive whole frames, made at once; None when one of them is not JSON in one line."""
-    values = _values([frame.data for frame in frames])
-    if values is None:
+def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
+    """The lines of successive whole frames, made at once; None when one of them is not JSON in one line.
+
+    Frames whose numbers are not `doubtful` are known to be JSON: parsing them again would take longer than
+    all the rest. Their newlines are seen in the number of lines.
+    """
+    doubted = [frame.data for frame in frames if frame.number in doubtful]
+    if doubted and not _are_values(doubted):
         return None
-    lines = [
-        _FrameLine(frame.number, frame.time, frame.connection, _WORDS[frame.direction], value)
-        for frame, value in zip(frames, values, strict=True)
-    ]
-    return _encoder.encode_lines(lines)
+    raw = msgspec.Raw
+    lines = _encoder.encode_lines(
+        [
+            _FrameLine(frame.number, frame.time, frame.connection, _WORDS[frame.direction], raw(frame.data))
+            for frame in frames
+        ]
+    )
+    return lines if lines.count(b"\n") == len(frames) else None
 
 
-def frame_line(frame: Frame, whole: bytes) -> bytes:
+def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
     """The line of one frame. `whole` is all that is left of its bytes."""
+    return b"".join(frame_pieces(frame, whole, is_json))
+
+
+def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
+    """What the line of one frame consists of: a large frame is written without a copy."""
     head = b'{"n":%d,"t":%.6f,"c":%d,"d":"%b"' % (
         frame.number,
         frame.time,
@@ -94,12 +108,9 @@ def frame_line(frame: Frame, whole: bytes) -> bytes:
         _WORDS[frame.direction].encode(),
     )
     if len(whole) == frame.size:
-        return b"%b%b}\n" % (head, _body(whole))
-    return b'%b%b,"size":%d}\n' % (head, _text(whole), frame.size)
-
-
-def _body(whole: bytes) -> bytes:
-    return _text(whole) if _values([whole]) is None else _JSON + whole
+        is_value = b"\n" not in whole if is_json else _are_values([whole])
+        return (head, _JSON, whole, b"}\n") if is_value else (head, _text(whole), b"}\n")
+    return head, _text(whole), b',"size":%d}\n' % frame.size
 
 
 def _text(data: bytes) -> bytes:
@@ -109,17 +120,16 @@ def _text(data: bytes) -> bytes:
         return b',"base64":"' + b64encode(data) + b'"'
 
 
-def _values(frames: list[bytes]) -> list[msgspec.Raw] | None:
-    """The frames again, proven to be one JSON value each, without a newline and nothing around it."""
+def _are_values(frames: list[bytes]) -> bool:
+    """Whether every frame is one JSON value without a newline, and nothing is around it."""
     joined = b"[%b]" % b",".join(frames)
     try:
         str(joined, "utf-8")
         values = _separate(joined)
     except (ValueError, RecursionError):
-        return None
+        return False
     # The same lengths leave no room for anything between the values: each one is the frame of its place.
-    fit = b"\n" not in joined and list(map(len, values)) == list(map(len, frames))
-    return values if fit else None
+    return b"\n" not in joined and list(map(len, values)) == list(map(len, frames))
 
 
 def connection_line(info: ConnectionInfo) -> bytes:
@@ -146,6 +156,11 @@ def _without_surrogates(value: Any) -> Any:
 def note_line(note: bytes) -> bytes:
     """The line of an encoded HTTP note."""
     return b'{"note":%b}\n' % note
+
+
+def same_line(noted: int, frames: Sequence[int]) -> bytes:
+    """The line that says that the note on a frame holds for others, too."""
+    return b'{"same":%b}\n' % orjson.dumps([noted, *frames])
 
 
 def lost_line(start: int, stop: int) -> bytes:
@@ -183,3 +198,9 @@ def line_frame(line: Line) -> Frame:
     data = line_bytes(line)
     size = len(data) if line.size is None else line.size
     return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size)
+
+
+def line_note(line: Line, number: int) -> HttpNote | None:
+    """The note of a note's line, as one on frame `number`: several frames may share it."""
+    note = line.note
+    return note if note is None or note.frame == number else msgspec.structs.replace(note, frame=number)

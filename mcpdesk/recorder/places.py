@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -56,6 +57,18 @@ class Places:
             if frame >= len(self._notes):
                 self._notes.frombytes(bytes(8 * (len(self._frames) - len(self._notes))))
             self._notes[frame] = part << _PART_BITS | offset
+
+    def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
+        """Say that the note on `noted` is that of others, too; False when it is nowhere, or not in `part`."""
+        notes, count = self._notes, len(self._frames)
+        place = notes[noted] if 0 <= noted < len(notes) else 0
+        if not place or (part is not None and place >> _PART_BITS != part):
+            return False
+        notes.frombytes(bytes(8 * (count - len(notes))))
+        for frame in frames:
+            if 0 <= frame < count:
+                notes[frame] = place
+        return True
 
     def frame_line(self, number: int) -> bytes | None:
         """The line of a frame, or None when it is not on disk (any more)."""

@@ -51,6 +51,13 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
     closed: float | None = None
 
 
+class Said(msgspec.Struct, gc=False, frozen=True):
+    """Request line and headers: one value for all requests that repeat them."""
+
+    line: str
+    headers: tuple[tuple[str, str], ...]
+
+
 class HttpNote(msgspec.Struct, gc=False, frozen=True):
     """What HTTP said around a frame: request line and headers, or status. Secrets are masked when shown."""
 
@@ -65,8 +72,18 @@ class Recorder(Protocol):
     def connect(self, info: ConnectionInfo) -> None:
         """Announce a connection, or what more is known of it."""
 
-    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
-        """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses."""
+    def frame(
+        self,
+        connection: int,
+        direction: Direction,
+        data: bytes,
+        is_json: bool = False,
+        said: Said | None = None,
+    ) -> int:
+        """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
+
+        `is_json` says that it was encoded or decoded as JSON by us; `said` is what HTTP said around it.
+        """
 
     def note(self, note: HttpNote) -> None:
         """Attach what HTTP said to a recorded frame."""

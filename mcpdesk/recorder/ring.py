@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from mcpdesk.recorder.head import Head
-from mcpdesk.recorder.record import Frame, HttpNote
+from mcpdesk.recorder.record import Frame, HttpNote, Said
 
 SEGMENT_BITS: Final = 7
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -21,11 +21,15 @@ FRAME_COST: Final = 256
 class Segment:
     """Up to 128 successive frames, the encoded notes on them, and heads of those cut short."""
 
-    __slots__ = ("cost", "frames", "fresh", "heads", "is_whole", "lines", "notes")
+    __slots__ = ("cost", "doubtful", "frames", "fresh", "heads", "is_whole", "lines", "notes", "said")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
+        self.doubtful: set[int] = set()
+        """Numbers of the frames that are not known to be JSON."""
         self.notes: dict[int, bytes | HttpNote] = {}
+        self.said: dict[int, Said] = {}
+        """Notes that share their contents with others."""
         self.heads: dict[int, list[Head]] = {}
         self.cost = 0
         self.fresh = 0

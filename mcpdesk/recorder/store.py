@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from mcpdesk.recorder.head import Head
-from mcpdesk.recorder.lines import line_bytes, line_frame, read_line
+from mcpdesk.recorder.lines import line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.recorder.ring import SEGMENT_MASK, Ring
@@ -67,9 +67,11 @@ class Store:
         """What HTTP said around a frame, from memory, else from the file."""
         if segment := self.ring.segment(number):
             note = segment.notes.get(number)
+            if note is None and (said := segment.said.get(number)) is not None:
+                return HttpNote(number, said.line, said.headers)
             return _decode_note(note) if isinstance(note, bytes) else note
         line = self.places.note_line(number) if self.places else None
-        return None if line is None else read_line(line).note
+        return None if line is None else line_note(read_line(line), number)
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone."""

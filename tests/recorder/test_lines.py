@@ -55,7 +55,7 @@ def test_json_stays_json_and_other_bytes_are_text_or_base64() -> None:
 def test_lines_made_at_once_are_those_made_one_by_one(datas: list[bytes]) -> None:
     frames = [frame(data, number) for number, data in enumerate(datas)]
     alone = [read_line(frame_line(each, each.data)) for each in frames]
-    together = frame_lines(frames)
+    together = frame_lines(frames, range(len(frames)))
     if together is None:
         assert not all(line.json for line in alone)
     else:
@@ -114,3 +114,23 @@ def test_connections_notes_losses_and_headers_are_lines_too() -> None:
 def test_a_damaged_line_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):
         read_line(line)
+
+
+@given(
+    st.lists(st.sampled_from([b"{}", b' {"a":\r1} ', b"[\n1]", b'"\xc3\xbc"', b"\n1", b"0\n"]), min_size=1)
+)
+def test_frames_known_to_be_json_come_back_as_they_were(datas: list[bytes]) -> None:
+    frames = [frame(data, number) for number, data in enumerate(datas)]
+    together = frame_lines(frames, ())
+    assert (together is None) == any(b"\n" in data for data in datas)
+    lines = [frame_line(each, each.data, True) for each in frames]
+    if together is not None:
+        assert [read_line(each + b"\n") for each in together.split(b"\n")[:-1]] == [*map(read_line, lines)]
+    assert all(line.count(b"\n") == 1 for line in lines)
+    assert [line_frame(read_line(line)) for line in lines] == frames
+
+
+def test_only_doubtful_frames_are_looked_into() -> None:
+    frames = [frame(data, number) for number, data in enumerate([b"{}", b"nonsense", b"[]"])]
+    assert frame_lines(frames, {1}) is None
+    assert frame_lines([frames[0], frames[2]], {0, 1, 2}) is not None

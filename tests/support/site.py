@@ -14,7 +14,7 @@ from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Said
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.service import HttpService
 from tests.support.served import Peer
@@ -31,8 +31,17 @@ class Frames:
     def connect(self, info: ConnectionInfo) -> None:
         self.connections[info.number] = info
 
-    def frame(self, connection: int, direction: Direction, data: bytes) -> int:
+    def frame(
+        self,
+        connection: int,
+        direction: Direction,
+        data: bytes,
+        is_json: bool = False,
+        said: Said | None = None,
+    ) -> int:
         self.seen.append((direction, data))
+        if said is not None:
+            self.notes.append(HttpNote(len(self.seen) - 1, said.line, said.headers))
         return len(self.seen) - 1
 
     def note(self, note: HttpNote) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
+from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import accepted
 
 if TYPE_CHECKING:
@@ -16,7 +18,15 @@ if TYPE_CHECKING:
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 JSON = "application/json"
+LONGEST_SHARED = 4 << 10
+"""Characters of headers beyond which they are not kept for the next client that sends the same."""
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
+
+
+@lru_cache(maxsize=64)
+def _shared(line: str, headers: tuple[tuple[str, str], ...]) -> Said:
+    """Line and headers as the recorder takes them, one value for all connections of like clients."""
+    return Said(line, headers)
 
 
 class Head:
@@ -33,6 +43,7 @@ class Head:
         "passed",
         "path",
         "repeated",
+        "said",
         "session",
         "version",
         "wants_stream",
@@ -44,6 +55,8 @@ class Head:
         self.line = f"{self.method} {self.asked} HTTP/1.1"
         self.noted = tuple([(str(name), value) for name, value in headers.items()])
         """The headers as they are recorded."""
+        is_short = sum([len(name) + len(value) for name, value in self.noted]) <= LONGEST_SHARED
+        self.said = (_shared if is_short else Said)(self.line, self.noted)
         self.path, _, query = self.asked.partition("?")
         self.content_type = headers.get("Content-Type", JSON)
         self.accepted = accepted(headers.get("Accept", ""))

@@ -12,7 +12,7 @@ from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
-from mcpdesk.recorder.record import Direction, HttpNote
+from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import Refused, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import arrived_body, read_body
@@ -56,7 +56,7 @@ class McpRoutes:
             return refused.answer
         except ProtocolError as error:
             return self._undecodable(request, endpoint, body, error)
-        self._record_request(head, dialogue, body)
+        self._site.recorder.frame(dialogue.connection, Direction.IN, body, True, head.said)
         return await self._answer(request, head, dialogue, message, session)
 
     async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
@@ -137,7 +137,7 @@ class McpRoutes:
         connection = dialogue.connection
 
         def recorded(sent: bytes) -> None:
-            record(connection, Direction.OUT, sent)
+            record(connection, Direction.OUT, sent, True)
 
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
         may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
@@ -173,18 +173,14 @@ class McpRoutes:
         else:
             session.close("the handshake failed")
 
-    def _record_request(self, head: Head, dialogue: Dialogue, body: bytes) -> None:
-        recorder = self._site.recorder
-        frame = recorder.frame(dialogue.connection, Direction.IN, body)
-        recorder.note(HttpNote(frame, head.line, head.noted))
-
     def _undecodable(
         self, request: web.BaseRequest, endpoint: Endpoint, body: bytes, error: ProtocolError
     ) -> web.Response:
         dialogue = self._sessionless(request, endpoint, "")
-        self._record_request(head_of(request), dialogue, body)
+        record = self._site.recorder.frame
+        record(dialogue.connection, Direction.IN, body, False, head_of(request).said)
         refusal = codec.error_response(None, error)
-        self._site.recorder.frame(dialogue.connection, Direction.OUT, refusal)
+        record(dialogue.connection, Direction.OUT, refusal, True)
         return json_answer(400, refusal)
 
 

@@ -1,0 +1,83 @@
+"""HTTP notes that are said again and again: clients repeat line and headers, which then are written once."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.lines import encoded, note_line
+from mcpdesk.recorder.record import HttpNote, Said
+from mcpdesk.recorder.ring import Ring
+
+MOST_KNOWN = 1_024
+LARGEST_KNOWN = 4 << 10
+"""Bytes of an encoded note beyond which it is not remembered for the next request."""
+OBJECT_COST = 3
+"""How much more memory headers take as objects than encoded."""
+
+
+class _Known(Struct):
+    """`said` was noted on `frame` last. Holding it, no other one can get its id."""
+
+    said: Said
+    frame: int
+    is_counted: bool = False
+
+
+class SharedNotes:
+    """Gathers what was said around which frames, and settles it at once. The writer's thread only.
+
+    Accounts the contents of notes; that there are any counts for itself.
+    """
+
+    def __init__(self) -> None:
+        self._fresh: dict[int, tuple[Said, list[int]]] = {}
+        self._known: dict[int, _Known] = {}
+
+    def add(self, frame: int, said: Said) -> None:
+        """Gather one."""
+        gathered = self._fresh.get(id(said))
+        if gathered is None:
+            self._fresh[id(said)] = said, [frame]
+        else:
+            gathered[1].append(frame)
+
+    def settle(self, ring: Ring, file: CaptureFile | None) -> None:
+        """Write and account what was gathered. Raises: OSError, and the rest is settled the next time."""
+        while self._fresh:
+            key, (said, frames) = next(iter(self._fresh.items()))
+            if key in self._known:
+                self._settle_known(self._known[key], frames, ring, file)
+            else:
+                self._settle_new(said, frames, ring, file)
+            del self._fresh[key]
+
+    def _settle_known(self, known: _Known, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
+        if file and not file.add_same(known.frame, frames):
+            file.add_note(frames[0], note_line(encoded(_note(frames[0], known.said))))
+            known.frame = frames[0]
+            file.add_same(known.frame, frames[1:])
+        if not known.is_counted:
+            known.is_counted = True
+            ring.account(frames[0], OBJECT_COST * len(encoded(_note(frames[0], known.said))))
+
+    def _settle_new(self, said: Said, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
+        first, *others = frames
+        data = encoded(_note(first, said))
+        if file:
+            file.add_note(first, note_line(data))
+        if others or len(data) <= LARGEST_KNOWN:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            known = self._known[id(said)] = _Known(said, first)
+        # One that may be the only one of its kind is kept encoded: a third of the memory.
+        if segment := ring.segment(first):
+            segment.notes[first] = data
+            segment.said.pop(first, None)
+        ring.account(first, len(data))
+        if others:
+            self._settle_known(known, others, ring, file)
+
+
+def _note(frame: int, said: Said) -> HttpNote:
+    return HttpNote(frame, said.line, said.headers)
