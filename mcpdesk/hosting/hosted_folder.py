@@ -142,7 +142,8 @@ class HostedFolder:
         asked = self._loaded.manifest.builtins
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
-        self._loaded.resources += skill_resources(self._skills)
+        if "InvokeSkill" in asked:  # a person's own skills are for the servers that were told to use them
+            self._loaded.resources += skill_resources(self._skills)
         for each in resources_of(name for name in asked if name in BUILTINS):
             shelf = self._loaded.resources if isinstance(each, Resource) else self._loaded.templates
             shelf.append(each)  # type: ignore[arg-type]

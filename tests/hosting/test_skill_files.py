@@ -57,6 +57,12 @@ async def test_a_client_reads_what_a_skill_refers_to(shop: Path, tmp_path: Path)
         assert read["contents"][0]["text"] == "Short lines."
 
 
+async def test_a_server_without_the_tool_shows_nobody_any_skill(shop: Path, tmp_path: Path) -> None:
+    (shop / "mcp.json").write_text('{"name": "shop", "builtins": ["PlanMode"]}')
+    async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
+        assert (await answer(link, "resources/list", {}))["resources"] == []
+
+
 async def test_plan_mode_refuses_what_is_not_read_only(shop: Path, tmp_path: Path) -> None:
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
         await call(link, "PlanMode", action="enter", goal="Move house")
