@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import ProtocolError
-from mcpdesk.hosting.lanes import Lanes
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Answer, Reply
+from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
-from mcpdesk.hosting.lanes import Lanes
+from mcpdesk.transports.lanes import Lanes
 
 
 async def test_short_work_runs_in_order_in_one_task() -> None:
