@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from mcpdesk.errors import ManifestError, StorageError
@@ -20,7 +20,7 @@ from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.resource import Resource
+from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.server import Limits, Server
 from mcpdesk.settings import Settings
 from mcpdesk.tools import BUILTINS
@@ -138,15 +138,23 @@ class HostedFolder:
         else:
             self._journal.notify(f"{name} may call {tool} no more without being approved")
 
+    def _come_along(self, asked: Iterable[str]) -> Iterator[Resource | ResourceTemplate]:
+        """What built-in tools bring with them. A person's own skills are for servers that use skills only."""
+        if "InvokeSkill" in asked:
+            yield from skill_resources(self._skills)
+        yield from resources_of(name for name in asked if name in BUILTINS)
+
     def _apply(self) -> Changes:
         asked = self._loaded.manifest.builtins
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
-        if "InvokeSkill" in asked:  # a person's own skills are for the servers that were told to use them
-            self._loaded.resources += skill_resources(self._skills)
-        for each in resources_of(name for name in asked if name in BUILTINS):
-            shelf = self._loaded.resources if isinstance(each, Resource) else self._loaded.templates
-            shelf.append(each)  # type: ignore[arg-type]
+        own = {each.uri for each in self._loaded.resources}
+        own |= {each.uri_template for each in self._loaded.templates}
+        for each in self._come_along(asked):
+            if isinstance(each, Resource) and each.uri not in own:
+                self._loaded.resources.append(each)
+            elif isinstance(each, ResourceTemplate) and each.uri_template not in own:
+                self._loaded.templates.append(each)
         changes = apply(self._loaded, self.server, known, refused)
         assert self.server.home is not None
         manifest = self._loaded.manifest

@@ -34,6 +34,7 @@ class Callbacks:
         self._schedule = Schedule(self._fire_due, clock)
         self._setters: dict[int, Callable[[str, Any], None]] = {}
         self._listeners: list[Listener] = []
+        self._has_looked = False
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(callback, has_fired)` whenever one is set, fires or is cancelled."""
@@ -59,9 +60,10 @@ class Callbacks:
                 raise HandlerError(f"{MOST} callbacks wait already, which is the most; cancel some")
             return kept.add(connection, message, delay_s, repeat_count, peer, now)
 
+        await self._refresh()
         callback = await self._data.run(work)
         self._setters[callback.id] = tell
-        await self._changed(callback)
+        await self._refresh()
         self._schedule.poke()
         return callback
 
@@ -79,10 +81,8 @@ class Callbacks:
         callback = await self.get(number)
         if callback is not None and callback.due is not None:
             await self._data.run(lambda connection: kept.cancel(connection, number))
-            self._setters.pop(number, None)
+            await self._refresh()
             callback = await self.get(number)
-            assert callback is not None
-            await self._changed(callback)
         return callback
 
     async def fire(self, number: int) -> bool:
@@ -103,29 +103,33 @@ class Callbacks:
 
     async def _fire(self, callback: Callback) -> bool:
         now = self._clock()
-        if not await self._data.run(lambda connection: kept.fire(connection, callback, now)):
-            return False
-        fired = await self.get(callback.id)
-        if fired is None:
-            return False
-        tell = self._setters.get(fired.id)
-        if tell is not None:
-            tell("notice", said(fired))
-        if fired.due is None:
-            self._setters.pop(fired.id, None)
-        await self._changed(fired, has_fired=True)
-        return True
-
-    async def _changed(self, callback: Callback, *, has_fired: bool = False) -> None:
+        is_ours = await self._data.run(lambda connection: kept.fire(connection, callback, now))
         await self._refresh()
-        for listener in self._listeners:
-            listener(callback, has_fired)
+        return is_ours
 
     async def _refresh(self) -> None:
+        """Look at the file, and tell what changed: another process may have fired what we set."""
         snapshot = await self._data.run(kept.everything)
-        if snapshot != self.snapshot:
-            self.snapshot = snapshot
-            self.version += 1
+        if snapshot == self.snapshot:
+            self._has_looked = True
+            return
+        before = {callback.id: callback for callback in self.snapshot}
+        self.snapshot = snapshot
+        self.version += 1
+        for callback in snapshot if self._has_looked else ():
+            known = before.get(callback.id)
+            if callback != known:
+                self._tell(callback, has_fired=callback.fired > (0 if known is None else known.fired))
+        self._has_looked = True
+
+    def _tell(self, callback: Callback, *, has_fired: bool) -> None:
+        tell = self._setters.get(callback.id)
+        if tell is not None and has_fired:
+            tell("notice", said(callback))
+        if callback.due is None:
+            self._setters.pop(callback.id, None)
+        for listener in self._listeners:
+            listener(callback, has_fired)
 
 
 def uri_of(number: int) -> str:

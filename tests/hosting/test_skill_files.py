@@ -63,6 +63,18 @@ async def test_a_server_without_the_tool_shows_nobody_any_skill(shop: Path, tmp_
         assert (await answer(link, "resources/list", {}))["resources"] == []
 
 
+async def test_a_folders_own_resource_wins_over_what_comes_along(shop: Path, tmp_path: Path) -> None:
+    (shop / "resources").mkdir()
+    (shop / "resources" / "own.py").write_text(
+        "from mcpdesk import resource\n"
+        '@resource("skill://review/SKILL.md")\n'
+        'async def mine() -> str:\n    return "mine"\n'
+    )
+    async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
+        read = await answer(link, "resources/read", {"uri": "skill://review/SKILL.md"})
+        assert read["contents"][0]["text"] == "mine"
+
+
 async def test_plan_mode_refuses_what_is_not_read_only(shop: Path, tmp_path: Path) -> None:
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
         await call(link, "PlanMode", action="enter", goal="Move house")

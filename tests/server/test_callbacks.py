@@ -30,17 +30,25 @@ async def pair(tmp_path: Path) -> AsyncIterator[tuple[Callbacks, Callbacks]]:
 
 
 async def test_only_one_of_two_processes_fires(pair: tuple[Callbacks, Callbacks]) -> None:
-    fired = asyncio.Queue[int]()
+    fired = asyncio.Event()
     for callbacks in pair:
-        callbacks.subscribe(lambda callback, has_fired: has_fired and fired.put_nowait(callback.id))
+        callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
     first, second = pair
     await first.set("tea", 0.05, 1, "client", silent)
     await second.wake()
-    assert await asyncio.wait_for(fired.get(), 5) == 1
+    await asyncio.wait_for(fired.wait(), 5)
     await first.close()
     await second.close()
-    assert fired.empty()
     assert (await second.all())[0].fired == 1
+
+
+async def test_who_set_it_hears_of_it_though_another_process_fired(pair: tuple[Callbacks, Callbacks]) -> None:
+    first, second = pair
+    told: list[Any] = []
+    await first.set("tea", 3600, 2, "client", lambda level, data: told.append((level, data["fired"])))
+    assert await second.fire(1)
+    await first.all()
+    assert told == [("notice", 1)]
 
 
 async def test_what_another_process_set_is_listed_and_cancelled(pair: tuple[Callbacks, Callbacks]) -> None:
