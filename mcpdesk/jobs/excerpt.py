@@ -11,16 +11,17 @@ END_BYTES = 128 << 10
 class Excerpt:
     """What is kept of a stream. Not locked: the owner sees to that."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
         """Bytes seen."""
+        self._whole, self._end = whole, end
         self._head = bytearray()
         self._tail = bytearray()
 
     @property
     def is_cut(self) -> bool:
         """Whether something is left out."""
-        return self.size > WHOLE_BYTES
+        return self.size > self._whole
 
     @property
     def head(self) -> bytes:
@@ -36,17 +37,17 @@ class Excerpt:
             return
         if not was_cut:
             self._split()
-        room = END_BYTES - len(self._head)
+        room = self._end - len(self._head)
         self._head += data[:room]
-        self._tail += data[room:][-END_BYTES:]
-        if len(self._tail) > 2 * END_BYTES:
-            del self._tail[:-END_BYTES]
+        self._tail += data[room:][-self._end :]
+        if len(self._tail) > 2 * self._end:
+            del self._tail[: -self._end]
 
     def text(self, hint: str = "") -> str:
         """UTF-8 with replacement; where bytes are left out, a line says how many, followed by `hint`."""
         if not self.is_cut:
             return self._head.decode("utf-8", "replace")
-        tail = self._tail[-END_BYTES:]
+        tail = self._tail[-self._end :]
         left_out = self.size - len(self._head) - len(tail)
         note = f"\n[... {left_out:,} bytes left out{hint} ...]\n"
         return self._head.decode("utf-8", "replace").rstrip("\ufffd") + note + _from_the_middle(tail)
@@ -57,8 +58,8 @@ class Excerpt:
         return _from_the_middle(kept[-limit:]) if len(kept) > limit else kept.decode("utf-8", "replace")
 
     def _split(self) -> None:
-        self._tail = self._head[END_BYTES:][-END_BYTES:]
-        del self._head[END_BYTES:]
+        self._tail = self._head[self._end :][-self._end :]
+        del self._head[self._end :]
 
 
 def _from_the_middle(data: bytearray) -> str:

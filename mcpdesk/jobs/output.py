@@ -21,6 +21,8 @@ Stream = Literal["stdout", "stderr"]
 
 FILE_BYTES = 1 << 30
 """A file ends here, so that a runaway program cannot fill the disk."""
+NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
+"""Kept in memory of what can be read from a file, instead of an excerpt's own sizes."""
 FILES_KEPT = 20
 FOLDER_BYTES = 3 << 30
 """When a new file is begun the oldest of the folder are removed, until both limits are kept."""
@@ -29,16 +31,20 @@ FOLDER_BYTES = 3 << 30
 class Output:
     """Everything one program wrote. `folder` is where a file goes when one is due; None: none is made.
 
-    With `file` all of it goes there from the first byte on, and can be read from there.
+    With `file` all of it goes there from the first byte on, to be read from there: only the newest of it, of
+    both streams, is at hand.
     """
 
     def __init__(self, folder: Path | None = None, file: Path | None = None) -> None:
         self.file: Path | None = file
         """The file with the whole output, once there is one."""
+        self.kept = 0
+        """Bytes in the file."""
         self.problem = ""
         """Why `file` is missing or not whole."""
         self._folder = folder
-        self._all, self._streams = Excerpt(), {"stdout": Excerpt(), "stderr": Excerpt()}
+        self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
+        self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._lock = Lock()
         self._descriptor: int | None = None if file is None else _open(file)
         self._listener: Callable[[], None] | None = None
@@ -58,7 +64,8 @@ class Output:
         with self._lock:
             self._spill(data)
             self._all.add(data)
-            self._streams[stream].add(data)
+            if stream in self._streams:
+                self._streams[stream].add(data)
             listener, self._listener = self._listener, None
         if listener is not None:
             listener()
@@ -91,19 +98,24 @@ class Output:
             return self._all.end(limit)
 
     def read(self, start: int, limit: int) -> bytes:
-        """At most `limit` bytes of the file from byte `start` on; what is not there yet is left out."""
+        """At most `limit` bytes of the file from byte `start` on; what is not there yet is left out.
+
+        Raises: OSError when the file cannot be read.
+        """
         if self.file is None:
             return b""
-        with contextlib.suppress(FileNotFoundError), self.file.open("rb") as file:
-            file.seek(start)
-            return file.read(limit)
-        return b""
+        descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, limit, start)
+        finally:
+            os.close(descriptor)
 
     def remove(self) -> None:
         """Nobody will read the file any more."""
         self.close()
         if self.file is not None:
-            self.file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.file.unlink()
 
     def _spill(self, data: bytes) -> None:
         size = self._all.size
@@ -113,12 +125,19 @@ class Output:
             if self._descriptor is None:
                 assert self._folder is not None
                 self.file, self._descriptor = _new_file(self._folder)
-                _write(self._descriptor, self._all.head)
-            _write(self._descriptor, data[: FILE_BYTES - size])
+                self._write(self._all.head)
+            self._write(data[: FILE_BYTES - size])
         except OSError as error:
             self.problem = f"the output could not all be written to a file: {error}"
         if size + len(data) > FILE_BYTES:
             self.problem = f"the file holds the first {FILE_BYTES:,} bytes only"
+
+    def _write(self, data: bytes) -> None:
+        assert self._descriptor is not None
+        while data:
+            written = os.write(self._descriptor, data)
+            self.kept += written
+            data = data[written:]
 
     def _is_file_due(self, size: int) -> bool:
         return self._folder is not None and size > WHOLE_BYTES
@@ -143,8 +162,3 @@ def _make_room(folder: Path) -> None:
             total += path.stat().st_size
             if number > FILES_KEPT or total > FOLDER_BYTES:
                 path.unlink()
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

@@ -74,6 +74,8 @@ class Piece:
     text: str
     end: int
     """How many bytes have been read, this piece included."""
+    has_more: bool
+    """Whether there is more to be read now."""
     is_last: bool
     """Whether nothing more will come."""
 
@@ -121,14 +123,19 @@ class Program:
         )
 
     def piece(self, start: int, limit: int) -> Piece:
-        """Output from byte `start` on, at most `limit` bytes, ending with a whole character. Reads a file."""
+        """Output from byte `start` on, at most `limit` bytes, ending with a whole character. Reads a file.
+
+        Raises: OSError when it cannot be read.
+        """
         is_over = self.over.is_set()
         data = self.output.read(start, limit)
-        is_last = is_over and len(data) < limit
+        is_full = len(data) == limit
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        text = decoder.decode(data, final=is_last)
+        text = decoder.decode(data, final=is_over and not is_full)
         unfinished, _ = decoder.getstate()
-        return Piece(text, start + len(data) - len(unfinished), is_last)
+        end = start + len(data) - len(unfinished)
+        has_more = is_full and self.output.kept > end
+        return Piece(text, end, has_more, is_last=is_over and not has_more)
 
 
 class Programs:
@@ -139,7 +146,7 @@ class Programs:
         """Grows when a program starts or ends."""
         self._folder = folder
         self._programs: dict[int, Program] = {}
-        self._running: set[int] = set()
+        self._running: dict[int, Program] = {}
         self._numbers = count(1)
         self._is_closed = False
 
@@ -153,8 +160,8 @@ class Programs:
 
     def usage(self) -> dict[int, Usage]:
         """What each running program with its family uses now. Takes milliseconds; safe from any thread."""
-        running = [self._programs.get(number) for number in list(self._running)]
-        leaders = {each.process.pid: each.id for each in running if each is not None}
+        running = list(self._running.values())
+        leaders = {program.process.pid: program.id for program in running if program.process.pid}
         return {leaders[pid]: used for pid, used in usage_of(leaders.keys()).items()}
 
     async def start(
@@ -162,24 +169,29 @@ class Programs:
     ) -> Program:
         """Start a program and return once it runs. `command` is what it is called by.
 
-        Raises: OSError when it cannot be started; RuntimeError when `MOST_RUNNING` run already.
+        Raises: OSError when it cannot be started; RuntimeError when `MOST_RUNNING` run already, or its output
+        could not be kept.
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
         if len(self._running) >= MOST_RUNNING:
-            raise RuntimeError(f"{MOST_RUNNING} programs run already, which is the most")
+            raise RuntimeError(
+                f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
+            )
         number = next(self._numbers)
-        output = Output(file=_output_file(self._folder, number))
+        output = _output(self._folder, number)
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
-        tell = partial(_later, loop, _begun, begun)
+        tell = partial(_later, loop, lambda: self._begun(program, begun))
         process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
         program = Program(number, command, peer, process, output)
-        self._running.add(number)
+        self._running[number] = program
         process.start(partial(_later, loop, partial(self._over, program, begun)))
-        await begun
-        self._programs[number] = program
-        self.version += 1
+        try:
+            await begun
+        except asyncio.CancelledError:
+            process.stop()
+            raise
         return program
 
     async def kill(self, program: Program) -> None:
@@ -190,7 +202,7 @@ class Programs:
     async def close(self) -> None:
         """End everything and forget it, output files included."""
         self._is_closed = True
-        running = [self._programs[number] for number in self._running if number in self._programs]
+        running = list(self._running.values())
         for program in running:
             program.process.stop()
         with contextlib.suppress(TimeoutError):
@@ -200,16 +212,23 @@ class Programs:
         for number in list(self._programs):
             self._forget(number)
 
+    def _begun(self, program: Program, begun: asyncio.Future[None]) -> None:
+        self._programs[program.id] = program
+        self.version += 1
+        if not begun.done():
+            begun.set_result(None)
+
     def _over(self, program: Program, begun: asyncio.Future[None], outcome: Ended | BaseException) -> None:
-        self._running.discard(program.id)
+        self._running.pop(program.id, None)
         program.ended_at = time.time()
         if isinstance(outcome, Ended):
             program.ended = outcome
-        elif not begun.done():
-            program.output.remove()
-            begun.set_exception(outcome)
-            return
         program.over.set()
+        if program.id not in self._programs:
+            program.output.remove()
+            if not begun.done() and not isinstance(outcome, Ended):
+                begun.set_exception(outcome)
+            return
         self.version += 1
         finished = [number for number in self._programs if number not in self._running]
         for number in finished[: max(0, len(finished) - KEPT)]:
@@ -225,9 +244,11 @@ def _later(loop: asyncio.AbstractEventLoop, function: object, *values: object) -
         loop.call_soon_threadsafe(function, *values)  # type: ignore[arg-type]
 
 
-def _begun(begun: asyncio.Future[None]) -> None:
-    if not begun.done():
-        begun.set_result(None)
+def _output(folder: Path, number: int) -> Output:
+    try:
+        return Output(file=_output_file(folder, number))
+    except OSError as error:
+        raise RuntimeError(f"no file for its output can be made in {folder}: {error.strerror}") from error
 
 
 def _output_file(folder: Path, number: int) -> Path:

@@ -85,7 +85,7 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     try:
         program = await ctx.home.programs.start(argv, command, ctx.home.folder, environment, ctx.peer)
     except RuntimeError as error:
-        raise HandlerError(f"{error}; KillBgTask ends one") from error
+        raise HandlerError(str(error)) from error
     except OSError as error:
         raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
     task = _task(program.view())
@@ -108,17 +108,19 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
     """
     program = _program(task_id, ctx)
     start = program.read_by.get(ctx.caller, 0)
-    piece = await asyncio.to_thread(program.piece, start, PIECE_BYTES)
+    try:
+        piece = await asyncio.to_thread(program.piece, start, PIECE_BYTES)
+    except OSError as error:
+        raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
     program.read_by[ctx.caller] = piece.end
     task = _task(program.view())
-    more = task.output_bytes > piece.end and not piece.is_last
     notes = [f"[{_words(task)}]"]
-    if more:
-        notes.append(f"[{task.output_bytes - piece.end:,} bytes more: read again]")
+    if piece.has_more:
+        notes.append(f"[{program.output.kept - piece.end:,} bytes more: read again]")
     if problem := program.output.problem:
         notes.append(f"[{problem}]")
     text = "\n".join([piece.text.removesuffix("\n") or "(no new output)", *notes])
-    return ToolResult((content.text(text),), NewOutput(task, piece.text, more))
+    return ToolResult((content.text(text),), NewOutput(task, piece.text, piece.has_more))
 
 
 @tool(

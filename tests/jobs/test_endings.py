@@ -49,7 +49,7 @@ async def test_one_look_serves_all_that_end_at_once(looks: list[int]) -> None:
 
 async def test_who_ignores_term_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endings, "TERM_GRACE_S", TERM_GRACE_S / 10)
-    child = started("trap '' TERM; echo; while :; do sleep 300; done")
+    child = started("trap '' TERM; sleep 300 & echo; while :; do wait; done")
     assert await Endings().end(child.pid, "e.2") == 2
     assert child.wait(5) == -9
 

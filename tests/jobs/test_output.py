@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,38 @@ def test_old_files_are_removed(
         output.close()
         kept.append(output.file)
     assert sorted(tmp_path.iterdir()) == kept[2:]
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """For the length of the block no file can grow beyond that: what a full disk is like."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_does_not_fit_the_disk_is_said_and_the_rest_can_be_read(tmp_path: Path) -> None:
+    output = Output(file=tmp_path / "out")
+    with files_end_at(100_000):
+        for _ in range(3):
+            output.add("stdout", b"x" * 60_000)
+    output.add("stdout", b"the end")
+    output.close()
+    assert (output.size, output.kept) == (180_007, 100_000)
+    assert "could not all be written" in output.problem
+    assert len(output.read(90_000, 1 << 20)) == 10_000
+    assert output.end(10) == "xxxthe end"
+
+
+def test_what_is_in_a_file_takes_little_memory(tmp_path: Path) -> None:
+    output = Output(file=tmp_path / "out")
+    output.add("stdout", b"x" * WHOLE_BYTES)
+    output.close()
+    assert output.read(0, 2 * WHOLE_BYTES) == b"x" * WHOLE_BYTES
+    assert output.is_cut and len(output.text()) < WHOLE_BYTES / 20
 
 
 def test_a_listener_is_called_once() -> None:

@@ -14,6 +14,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
+from mcpdesk.tools.background import PIECE_BYTES
 from tests.tools.support import ToolContext, use
 
 
@@ -155,7 +156,7 @@ async def test_a_looping_client_does_not_fill_the_machine(
     monkeypatch.setattr(programs, "MOST_RUNNING", 2)
     for _ in range(2):
         await begin(context, "sleep 300")
-    with pytest.raises(HandlerError, match="2 programs run already, which is the most; KillBgTask ends one"):
+    with pytest.raises(HandlerError, match="2 programs run already, which is the most; one has to end first"):
         await begin(context, "true")
 
 
@@ -189,3 +190,41 @@ async def test_what_a_program_uses_is_known_while_it_runs(context: ToolContext) 
     await written(context, number, "up")
     used = await asyncio.to_thread(context.home.programs.usage)
     assert used[number].processes == 3 and used[number].memory > 100_000
+
+
+async def test_an_output_file_that_was_removed_is_named(context: ToolContext) -> None:
+    number = await begin(context, "echo x")
+    await ended(context, number)
+    program = context.home.programs.get(number)
+    assert program is not None and program.output.file is not None
+    program.output.file.unlink()
+    with pytest.raises(HandlerError, match=r"output of task 1 cannot be read: .*No such file"):
+        await read(context, number)
+
+
+async def test_who_stops_reading_of_a_full_disk_is_not_told_to_read_again(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpdesk.jobs.output.FILE_BYTES", PIECE_BYTES)
+    number = await begin(context, f"head -c {2 * PIECE_BYTES} /dev/zero; echo end; sleep 300")
+    await written(context, number, "end")
+    piece = await read(context, number)
+    assert len(piece.structured["output"]) == PIECE_BYTES and not piece.structured["more"]
+    assert "the file holds the first 1,048,576 bytes only" in piece.content[0]["text"]
+
+
+async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: Home) -> None:
+    begun = asyncio.create_task(begin(context, "sleep 300"))
+    await asyncio.sleep(0)
+    begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+    await home.close()
+    assert home.programs.views() == () and not list((home.state / "programs").iterdir())
+
+
+async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> None:
+    context.home.state.parent.mkdir(exist_ok=True)
+    context.home.state.write_text("a file")
+    with pytest.raises(HandlerError, match=r"no file for its output can be made in .*programs: "):
+        await begin(context, "true")
