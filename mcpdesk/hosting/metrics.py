@@ -12,7 +12,7 @@ from types import FrameType
 
 from msgspec import Struct
 
-BEAT_S = 0.1
+BEAT_S = 0.2
 STUCK_S = 0.5
 """Seconds without a beat from which on the loop counts as stuck."""
 

@@ -12,6 +12,8 @@ from pathlib import Path
 DEBOUNCE_MS = 200
 """Changes this close together are reported as one."""
 POLL_MS = 300
+STEP_MS = 100
+"""How often its thread wakes to see what it was told."""
 RETRY_S = 1.0
 """How often a folder that went away is looked for."""
 IGNORED_FOLDERS = frozenset(
@@ -53,6 +55,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         folder,
         watch_filter=lambda _, path: is_watched(Path(path), folder),
         debounce=DEBOUNCE_MS,
+        step=STEP_MS,
         rust_timeout=1_000,
         force_polling=polling,
         poll_delay_ms=POLL_MS,

@@ -81,9 +81,11 @@ class DeskApp(App[None]):
         return without_colour(variables) if self.no_color else variables
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when a key was pressed, so that no question opens under somebody's fingers."""
+        """Wake the screen; note keys, so that no question opens under somebody's fingers."""
         if isinstance(event, events.Key):
             self.last_key = time.monotonic()
+        if isinstance(event, events.InputEvent):
+            self.main.feed.stir()
         await super().on_event(event)
 
     def watch_theme(self) -> None:

@@ -1,4 +1,4 @@
-"""The pulse of the screen: looks at the core twenty times a second and shows what changed.
+"""The pulse of the screen: looks at the core twenty times a second, at rest less often, and shows changes.
 
 The one place of the screen where any exception is caught: a pane that fails is logged and named in a toast,
 and the rest goes on.
@@ -16,11 +16,17 @@ from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.tabs import SCREENS
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from mcpdesk.tui.screens.main import MainScreen
 
 PERIOD_S = 1 / 20
 AWAKE_BEATS = 40
-"""Beats after the last movement before the screen looks less often."""
+"""Beats after the last movement before the screen rests."""
+REST_S = 1 / 5
+"""At rest: how often it sees whether anything came, which costs next to nothing."""
+GLANCES_A_LOOK = 3
+"""At rest: for what moves without a frame, such as time, and what servers do on their own."""
 BUSY_FRAMES = 100
 """Frames in one beat from which on clients have the first call on the processor."""
 BUSY_BEATS = 3
@@ -40,6 +46,10 @@ class Feed:
         self._frames = -1
         self._quiet_beats = 0
         self._busy_beats = 0
+        self._glances = 0
+        self.is_resting = False
+        """Whether nothing came and nobody did anything for a while."""
+        self._timers: tuple[Timer, Timer] | None = None
         self._notice = -1
         self._failed: dict[str, str] = {}
         self._questions_version = -1
@@ -51,8 +61,28 @@ class Feed:
         """Questions nobody has answered, oldest first."""
         return self._waiting
 
+    def start(self) -> None:
+        """Begin to look. Of the two timers one stands still: it wakes nobody."""
+        main = self._main
+        resting = main.set_interval(REST_S, self.glance, pause=True)
+        self._timers = main.set_interval(PERIOD_S, self.pulse), resting
+
+    def stir(self) -> None:
+        """Somebody does something, or something came: look often again, and now."""
+        self._quiet_beats = 0
+        if self.is_resting:
+            self._turn(is_resting=False)
+
+    def glance(self) -> None:
+        """One beat at rest."""
+        self._glances += 1
+        if self._link.traffic.frame_count != self._frames:
+            self.stir()
+        elif self._glances % GLANCES_A_LOOK == 0:
+            self.tick()
+
     def pulse(self) -> None:
-        """One beat of the timer: look, but less often while nobody types and nothing moves, or very much."""
+        """One beat of the timer: look, but less often while very much comes and nobody types."""
         traffic = self._link.traffic
         frames = traffic.frame_count
         came, self._frames = frames - self._frames, frames
@@ -61,10 +91,10 @@ class Feed:
         self._quiet_beats = 0 if came or not is_calm else self._quiet_beats + 1
         if came < BUSY_FRAMES and traffic.paired < frames:
             traffic.catch_up(CATCH_UP_S)
-        if self._busy_beats % BUSY_BEATS == 0 and (
-            self._quiet_beats <= AWAKE_BEATS or self._quiet_beats % 4 == 0
-        ):
+        if self._busy_beats % BUSY_BEATS == 0:
             self.tick()
+        if self._quiet_beats > AWAKE_BEATS:
+            self._turn(is_resting=True)
 
     def tick(self) -> None:
         """One look at everything that is visible."""
@@ -83,6 +113,12 @@ class Feed:
     def put(self, question: Question) -> None:
         """Remember that a question was opened: it does not open by itself again."""
         self._put.add(question.id)
+
+    def _turn(self, *, is_resting: bool) -> None:
+        self.is_resting = is_resting
+        if self._timers is not None:
+            for timer, is_due in zip(self._timers, (not is_resting, is_resting), strict=True):
+                (timer.resume if is_due else timer.pause)()
 
     def _count(self, view: CoreView) -> None:
         if view.questions_version != self._questions_version:

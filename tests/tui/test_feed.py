@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,9 +16,10 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
-from mcpdesk.tui.feed import AWAKE_BEATS, Feed
+from mcpdesk.tui.feed import GLANCES_A_LOOK, Feed
 from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.patience import WITHIN_S
 
 
 class FakeDialog(ModalScreen[None]):
@@ -209,23 +210,51 @@ async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
         assert app.server == ""
 
 
-async def test_screen_rests_while_nothing_moves_and_wakes_with_the_first_frame() -> None:
+async def test_screen_at_rest_looks_less_often_than_it_glances() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, _):
         looks: list[int] = []
         app.main.feed.tick = lambda: looks.append(1)  # type: ignore[method-assign]
-        for _ in range(AWAKE_BEATS):
-            app.main.feed.pulse()
+        fall_asleep(app.main.feed)
         looks.clear()
-        for _ in range(40):
-            app.main.feed.pulse()
-        assert len(looks) == 10
+        for _ in range(30):
+            app.main.feed.glance()
+        assert len(looks) == 30 / GLANCES_A_LOOK and app.main.feed.is_resting
+
+
+async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, _):
+        fall_asleep(app.main.feed)
         link.request("profiles", "ping", {})
-        app.main.feed.pulse()
-        assert len(looks) == 11
-        app.last_key = time.monotonic()
-        app.main.feed.pulse()
-        assert len(looks) == 12
+        app.main.feed.glance()
+        assert not app.main.feed.is_resting
+
+
+@pytest.mark.parametrize("act", ["press", "click"])
+async def test_screen_at_rest_wakes_under_a_hand(act: str) -> None:
+    async with running_frame(quiet_link()) as (app, pilot):
+        fall_asleep(app.main.feed)
+        await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
+        assert not app.main.feed.is_resting
+
+
+async def test_screen_that_woke_looks_at_once_and_goes_on_looking() -> None:
+    async with running_frame(quiet_link()) as (app, _):
+        looked = asyncio.Event()
+        fall_asleep(app.main.feed)
+        app.main.feed.tick = looked.set  # type: ignore[method-assign]
+        app.main.feed.stir()
+        for _ in range(3):
+            looked.clear()
+            async with asyncio.timeout(WITHIN_S):
+                await looked.wait()
+
+
+def fall_asleep(feed: Feed) -> None:
+    """Let so many quiet beats pass that the screen rests."""
+    while not feed.is_resting:
+        feed.pulse()
 
 
 class CountingFeed(Feed):
@@ -248,8 +277,7 @@ def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     return feed.looks
 
 
-def test_the_screen_looks_less_often_while_very_much_or_nothing_comes() -> None:
+def test_the_screen_looks_less_often_while_very_much_comes() -> None:
     assert looks_in(60, frames_a_beat=5, is_calm=True) == 60
     assert looks_in(60, frames_a_beat=1_000, is_calm=True) == 20
     assert looks_in(60, frames_a_beat=1_000, is_calm=False) == 60
-    assert looks_in(140, frames_a_beat=0, is_calm=True) < 80

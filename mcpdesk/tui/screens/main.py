@@ -15,7 +15,7 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.feed import PERIOD_S, Feed
+from mcpdesk.tui.feed import Feed
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.widgets.footer import DeskFooter
 from mcpdesk.tui.widgets.header import SPARK_SECONDS, DeskHeader
@@ -74,7 +74,7 @@ class MainScreen(Screen[None]):
             except MountError:
                 return  # left before there was a pane
         self.feed.tick()
-        self.set_interval(PERIOD_S, self.feed.pulse)
+        self.feed.start()
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
