@@ -23,6 +23,8 @@ from mcpdesk.tui.theme_shelf import ThemeShelf
 from mcpdesk.tui.themes import without_auto, without_colour
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
     from mcpdesk.link.link import Link
 
 INSIST_S = 2.0
@@ -79,6 +81,15 @@ class DeskApp(App[None]):
         """The theme's colours, all of them resolved; without colour the cursor is told by its style."""
         variables = without_auto(super().get_css_variables())
         return without_colour(variables) if self.no_color else variables
+
+    def get_driver_class(self) -> type[Driver]:
+        """A terminal is driven by ours, which knows about pictures."""
+        found = super().get_driver_class()
+        if found.__name__ != "LinuxDriver":
+            return found
+        from mcpdesk.tui.driver import DeskDriver
+
+        return DeskDriver
 
     async def on_event(self, event: events.Event) -> None:
         """Wake the screen; note keys, so that no question opens under somebody's fingers."""

@@ -15,6 +15,8 @@ import pexpect
 import pyte
 
 ROOT = Path(__file__).parents[2]
+_UNKNOWN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u)")
+_BEGUN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b?)?\Z")
 WAIT_S = 20.0
 """Starting Python, Textual and a core on a busy machine takes a while; everything after it far less."""
 
@@ -29,12 +31,15 @@ class Desk:
         columns: int = 80,
         rows: int = 24,
         environ: Mapping[str, str] | None = None,
+        answers: Mapping[bytes, bytes] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "mcpdesk"),
         cwd: Path = ROOT,
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._answers = {b"\x1b[6n": b"\x1b[1;1R", **(answers or {})}
+        self._strings = b""
         self.process = pexpect.spawn(
             program[0],
             [*program[1:], *arguments],
@@ -90,11 +95,18 @@ class Desk:
             return False
         self.raw += data
         self._answer(data)
-        # pyte does not know the kitty keyboard protocol and would draw its letters.
-        self._stream.feed(re.sub(rb"\x1b\[[<>=?]\d*u", b"", data))
+        self._stream.feed(self._without_strings(data))
         return True
 
+    def _without_strings(self, data: bytes) -> bytes:
+        """pyte does not know pictures and the kitty keyboard protocol, and would draw their letters."""
+        data = _UNKNOWN.sub(b"", self._strings + data)
+        begun = _BEGUN.search(data)
+        self._strings = begun.group() if begun else b""
+        return data[: len(data) - len(self._strings)]
+
     def _answer(self, data: bytes) -> None:
-        """A terminal answers when it is asked where the cursor is."""
-        if b"\x1b[6n" in data:
-            self.process.send("\x1b[1;1R")
+        """A terminal answers what it is asked: where the cursor is, and what a test wants it to know."""
+        for question, answer in self._answers.items():
+            if question in data:
+                self.process.send(answer)

@@ -61,6 +61,15 @@ def test_blobs_are_dumped_and_broken_ones_told() -> None:
     assert broken.note == "x://y, not valid base64"
 
 
+def test_images_are_left_packed_and_of_large_blobs_the_start_is_looked_at() -> None:
+    data = base64.b64encode(b"x" * 10_000).decode()
+    (image,) = blocks({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
+    assert (image.kind, image.encoded, image.note) == (BlockKind.IMAGE, data, "image/png, 10.0 kB")
+    (sound,) = blocks({"content": [{"type": "audio", "data": data, "mimeType": "audio/wav"}]})
+    assert sound.note == "audio/wav, 10.0 kB, first 4,096 bytes"
+    assert len(sound.text.splitlines()) == 256
+
+
 def test_malformed_results_are_no_accident() -> None:
     assert blocks({"content": "oops", "contents": [5], "messages": [{"content": 3}]}) == [
         blocks({"messages": [{"content": 3}]})[0]

@@ -1,20 +1,173 @@
+"""A picture in a result."""
+
 from __future__ import annotations
 
-import base64
+import io
 
-from mcpdesk.tui.widgets.picture import Picture
-from tests.support.widgets import staged
+import pytest
+from PIL import Image
+from textual.containers import VerticalScroll
+from textual.widgets import Static
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+from mcpdesk.tui.render.graphics import Graphics, Kind
+from mcpdesk.tui.widgets import picture
+from mcpdesk.tui.widgets.picture import LEAST_ROWS, Picture
+from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
+from tests.support.widgets import Stage, staged, until
+
+HALVES = encoded(packed(two_halves()))
+
+
+def colours(stage: Stage, line: int) -> list[tuple[int, int, int]]:
+    """The colours of the half blocks in a line of the screen."""
+    return [
+        tuple(segment.style.color.get_truecolor())  # type: ignore[misc, union-attr]
+        for segment in stage.screen._compositor.render_strips()[line]
+        for _ in range(segment.text.count("▀"))
+    ]
+
+
+async def test_a_picture_is_drawn_in_half_blocks_of_its_colours() -> None:
+    async with staged(Picture(HALVES, "image/png, 1 B")) as (stage, pilot):
+        await until(pilot, lambda: "▀" in stage.shown())
+        assert stage.shown().startswith("40 x 40 PNG · image/png, 1 B")
+        for line in range(1, 21):
+            assert colours(stage, line) == [RED] * 20 + [BLUE] * 20
+        assert colours(stage, 21) == []
+
+
+async def test_a_picture_grows_and_shrinks_with_its_room() -> None:
+    shown = Picture(encoded(packed(two_halves(400, 400))))
+    async with staged(VerticalScroll(shown), (60, 24)) as (stage, pilot):
+        await until(pilot, lambda: len(colours(stage, 1)) == 42)
+        assert shown.size.height == 22
+        await pilot.resize_terminal(20, 40)
+        await until(pilot, lambda: len(colours(stage, 1)) == 20)
+        assert shown.size.height == 11
+        await pilot.resize_terminal(60, 6)
+        await until(pilot, lambda: len(colours(stage, 1)) == 2 * LEAST_ROWS)
+        assert shown.size.height == 1 + LEAST_ROWS
+
+
+async def test_a_picture_is_scrolled_like_text() -> None:
+    below = encoded(packed(two_halves(40, 40).rotate(90)))
+    scroll = VerticalScroll(Static("above"), Picture(below), Static("below"))
+    async with staged(scroll, (60, 10)) as (stage, pilot):
+        await until(pilot, lambda: colours(stage, 2) == [BLUE] * 24)
+        assert colours(stage, 9) == [RED] * 24
+        scroll.scroll_end(animate=False)
+        await until(pilot, lambda: "below" in stage.shown())
+        assert [colours(stage, line) for line in (0, 1, 5)] == [[BLUE] * 24, [BLUE] * 24, [RED] * 24]
+
+
+async def test_what_shines_through_is_the_theme() -> None:
+    clear = encoded(plain(40, 40, (255, 255, 255, 0), "RGBA"))
+    async with staged(Picture(clear)) as (stage, pilot):
+        seen: list[tuple[int, int, int]] = []
+
+        def is_filled() -> bool:
+            behind = stage.screen.background_colors[1].rgb
+            return behind not in seen and colours(stage, 1) == [behind] * 40
+
+        for theme in ("textual-light", "textual-dark"):
+            stage.theme = theme
+            await until(pilot, is_filled)
+            seen.append(stage.screen.background_colors[1].rgb)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("***", "✗ not valid base64 · x saves it"),
+        (encoded(b"nothing"), "✗ not one of PNG, JPEG, GIF, WEBP, BMP, ICO · x saves it"),
+        (encoded(packed(two_halves())[:60]), "✗ broken: "),
+        (encoded(plain(8000, 6000, 1, "L")), "✗ 8000 x 6000 pixels; at most 40,000,000 are drawn"),
+        ("A" * 27_000_000, "✗ 20,250,000 bytes; at most 20,000,000 are drawn"),
+    ],
 )
+async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
+    async with staged(Picture(wrong, "image/png, much")) as (stage, pilot):
+        await until(pilot, lambda: told in stage.shown())
+        assert "image/png, much" in stage.shown().splitlines()[0]
+        assert "▀" not in stage.shown()
 
 
-async def test_a_picture_is_drawn_in_half_blocks() -> None:
-    async with staged(Picture(PIXEL)) as (stage, _):
-        assert "▀" * 16 in stage.shown()
+async def test_an_animation_is_a_picture_with_a_word() -> None:
+    frames = [Image.new("RGB", (40, 40), colour) for colour in (RED, BLUE)]
+    data = packed(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    async with staged(Picture(encoded(data))) as (stage, pilot):
+        await until(pilot, lambda: "the first frame of an animation" in stage.shown())
+        await until(pilot, lambda: bool(colours(stage, 1)))
+        assert colours(stage, 1) == [(254, 0, 0)] * 40 or colours(stage, 1) == [RED] * 40
 
 
-async def test_what_cannot_be_drawn_says_so() -> None:
-    async with staged(Picture(b"nothing")) as (stage, _):
-        assert "✗ cannot be drawn" in stage.shown()
+async def test_without_colour_a_picture_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with staged(Picture(HALVES, "image/png")) as (stage, pilot):
+        await until(pilot, lambda: "40 x 40 PNG · not drawn without colour · image/png" in stage.shown())
+        assert "▀" not in stage.shown()
+
+
+async def test_notes_of_strangers_are_harmless() -> None:
+    async with staged(Picture(HALVES, "image/\x1b[31m[b]png")) as (stage, pilot):
+        await until(pilot, lambda: "40 x 40 PNG · image/␛[31m[b]png" in stage.shown())
+
+
+class Wire:
+    """Stands for the driver: keeps what would go to the terminal."""
+
+    def __init__(self) -> None:
+        self.sent = ""
+
+    def write(self, text: str) -> None:
+        self.sent += text
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    found = Wire()
+    monkeypatch.setattr(picture, "driver_of", lambda app: found)
+    return found
+
+
+def drawn_with(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+    async def graphics_of(app: object) -> Graphics:
+        return Graphics(kind)
+
+    monkeypatch.setattr(picture, "graphics_of", graphics_of)
+
+
+def to_terminal(stage: Stage) -> str:
+    """What a full redraw writes."""
+    update = stage.screen._compositor.render_update(full=True)
+    assert update is not None
+    return update.render_segments(stage.console)
+
+
+async def test_kitty_is_given_the_picture_once_and_shown_its_place(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn_with(monkeypatch, Kind.KITTY)
+    shown = Picture(HALVES)
+    async with staged(shown) as (stage, pilot):
+        await until(pilot, lambda: stage.shown().count("\U0010eeee") == 16 * 8)
+        assert wire.sent.count("a=p,U=1") == 1
+        await shown.remove()
+        assert wire.sent.count("a=d,d=I") == 1
+
+
+async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_with(monkeypatch, Kind.SIXEL)
+    shown = Picture(encoded(packed(two_halves(400, 400))))
+    async with staged(VerticalScroll(Static("above"), shown, Static("below")), (60, 24)) as (stage, pilot):
+        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 20)
+        assert to_terminal(stage).count('"1;1;400;20') == 20
+        shown.scroll_visible(animate=False, top=True)
+        shown.parent.scroll_end(animate=False)  # type: ignore[union-attr]
+        await until(pilot, lambda: "below" in stage.shown())
+        assert 19 <= to_terminal(stage).count("\x1bP") <= 20
+
+
+def test_pictures_of_the_tests_are_as_told() -> None:
+    with Image.open(io.BytesIO(packed(two_halves()))) as image:
+        assert (image.getpixel((0, 0)), image.getpixel((39, 39))) == (RED, BLUE)

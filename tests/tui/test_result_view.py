@@ -4,6 +4,7 @@ import orjson
 
 from mcpdesk.link.values import Outcome
 from mcpdesk.tui.widgets.result_view import LinkChip, ResultView, verdict
+from tests.support.pictures import encoded, packed, two_halves
 from tests.support.widgets import staged, until
 
 
@@ -38,6 +39,26 @@ async def test_blocks_are_drawn_in_order() -> None:
         await pilot.press("enter")
         followed = [one.uri for one in stage.heard if isinstance(one, ResultView.Followed)]
         assert followed == ["x://y"]
+
+
+async def test_an_image_is_drawn_below_what_is_said_about_it() -> None:
+    view = ResultView()
+    image = {"type": "image", "data": encoded(packed(two_halves())), "mimeType": "image/png"}
+    async with staged(view) as (stage, pilot):
+        await view.show(outcome({"content": [{"type": "text", "text": "a flag"}, image]}), {})
+        await until(pilot, lambda: "▀▀" in stage.shown())
+        places = [stage.shown().index(words) for words in ("a flag", "40 x 40 PNG · image/png", "▀▀")]
+        assert places == sorted(places)
+
+
+async def test_a_result_can_be_maximised_from_each_of_its_tabs() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, _):
+        await view.show(outcome({"content": [{"type": "text", "text": "long"}]}), {})
+        for inner in ("#content", "#structured", "#raw"):
+            assert stage.screen.maximize(view.query_one(inner))
+            assert stage.screen.maximized is view
+            stage.screen.minimize()
 
 
 async def test_tabs_show_structured_content_and_the_raw_message() -> None:

@@ -17,6 +17,8 @@ MAX_TEXT = 64_000
 """Characters of one text that are drawn; the message itself keeps everything."""
 MAX_DUMP = 4_096
 """Bytes of a blob that are drawn as hex."""
+_START = (MAX_DUMP // 3 + 1) * 4
+"""Characters of base64 that hold these bytes."""
 _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
@@ -45,8 +47,8 @@ class Block:
     """Text, Markdown, a hex dump, a role; the URI of a link."""
     value: Any = None
     """The value of a `JSON` block."""
-    data: bytes = b""
-    """The bytes of an image or blob."""
+    encoded: str = ""
+    """An image as base64."""
     note: str = ""
 
 
@@ -142,15 +144,17 @@ def _resource(contents: dict[str, Any]) -> Iterator[Block]:
 
 
 def _blob(text: str, mime: str, note: str = "") -> Block:
+    """An image is left packed; of other bytes those that are shown are looked at."""
+    size = len(text) // 4 * 3 - text[-2:].count("=")
+    told = f"{note or mime}, {size_text(size)}"
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        return Block(BlockKind.IMAGE, encoded=text, note=told)
     try:
-        data = base64.b64decode(text, validate=True)
+        start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text[:MAX_TEXT], note=f"{note or mime}, not valid base64")
-    told = f"{note or mime}, {size_text(len(data))}"
-    if mime.startswith("image/") and mime != "image/svg+xml":
-        return Block(BlockKind.IMAGE, data=data, note=told)
-    cut = f", first {MAX_DUMP:,} bytes" if len(data) > MAX_DUMP else ""
-    return Block(BlockKind.BYTES, hex_dump(data), data=data, note=told + cut)
+    cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
+    return Block(BlockKind.BYTES, hex_dump(start), note=f"{told}{cut}")
 
 
 def _parsed(text: str) -> Any:

@@ -20,12 +20,10 @@ from mcpdesk.link.values import Outcome
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import Block, BlockKind, blocks, size_text
-from mcpdesk.tui.render.half_blocks import PictureError, picture_size
 from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.widgets.choice_box import Chip
 from mcpdesk.tui.widgets.json_tree import JsonTree
-from mcpdesk.tui.widgets.picture import Picture
 from mcpdesk.tui.widgets.running_view import RunningView
 from mcpdesk.tui.widgets.tab_strip import TabStrip
 
@@ -39,6 +37,7 @@ _MARKDOWN_LIMIT = 16_000
 class ResultContent(VerticalScroll, can_focus=True):
     """The blocks; scrolls with the usual keys."""
 
+    ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "Down", show=False),
         Binding("k", "scroll_up", "Up", show=False),
@@ -60,6 +59,7 @@ class LinkChip(Chip):
 class ResultView(Vertical):
     """Shows one outcome, a running call, or a word about what to do."""
 
+    ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
     DEFAULT_CSS = """
     ResultView { height: 1fr; }
@@ -188,8 +188,8 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
     for block in found[:MAX_BLOCKS]:
-        if note := _note(block):
-            yield Static(Content(one_line(note)), classes="note")
+        if block.note and block.kind is not BlockKind.IMAGE:
+            yield Static(Content(one_line(block.note)), classes="note")
         yield _widget(block)
     if len(found) > MAX_BLOCKS:
         yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
@@ -197,20 +197,16 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
         yield Static(Content("no content"), classes="note")
 
 
-def _note(block: Block) -> str:
-    if block.kind is not BlockKind.IMAGE:
-        return block.note
-    try:
-        width, height, _ = picture_size(block.data)
-    except PictureError:
-        return block.note
-    return f"{block.note}, {width} x {height} pixels"
-
-
 def _markdown(text: str) -> Widget:
     from textual.widgets import Markdown  # its parser is long in coming; the first paint does without
 
     return Markdown(text, open_links=False)
+
+
+def _picture(block: Block) -> Widget:
+    from mcpdesk.tui.widgets.picture import Picture  # a desk that shows none does without
+
+    return Picture(block.encoded, block.note)
 
 
 def _widget(block: Block) -> Widget:
@@ -220,7 +216,7 @@ def _widget(block: Block) -> Widget:
         case BlockKind.MARKDOWN if len(block.text) <= _MARKDOWN_LIMIT:
             return _markdown(clean(block.text))
         case BlockKind.IMAGE:
-            return Picture(block.data)
+            return _picture(block)
         case BlockKind.LINK:
             return LinkChip(block.text)
         case BlockKind.ROLE:

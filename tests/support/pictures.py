@@ -1,0 +1,34 @@
+"""Pictures of a test: what they show is known to the pixel."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+from PIL import Image
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def packed(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    """A picture as a file."""
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def plain(width: int, height: int, colour: int | tuple[int, ...] = RED, mode: str = "RGB") -> bytes:
+    """One colour, as PNG."""
+    return packed(Image.new(mode, (width, height), colour))
+
+
+def two_halves(width: int = 40, height: int = 40) -> Image.Image:
+    """Red on the left, blue on the right."""
+    image = Image.new("RGB", (width, height), RED)
+    image.paste(BLUE, (width // 2, 0, width, height))
+    return image
+
+
+def encoded(data: bytes) -> str:
+    """As it stands in a message."""
+    return base64.b64encode(data).decode()
