@@ -11,7 +11,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.base import Answer, Reply
+from mcpdesk.transports.base import Reply
 from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Channel:
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.frame
         self._endpoint = endpoint
-        self._accept = self.dialogue.accept
+        self._accept = self.dialogue.accept_message
         self._write = write
         self._lanes = Lanes(self._answered)
         self._sent = 0
@@ -53,20 +53,30 @@ class Channel:
 
     def take(self, frame: bytes) -> int:
         """One frame arrived; returns its number in the record."""
-        number = self._record(self.connection, Direction.IN, frame)
-        answer = self._accept(frame, self) if len(frame) < LARGE else self._accept_large(frame)
+        if len(frame) >= LARGE and (refused := self._refuse_large(len(frame))):
+            number = self._record(self.connection, Direction.IN, frame)
+            self.send(codec.error_response(_id_of(frame), refused))
+            return number
+        try:
+            message = codec.decode(frame)
+        except ProtocolError:
+            number = self._record(self.connection, Direction.IN, frame)
+            answer = self.dialogue.accept(frame, self)
+        else:
+            number = self._record(self.connection, Direction.IN, frame, True)
+            answer = self._accept(message, self)
         if isinstance(answer, tuple):
             if answer[1] is not None:
                 self.send(answer[1])
             return number
-        self._lanes.run(answer)
+        self._lanes.run(answer if len(frame) < LARGE else self._counted(answer, len(frame)))
         return number
 
     def send(self, message: bytes) -> None:
         """Record and write one message."""
         if not self._is_open:
             return
-        self._record(self.connection, Direction.OUT, message)
+        self._record(self.connection, Direction.OUT, message, True)
         self._sent += 1
         self._write(message)
 
@@ -93,20 +103,18 @@ class Channel:
         """A pipe is not taken up again."""
         return False
 
-    def _accept_large(self, frame: bytes) -> Answer:
-        """Take a frame that counts: all clients of a server together may have so many bytes in flight."""
-        endpoint, size = self._endpoint, len(frame)
-        most = endpoint.server.limits.large_bytes
-        if endpoint.large_bytes + size > most:
-            told = f"requests of more than {most} bytes are in flight (max_bodies_bytes)"
-            return 200, codec.error_response(_id_of(frame), invalid(told))
-        answer = self._accept(frame, self)
-        if isinstance(answer, tuple):
-            return answer
-        endpoint.large_bytes += size
-        return self._counted(answer, size)
+    def _refuse_large(self, size: int) -> ProtocolError | None:
+        """What to say to a frame that counts: all clients of a server may have so many bytes in flight."""
+        most = self._endpoint.server.limits.large_bytes
+        if self._endpoint.large_bytes + size <= most:
+            return None
+        return invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
 
-    async def _counted(self, work: Coroutine[Any, Any, Reply], size: int) -> Reply:
+    def _counted(self, work: Coroutine[Any, Any, Reply], size: int) -> Coroutine[Any, Any, Reply]:
+        self._endpoint.large_bytes += size
+        return self._uncount(work, size)
+
+    async def _uncount(self, work: Coroutine[Any, Any, Reply], size: int) -> Reply:
         try:
             return await work
         finally:
