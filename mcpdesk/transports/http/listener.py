@@ -16,6 +16,7 @@ from mcpdesk.transports.base import Dialogue, Rules
 from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.connection import Connection
 from mcpdesk.transports.http.quick import QuickConnection
+from mcpdesk.transports.lanes import Lanes
 
 SWEEP_S = 1.0
 """How often connections are looked at: every limit in seconds may be overrun by that much."""
@@ -32,11 +33,19 @@ class Listener(web.Server):
         super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
         self.budget = Budget(lambda: rules().max_bodies_bytes)
         self._rules = rules
+        self._lanes: Lanes[None] = Lanes(lambda _: None)
         self._left: dict[Dialogue, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> RequestHandler:
-        return QuickConnection(self, loop=self._loop, budget=self.budget, leave=self._leave, **self._kwargs)
+        return QuickConnection(
+            self,
+            loop=self._loop,
+            budget=self.budget,
+            leave=self._leave,
+            lanes=self._lanes,
+            **self._kwargs,
+        )
 
     @property
     def left(self) -> int:
@@ -78,6 +87,7 @@ class Listener(web.Server):
             dialogue.close("the server stops")
         self._left.clear()
         await super().shutdown(timeout)
+        self._lanes.close()
 
     def _open(self) -> list[Connection]:
         """Those that are not being closed."""
