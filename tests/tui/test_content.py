@@ -65,6 +65,9 @@ def test_images_are_left_packed_and_of_large_blobs_the_start_is_looked_at() -> N
     data = base64.b64encode(b"x" * 10_000).decode()
     (image,) = blocks({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
     assert (image.kind, image.encoded, image.note) == (BlockKind.IMAGE, data, "image/png, 10.0 kB")
+    drawing = base64.b64encode(b"<svg/>").decode()
+    (text,) = blocks({"content": [{"type": "image", "data": drawing, "mimeType": "image/svg+xml"}]})
+    assert (text.kind, text.text, text.note) == (BlockKind.TEXT, "<svg/>", "image/svg+xml, 6 B")
     (sound,) = blocks({"content": [{"type": "audio", "data": data, "mimeType": "audio/wav"}]})
     assert sound.note == "audio/wav, 10.0 kB, first 4,096 bytes"
     assert len(sound.text.splitlines()) == 256

@@ -16,6 +16,7 @@ from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 from tests.support.widgets import Stage, staged, until
 
 HALVES = encoded(packed(two_halves()))
+NOISE = packed(Image.effect_noise((600, 600), 80).convert("RGB"))
 
 
 def colours(stage: Stage, line: int) -> list[tuple[int, int, int]]:
@@ -81,6 +82,7 @@ async def test_what_shines_through_is_the_theme() -> None:
         ("***", "✗ not valid base64 · x saves it"),
         (encoded(b"nothing"), "✗ not one of PNG, JPEG, GIF, WEBP, BMP, ICO · x saves it"),
         (encoded(packed(two_halves())[:60]), "✗ broken: "),
+        (encoded(NOISE[: len(NOISE) // 2]), "✗ broken: "),
         (encoded(plain(8000, 6000, 1, "L")), "✗ 8000 x 6000 pixels; at most 40,000,000 are drawn"),
         ("A" * 27_000_000, "✗ 20,250,000 bytes; at most 20,000,000 are drawn"),
     ],
@@ -166,6 +168,21 @@ async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.Mon
         shown.parent.scroll_end(animate=False)  # type: ignore[union-attr]
         await until(pilot, lambda: "below" in stage.shown())
         assert 19 <= to_terminal(stage).count("\x1bP") <= 20
+
+
+async def test_heavy_sixels_wait_until_the_picture_stands_still(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn_with(monkeypatch, Kind.SIXEL)
+    shown = Picture(encoded(NOISE))
+    scroll = VerticalScroll(shown, Static("\n" * 40))
+    async with staged(scroll, (80, 40)) as (stage, pilot):
+        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 30)
+        monkeypatch.setattr(picture, "STILL_S", 3600.0)
+        scroll.scroll_to(y=3, animate=False)
+        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 0)
+        shown._stand()
+        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 28)
 
 
 def test_pictures_of_the_tests_are_as_told() -> None:

@@ -17,6 +17,7 @@ MAX_TEXT = 64_000
 """Characters of one text that are drawn; the message itself keeps everything."""
 MAX_DUMP = 4_096
 """Bytes of a blob that are drawn as hex."""
+_DRAWN_BY_TEXT = "image/svg+xml"
 _START = (MAX_DUMP // 3 + 1) * 4
 """Characters of base64 that hold these bytes."""
 _MARKDOWN = re.compile(
@@ -147,9 +148,11 @@ def _blob(text: str, mime: str, note: str = "") -> Block:
     """An image is left packed; of other bytes those that are shown are looked at."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     told = f"{note or mime}, {size_text(size)}"
-    if mime.startswith("image/") and mime != "image/svg+xml":
+    if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
         return Block(BlockKind.IMAGE, encoded=text, note=told)
     try:
+        if mime == _DRAWN_BY_TEXT:
+            return text_block(base64.b64decode(text, validate=True).decode(errors="replace"), mime, told)
         start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text[:MAX_TEXT], note=f"{note or mime}, not valid base64")

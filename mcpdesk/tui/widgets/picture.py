@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from mcpdesk.tui.driver import driver_of, graphics_of
@@ -29,6 +30,9 @@ LEAST_ROWS = 12
 """A pane lower than this is scrolled; in a higher one the picture is seen whole."""
 _WORDS = 3
 """Rows left to the words about a picture: its own, and what a tool says in front of it."""
+HEAVY = 128_000
+"""Characters of sixels that are not written while the picture moves: a terminal takes its time over them."""
+STILL_S = 0.1
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
 """One picture at a time unfolds to all its pixels."""
@@ -82,6 +86,8 @@ class Picture(Widget):
         self._cells = (0, 0)
         self._wanted: _Frame | None = None
         self._drawing: _Drawing | None = None
+        self._place: tuple[Region, Region] | None = None
+        self._moving: Timer | None = None
 
     def on_mount(self) -> None:
         """Look at it."""
@@ -120,15 +126,38 @@ class Picture(Widget):
         """Sixels are no text: they go around what is done to text."""
         if self._graphics.kind is not Kind.SIXEL or self._trouble or self._facts is None:
             return super().render_lines(crop)
-        return [self._sixel_line(y, crop) for y in crop.line_range]
-
-    def _sixel_line(self, y: int, crop: Region) -> Strip:
         drawing = self._current()
+        if (
+            drawing is None
+            or crop.x > 0
+            or drawing.frame.columns > crop.width
+            or self._is_moving(drawing, crop)
+        ):
+            drawing = None
+        return [self._sixel_line(y, crop, drawing) for y in crop.line_range]
+
+    def _sixel_line(self, y: int, crop: Region, drawing: _Drawing | None) -> Strip:
         if y == 0:
             return self.render_line(0).crop(crop.x, crop.right)
-        if drawing is None or y > len(drawing.sixels) or crop.x > 0 or drawing.frame.columns > crop.width:
+        if drawing is None or y > len(drawing.sixels):
             return Strip.blank(crop.width, self.rich_style)
         return SixelStrip(drawing.sixels[y - 1], drawing.frame.columns, crop.width, self.rich_style)
+
+    def _is_moving(self, drawing: _Drawing, crop: Region) -> bool:
+        """Whether a heavy picture was somewhere else a moment ago; it is drawn once it stands still."""
+        if sum(map(len, drawing.sixels)) < HEAVY:
+            return False
+        place = (self.region, crop)
+        if place != self._place:
+            self._place = place
+            if self._moving is not None:
+                self._moving.stop()
+            self._moving = self.set_timer(STILL_S, self._stand)
+        return self._moving is not None
+
+    def _stand(self) -> None:
+        self._moving = None
+        self.refresh()
 
     def _current(self) -> _Drawing | None:
         """The drawing there is; another is begun when that is not as it should be."""
