@@ -13,6 +13,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     Failure,
+    GrantView,
     JobView,
     LogLine,
     Notice,
@@ -71,6 +72,16 @@ class CaptureLink:
 
     def decline(self, question: int, reason: str = "") -> None:
         """There is no question."""
+
+    def cycle_policy(self, server: str, tool: str) -> None:
+        """There is no tool."""
+
+    def grants(self) -> tuple[GrantView, ...]:
+        """None."""
+        return ()
+
+    def revoke(self, grant: GrantView) -> None:
+        """There is none."""
 
     def cancel_question(self, question: int) -> None:
         """There is no question."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
@@ -27,16 +28,26 @@ class Shelf:
 
     @property
     def version(self) -> int:
-        """Grows with every change of any registry."""
-        return sum(registry.version for _, registry in self._registries())
+        """Grows with every change of any registry, and of the policies."""
+        home = self._server.home
+        rules = 0 if home is None else home.rules
+        return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
         """The items of every kind, in serving order; the same object until they change."""
         version = self.version
         if self._kept is None or self._kept.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
-            self._kept = Catalogue(self._server.name, version, tuple(items))
+            self._kept = Catalogue(self._server.name, version, tuple(map(self._ruled, items)))
         return self._kept
+
+    def _ruled(self, item: CatalogueItem) -> CatalogueItem:
+        """A tool with its policy."""
+        home = self._server.home
+        if home is None or item.kind is not ItemKind.TOOL:
+            return item
+        ruling = home.approvals.ruling(item.name)
+        return replace(item, policy=ruling.policy, policy_origin=ruling.origin) if ruling.origin else item
 
     def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:
         server = self._server

@@ -16,6 +16,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     Failure,
+    GrantView,
     JobView,
     LogLine,
     Notice,
@@ -101,6 +102,15 @@ class Link(Protocol):
 
     def disconnect(self, connection: int) -> None:
         """End the session or the connection of a client; ignored when it is gone."""
+
+    def cycle_policy(self, server: str, tool: str) -> None:
+        """Go on to the next policy of a tool: allow, ask, deny."""
+
+    def grants(self) -> tuple[GrantView, ...]:
+        """Peers that need no approval any more, of all servers, the newest first."""
+
+    def revoke(self, grant: GrantView) -> None:
+        """Let a peer be approved again; ignored when it is anyway."""
 
     def cancel_question(self, question: int) -> None:
         """Close a waiting question without saying yes or no; ignored where that is not possible."""

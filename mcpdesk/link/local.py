@@ -19,6 +19,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     Failure,
+    GrantView,
     JobView,
     LogLine,
     Notice,
@@ -108,6 +109,24 @@ class LocalLink:
     def disconnect(self, connection: int) -> None:
         """End the session or the connection of a client."""
         self._host.call_soon(lambda: self._host.disconnect(connection))
+
+    def cycle_policy(self, server: str, tool: str) -> None:
+        """Go on to the next policy of a tool."""
+        self._host.call_soon(lambda: self._host.cycle_policy(server, tool))
+
+    def grants(self) -> tuple[GrantView, ...]:
+        """Peers that need no approval any more."""
+        found = (
+            GrantView(name, grant.tool, grant.peer, grant.granted)
+            for name, endpoint in list(self._host.by_name.items())
+            if (home := endpoint.server.home) is not None
+            for grant in home.approvals.grants
+        )
+        return tuple(sorted(found, key=lambda grant: -grant.granted))
+
+    def revoke(self, grant: GrantView) -> None:
+        """Let a peer be approved again."""
+        self._host.call_soon(lambda: self._host.revoke(grant.server, grant.tool, grant.peer))
 
     def cancel_question(self, question: int) -> None:
         """Close a waiting question without saying yes or no."""

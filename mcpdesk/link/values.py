@@ -9,6 +9,7 @@ from typing import Any
 from mcpdesk.hosting.journal import LogLine, Notice, Severity
 from mcpdesk.hosting.metrics import Stuck
 from mcpdesk.jobs.job import JobView
+from mcpdesk.server.approvals import Policy
 
 __all__ = [
     "Catalogue",
@@ -17,12 +18,14 @@ __all__ = [
     "ClientView",
     "CoreView",
     "Failure",
+    "GrantView",
     "ItemKind",
     "JobView",
     "LogLine",
     "Notice",
     "Outcome",
     "Parked",
+    "Policy",
     "Progress",
     "Protection",
     "RunningCall",
@@ -61,6 +64,10 @@ class CatalogueItem:
     """True when `problem` concerns the newest file and the previous version still serves."""
     changed: bool = False
     """True when the last reload added or altered it."""
+    policy: Policy = Policy.ALLOW
+    """Of a tool: whether clients may call it."""
+    policy_origin: str = ""
+    """Where that was said; empty: nowhere."""
     definition: dict[str, Any] = field(default_factory=dict)
     """The wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
 
@@ -73,6 +80,18 @@ class Catalogue:
     version: int
     """Grows with every change; equal versions mean equal catalogues."""
     items: tuple[CatalogueItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantView:
+    """A peer that may call a tool without being approved again."""
+
+    server: str
+    tool: str
+    peer: str
+    """With what it is known by before the colon: `client:` and its own name, or `token:`."""
+    granted: float
+    """Unix time in seconds."""
 
 
 class Protection(StrEnum):

@@ -67,9 +67,7 @@ def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) ->
 
 def _page(call: Call, tool: Tool, detail: str) -> Page:
     kind, _, name = known_as(call).partition(":")
-    whom = (
-        f"every client that calls itself {name}" if kind == "client" else f"whoever has the token of {name}"
-    )
+    whom = f"clients called {name}" if kind == "client" else f"whoever has the token of {name}"
     hints = tool.annotations
     return Page(
         f"May {call.peer or 'a client without a name'} call {tool.name}?",

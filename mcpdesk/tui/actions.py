@@ -32,6 +32,8 @@ MAIN: tuple[Action, ...] = (
         "What servers and tools say.", footer=False),
     Action("open_question", "a,f2", "answer", "Desk", "main",
         "Open the question that has waited longest; F2 works while typing.", footer=False),
+    Action("standing_approvals", "A", "standing approvals", "Desk", "main",
+        "Which clients may call which tools without being approved; enter ends one.", footer=False),
     Action("zoom", "z", "maximise", "Desk", "main",
         "Give the focused pane the whole screen, and back.", footer=False),
     Action("copy_url", "u", "copy URL", "Server", "main",
@@ -70,6 +72,8 @@ WORKBENCH: tuple[Action, ...] = (
 CATALOGUE: tuple[Action, ...] = (
     Action("fold", "left,h", "fold group", "Catalogue", "catalogue", footer=False),
     Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
+    Action("cycle_policy", "p", "policy", "Catalogue", "catalogue",
+        "Clients may call the tool, may once you approve, or may not: allow, ask, deny.", footer=False),
 )  # fmt: skip
 
 FORM: tuple[Action, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
@@ -20,11 +20,23 @@ from mcpdesk.tui.saved_calls import saved_menu
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.name_prompt import NamePrompt
 
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
+    from mcpdesk.tui.app import DeskApp
+
 
 def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
     """Ends with text and name of what was chosen. `curl` is a command, `folder` the server's."""
     choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, curl, folder)]
     return Menu("Copy", choices)
+
+
+async def choose_copy(app: DeskApp, link: Link, server: str, draft: Draft) -> None:
+    """Copy the result of a call, or what led to it."""
+    folder = next((one.folder for one in link.view().servers if one.name == server), ".")
+    chosen = await app.push_screen_wait(copy_menu(draft, link.client_config(server, "curl"), folder))
+    if chosen is not None:
+        app.copy(*chosen)
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:

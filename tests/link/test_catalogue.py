@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mcpdesk.link.catalogue import Shelf
 from mcpdesk.link.values import ItemKind
+from mcpdesk.server.approvals import AT_DESK, Policy
+from mcpdesk.server.home import Home
 from mcpdesk.server.registry import Unavailable
 from tests.support.served import make_server
 
@@ -32,3 +36,18 @@ def test_the_first_load_marks_nothing_as_changed() -> None:
     assert not any(item.changed for item in shelf.catalogue().items)
     server.tools.replace(list(server.tools)[:1])
     assert shelf.catalogue() is shelf.catalogue()
+
+
+async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tmp_path: Path) -> None:
+    server = make_server()
+    server.home = home = Home(tmp_path, tmp_path / "state")
+    shelf = Shelf(server)
+    before = shelf.catalogue()
+    home.approvals.configure(("mcp.json", {"echo": Policy.ASK}))
+    await home.approvals.cycle("boom")
+    after = shelf.catalogue()
+    assert after.version > before.version == shelf.version - 2
+    told = {item.name: (item.policy, item.policy_origin) for item in after.items}
+    assert told["echo"] == (Policy.ASK, "mcp.json") and told["boom"] == (Policy.ASK, AT_DESK)
+    assert told["steps"] == told["resource://note"] == (Policy.ALLOW, "")
+    await home.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.inbox.question import Answer
-from mcpdesk.link.values import ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.protocol.revisions import SERVED_NAMES
 from tests.support.desk import RunningDesk, running_desk, until
 
@@ -138,30 +138,29 @@ async def test_a_question_is_declined_from_the_link(folder: Path) -> None:
         assert outcome.result["structuredContent"]["status"] == "declined"
 
 
-LASTING = '''
-import asyncio
-
-from mcpdesk import tool
-
-
-@tool(task="required")
-async def wait() -> None:
-    """Wait for ever."""
-    await asyncio.Event().wait()
-'''
-
-
-async def test_jobs_are_seen_and_cancelled(folder: Path) -> None:
-    (folder / "tools/count.py").write_text(LASTING, encoding="utf-8")
+async def test_policies_and_standing_approvals_are_seen_and_changed(folder: Path) -> None:
     async with running_desk(folder) as desk:
-        assert desk.jobs() == () and desk.view().jobs_version == 0
-        call = desk.request("own", "tools/call", {"name": "wait"})
-        await until(desk.jobs)
-        (job,) = desk.jobs()
-        assert (job.server, job.tool, job.peer, job.status) == ("own", "wait", "desk", "working")
-        assert desk.view().jobs_version > 0
-        assert desk.busy() == ("1 running call", "1 running task")
-        desk.cancel_job(job.id)
-        outcome = await asyncio.wait_for(asyncio.wrap_future(call.outcome), 5)
-        assert outcome.error is not None and "cancelled at the desk" in outcome.error["message"]
-        assert desk.jobs()[0].status == "cancelled" and desk.busy() == ()
+        desk.cycle_policy("own", "count")
+        items = await until_items(desk, "count", Policy.ASK)
+        assert items["wait"].policy is Policy.ALLOW
+        home = desk.host.by_name["own"].server.home
+        assert home is not None and desk.grants() == ()
+        done = asyncio.run_coroutine_threadsafe(
+            home.approvals.grant("count", "client:cursor 1"),
+            desk.host._loop,  # type: ignore[arg-type]
+        )
+        await asyncio.wrap_future(done)
+        (grant,) = desk.grants()
+        assert (grant.server, grant.tool, grant.peer) == ("own", "count", "client:cursor 1")
+        desk.revoke(grant)
+        await until(lambda: desk.grants() == ())
+
+
+async def until_items(desk: RunningDesk, name: str, policy: Policy) -> dict[str, CatalogueItem]:
+    """The items, once one of them has a policy."""
+
+    def items() -> dict[str, CatalogueItem]:
+        return {item.name: item for item in desk.catalogue("own").items}
+
+    await until(lambda: items()[name].policy is policy)
+    return items()

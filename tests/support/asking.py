@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import Option, Page, Question
+from mcpdesk.inbox.question import Approval, Kind, Option, Page, Question
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.fake_link import FakeLink
@@ -19,6 +19,14 @@ from tests.support.patience import WITHIN_S
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL", "relational"), Option("SQLite")))
 CHECKS = Page("Which checks?", "", (Option("lint"), Option("types"), Option("tests")), multi_select=True)
+
+APPROVAL = Page(
+    "May cursor 1 call Bash?",
+    "destructive",
+    tuple(Option(each, "what it means") for each in Approval),
+    own_words=False,
+    detail="command: rm -rf build\ntimeout: 5",
+)
 
 
 class Asked:
@@ -49,16 +57,20 @@ class Asked:
             while not holds():
                 await self.pilot.pause(0.01)
 
+    def shown(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
     def end_elsewhere(self, **changes: object) -> None:
         self.link._settle(self.question.id, **changes)
 
 
 @asynccontextmanager
 async def asked(
-    *pages: Page, size: tuple[int, int] = (80, 24), may_cancel: bool = False
+    *pages: Page, size: tuple[int, int] = (80, 24), may_cancel: bool = False, kind: Kind = Kind.QUESTION
 ) -> AsyncIterator[Asked]:
     link = quiet_link()
-    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel)
+    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind)
     async with running_frame(link, size=size) as (app, pilot):
         desk = Asked(app, pilot, link, question)
         await desk.until(lambda: desk.is_open)

@@ -23,6 +23,7 @@ from mcpdesk.link.values import (
     ClientView,
     CoreView,
     Failure,
+    GrantView,
     ItemKind,
     JobView,
     LogLine,
@@ -427,6 +428,7 @@ class FakeLink:
         self.watching: dict[str, int] = {}
         self.job_list: list[JobView] = []
         self.cancelled_jobs: list[str] = []
+        self.granted: tuple[GrantView, ...] = ()
         self.details = sample_details()
         self.disconnected: list[int] = []
         self.reloads: list[str] = []
@@ -492,6 +494,24 @@ class FakeLink:
 
     def disconnect(self, connection: int) -> None:
         self.disconnected.append(connection)
+
+    def cycle_policy(self, server: str, tool: str) -> None:
+        kept = self.catalogues[server]
+        items = [
+            replace(item, policy=item.policy.following) if item.name == tool else item for item in kept.items
+        ]
+        self.catalogues[server] = replace(kept, version=kept.version + 1, items=tuple(items))
+        servers = [
+            replace(one, catalogue_version=one.catalogue_version + (one.name == server))
+            for one in self.core.servers
+        ]
+        self.core = replace(self.core, servers=tuple(servers))
+
+    def grants(self) -> tuple[GrantView, ...]:
+        return self.granted
+
+    def revoke(self, grant: GrantView) -> None:
+        self.granted = tuple(one for one in self.granted if one != grant)
 
     def cancel_question(self, question: int) -> None:
         self.cancelled.append(question)

@@ -86,3 +86,17 @@ async def test_two_thousand_items_stay_fluid() -> None:
         pane.rows.filter("tool-1234")
         assert pane.rows.item is not None
         assert pane.rows.item.name == "tool-1234"
+
+
+async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() -> None:
+    pane = CataloguePane()
+    async with staged(pane, (40, 24)) as (stage, pilot):
+        pane.rows.load(sample_catalogue())
+        pane.rows.focus()
+        pane.rows.select(ItemKind.TOOL, "place-order")
+        await pilot.press("p")
+        pane.rows.select(ItemKind.PROMPT, "greet")
+        await pilot.press("p")
+        asked = [one.item.name for one in stage.heard if isinstance(one, CatalogueList.PolicyAsked)]
+        assert asked == ["place-order"]
+        assert [one.message for one in stage._notifications] == ["Only tools have a policy."]

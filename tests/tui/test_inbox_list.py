@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from mcpdesk.inbox.question import Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 from mcpdesk.tui.widgets.inbox_list import InboxList
 
 TEA = Page("Tea or\ncoffee?", "", (Option("tea"), Option("coffee")))
@@ -93,3 +93,25 @@ async def test_a_click_opens() -> None:
         await pilot.click(listing, offset=(5, 1))
         await pilot.pause()
         assert [question.id for question in app.opened] == [2]
+
+
+@pytest.mark.parametrize(
+    ("state", "chosen", "words"),
+    [
+        (QuestionState.WAITING, None, "? waiting"),
+        (QuestionState.ANSWERED, Approval.ONCE, "✓ allowed"),
+        (QuestionState.ANSWERED, Approval.DENY, "✕ denied"),
+        (QuestionState.DECLINED, None, "✕ denied"),
+        (QuestionState.WITHDRAWN, None, "↶ withdrawn"),
+    ],
+)
+async def test_approvals_are_shown_as_such(state: QuestionState, chosen: Approval | None, words: str) -> None:
+    page = Page("May cursor call Bash?", detail="command: ls\n\x1b[2J")
+    answers = () if chosen is None else (Answer((chosen,)),)
+    approval = replace(
+        ASKED, pages=(page,), tool="Bash", kind=Kind.APPROVAL, state=state, answers=answers, ended=1001.0
+    )
+    async with shown(approval) as (listing, _, _):
+        text = "".join(text for text, _ in listing.spans(0, 100))
+        assert text.startswith(f" {words} ")
+        assert "approve Bash · command: ls⏎␛[2J" in text

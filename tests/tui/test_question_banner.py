@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from mcpdesk.inbox.question import Page
+from mcpdesk.inbox.question import Kind, Page
 from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from tests.support.fake_link import sample_questions
 
@@ -37,3 +37,15 @@ async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
         assert not banner.announce(None)
         await pilot.pause()
         assert not banner.display
+
+
+async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_room() -> None:
+    app = BannerApp()
+    page = Page("May cursor 1 call Bash?", detail="command: " + "x" * 200)
+    async with app.run_test(size=(80, 5)) as pilot:
+        banner = app.query_one(QuestionBanner)
+        banner.announce(replace(QUESTION, kind=Kind.APPROVAL, pages=(page,)))
+        await pilot.pause()
+        text = banner.render().plain
+        assert text.startswith(" ? May cursor 1 call Bash? command: xxx") and "…" in text
+        assert text.rstrip().endswith("then a")

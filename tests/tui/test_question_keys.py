@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from mcpdesk.inbox.question import Option, Page, Question
+from mcpdesk.inbox.question import Kind, Option, Page, Question
 from mcpdesk.tui.render.question_keys import question_keys
 
 CHOICE = Page("Which?", options=(Option("a"),))
@@ -12,9 +13,18 @@ WORDS = Page("Why?")
 LONG = Page("Write", is_long=True)
 LINK = Page("Open", link="https://example.org/", own_words=False)
 
+APPROVAL = Page("May p call t?", options=(Option("allow once"),), own_words=False, detail="command: ls")
+DETAILED = replace(APPROVAL, detail="\n".join("abcdefghij"))
 
-def keys(*pages: Page, at: int = 0, may_cancel: bool = False, is_writing: bool = False) -> str:
-    question = Question(1, "s", "p", "t", pages, 0.0, 1.0, may_cancel)
+
+def keys(
+    *pages: Page,
+    at: int = 0,
+    may_cancel: bool = False,
+    is_writing: bool = False,
+    kind: Kind = Kind.QUESTION,
+) -> str:
+    question = Question(1, "s", "p", "t", pages, 0.0, 1.0, may_cancel, kind=kind)
     hints = question_keys(question, at, is_writing=is_writing)
     return ", ".join(f"{hint.key} {hint.title}" for hint in hints)
 
@@ -27,6 +37,14 @@ def keys(*pages: Page, at: int = 0, may_cancel: bool = False, is_writing: bool =
         (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, d decline, esc later"),
         (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc stops writing"),
         (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc stops writing"),
+        (
+            keys(APPROVAL, kind=Kind.APPROVAL),
+            "digits choose, space toggles, enter answers, d deny, esc later",
+        ),
+        (
+            keys(DETAILED, kind=Kind.APPROVAL),
+            "digits choose, space toggles, enter answers, d deny, pgdn scrolls, esc later",
+        ),
         (keys(LINK, may_cancel=True), "o open, y copy, enter agrees, d decline, c cancel, esc later"),
     ],
 )

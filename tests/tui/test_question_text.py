@@ -6,8 +6,8 @@ import time
 
 from msgspec.structs import replace
 
-from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.tui.render.question_text import asker, ended_line, plain
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.tui.render.question_text import announced, asker, ended_line, plain
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (
@@ -57,3 +57,26 @@ def test_a_call_of_the_desks_own_is_named_by_what_it_runs() -> None:
 def test_a_reason_is_told() -> None:
     ended = replace(ASKED, state=QuestionState.WITHDRAWN, reason="client gone", ended=NOON + 5)
     assert ended_line(ended) == "withdrawn after 5 s, at 12:00:05: client gone"
+
+
+APPROVAL = Page(
+    "May client call Bash?", "", tuple(Option(each) for each in Approval), detail="command: ls\n-la"
+)
+APPROVED = replace(
+    ASKED, pages=(APPROVAL,), tool="Bash", kind=Kind.APPROVAL, ended=NOON + 5, answered_by="desk"
+)
+
+
+def test_an_approval_is_allowed_or_denied() -> None:
+    allowed = replace(APPROVED, state=QuestionState.ANSWERED, answers=(Answer((Approval.ALWAYS,)),))
+    denied = replace(APPROVED, state=QuestionState.DECLINED, reason="no")
+    refused = replace(APPROVED, state=QuestionState.ANSWERED, answers=(Answer((Approval.DENY,)),))
+    assert ended_line(allowed) == "allowed by desk after 5 s, at 12:00:05"
+    assert ended_line(denied) == "denied by desk after 5 s, at 12:00:05: no"
+    assert ended_line(refused).startswith("denied by desk")
+    assert "(•) always for this peer" in plain(allowed) and "command: ls" in plain(allowed)
+
+
+def test_what_is_announced_is_one_line() -> None:
+    assert announced(ASKED) == "client asks: Which?"
+    assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from mcpdesk.link.values import CatalogueItem, ItemKind
+from dataclasses import replace
+
+from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.tui.render.shelves import CatalogueRow, Entry, Reason, Shelf, badges, rows
 from tests.support.fake_link import sample_catalogue
 
@@ -50,3 +52,13 @@ def test_filtering_unfolds() -> None:
 def test_annotations_become_words() -> None:
     item = next(one for one in sample_catalogue() if one.name == "place-order")
     assert [badge.word for badge in badges(item)] == ["destructive", "open world"]
+
+
+def test_a_policy_is_a_word_with_its_origin_and_a_glyph_of_its_own() -> None:
+    plain = CatalogueItem(ItemKind.TOOL, "a", "a")
+    assert badges(plain) == []
+    asks = replace(plain, policy=Policy.ASK, policy_origin="mcp.json")
+    denied = replace(plain, policy=Policy.DENY, policy_origin="chosen at the desk")
+    told = [(badge.word, badge.glyph) for one in (asks, denied) for badge in badges(one)]
+    assert told == [("ask (mcp.json)", "?"), ("deny (chosen at the desk)", "⊘")]
+    assert badges(replace(plain, policy_origin="mcp.json")) == []

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mcpdesk.inbox.question import Question
+from mcpdesk.inbox.question import Kind, Question
+
+LONG = 6
+"""Lines to read before answering from which scrolling is spoken of."""
 
 
 class Hint(NamedTuple):
@@ -33,13 +36,20 @@ def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[
         yield Hint("ctrl+j", "new line", "", 3)
     if at and not is_writing:
         yield Hint("⌫", "back", "screen.previous_page", 4)
-    yield Hint(f"{lead}d", "decline", "screen.decline", 6)
+    yield Hint(f"{lead}d", declining(question), "screen.decline", 6)
+    if page.detail.count("\n") >= LONG and not page.is_long:
+        yield Hint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:
         yield Hint(f"{lead}c", "cancel", "screen.cancel", 5)
     if is_writing:
         yield Hint("esc", "stops writing", "", 7)
     else:
         yield Hint("esc", "later", "screen.later", 7)
+
+
+def declining(question: Question) -> str:
+    """What saying no is called."""
+    return "deny" if question.kind is Kind.APPROVAL else "decline"
 
 
 def _onward(question: Question, at: int) -> str:

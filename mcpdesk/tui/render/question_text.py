@@ -6,7 +6,7 @@ import time
 
 from textual.content import Content
 
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
 from mcpdesk.tui.render.link_text import link_text
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import clean, one_line
@@ -25,6 +25,14 @@ def asker(question: Question) -> str:
     return f"{question.tool or 'a tool'} of {question.server}" if question.peer == "desk" else question.peer
 
 
+def announced(question: Question) -> str:
+    """Who asks what, in a line; of an approval the arguments as well."""
+    page = question.pages[0]
+    if question.kind is Kind.APPROVAL:
+        return one_line(f"{page.question} {page.detail}")
+    return one_line(f"{one_line(asker(question), 32)} asks: {page.question}")
+
+
 def plain(question: Question) -> str:
     """The same without styles, for the clipboard."""
     return in_full(question).plain
@@ -39,7 +47,7 @@ def ended_line(question: Question) -> str:
     if question.ended is not None:
         when = f" after {since(question.ended - question.asked)}, at {_clock(question.ended)}"
     because = f": {clean(question.reason)}" if question.reason else ""
-    return f"{question.state}{by}{when}{because}"
+    return f"{question.word}{by}{when}{because}"
 
 
 def _page(page: Page, answer: Answer) -> Content:

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.fuzzy import Matcher
 
-from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 
 TITLES = {
     ItemKind.TOOL: "Tools",
@@ -22,6 +22,12 @@ _BADGES: tuple[tuple[str, bool, str, str, str], ...] = (
     ("openWorldHint", True, "open world", "↗", "lines--muted"),
     ("idempotentHint", True, "idempotent", "", "lines--muted"),
 )
+
+_POLICIES = {
+    Policy.ASK: ("?", "lines--warn"),
+    Policy.DENY: ("⊘", "lines--bad"),
+}
+"""Glyph and style of what is out of the ordinary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +73,14 @@ def label(item: CatalogueItem) -> str:
 
 
 def badges(item: CatalogueItem) -> list[Badge]:
-    """What a tool's annotations say about it."""
+    """What a tool's policy and its annotations say about it."""
     said: dict[str, Any] = item.definition.get("annotations") or {}
-    return [Badge(word, glyph, style) for key, value, word, glyph, style in _BADGES if said.get(key) is value]
+    policy = _POLICIES.get(item.policy)
+    origin = f" ({item.policy_origin})" if item.policy_origin else ""
+    ruled = [] if policy is None else [Badge(f"{item.policy}{origin}", *policy)]
+    return ruled + [
+        Badge(word, glyph, style) for key, value, word, glyph, style in _BADGES if said.get(key) is value
+    ]
 
 
 def rows(items: Iterable[CatalogueItem], query: str, folded: frozenset[ItemKind]) -> list[CatalogueRow]:

@@ -168,6 +168,13 @@ class MainScreen(Screen[None]):
         """Digits and tabs."""
         await self.show_screen(name)
 
+    @work
+    async def action_standing_approvals(self) -> None:
+        """See what was approved for good, and end it."""
+        from mcpdesk.tui.standing_approvals import choose_grant
+
+        await choose_grant(self)
+
     def action_zoom(self) -> None:
         """Give the focused pane the whole screen, and back."""
         if self.maximized:

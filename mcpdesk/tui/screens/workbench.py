@@ -14,7 +14,7 @@ from textual.timer import Timer
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ServerView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.call_menus import choose_saved, copy_menu, history_menu
+from mcpdesk.tui.call_menus import choose_copy, choose_saved, history_menu
 from mcpdesk.tui.drafts import Draft, Drafts
 from mcpdesk.tui.history import History
 from mcpdesk.tui.render.form_field import UNSET
@@ -282,21 +282,20 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_copy(self) -> None:
         """Copy the result or what led to it."""
-        draft = self.draft
-        if draft is None:
-            return
-        curl = self._link.client_config(self.server, "curl")
-        view = self._link.view()
-        folder = next((one.folder for one in view.servers if one.name == self.server), ".")
-        chosen = await self.app.push_screen_wait(copy_menu(draft, curl, folder))
-        if chosen is not None:
-            cast("DeskApp", self.app).copy(*chosen)
+        if self.draft is not None:
+            await choose_copy(cast("DeskApp", self.app), self._link, self.server, self.draft)
 
     @on(JsonTree.CopyAsked)
     def copy_asked(self, event: JsonTree.CopyAsked) -> None:
         """A tree wants something on the clipboard."""
         event.stop()
         cast("DeskApp", self.app).copy(event.text, event.what)
+
+    @on(CatalogueList.PolicyAsked)
+    def cycle_policy(self, event: CatalogueList.PolicyAsked) -> None:
+        """Take the next policy for a tool; the core tells what it means."""
+        event.stop()
+        self._link.cycle_policy(self.server, event.item.name)
 
     def action_filter(self) -> None:
         """Go to the catalogue's filter."""

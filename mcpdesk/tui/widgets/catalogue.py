@@ -42,6 +42,13 @@ class CatalogueList(LineList):
             super().__init__()
             self.item = item
 
+    class PolicyAsked(Message):
+        """The next policy is wanted for a tool."""
+
+        def __init__(self, item: CatalogueItem) -> None:
+            super().__init__()
+            self.item = item
+
     def __init__(self) -> None:
         super().__init__()
         self.running: frozenset[tuple[ItemKind, str]] = frozenset()
@@ -133,6 +140,13 @@ class CatalogueList(LineList):
             self.cursor = at
             if isinstance(shelf, Shelf) and shelf.is_open:
                 self.row_chosen(at)
+
+    def action_cycle_policy(self) -> None:
+        """Let the tool have its next policy."""
+        if self.item is not None and self.item.kind is ItemKind.TOOL:
+            self.post_message(self.PolicyAsked(self.item))
+        else:
+            self.notify("Only tools have a policy.", markup=False)
 
     def action_unfold(self) -> None:
         """Unfold the group, or choose the item."""

@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.inbox.question import Kind, Question, QuestionState
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
@@ -89,8 +89,9 @@ class InboxList(LineList, inherit_bindings=False):
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         question = self.questions[index]
-        glyph, style = STATES[question.state]
-        yield f" {glyph} {question.state:<{STATE_CELLS - 2}}  ", style
+        is_denied = question.word == "denied"
+        glyph, style = STATES[QuestionState.DECLINED if is_denied else question.state]
+        yield f" {glyph} {question.word:<{STATE_CELLS - 2}}  ", style
         room = width - STATE_CELLS - 3
         if width >= NARROW:
             peer = one_line(question.peer, PEER_CELLS)
@@ -111,6 +112,8 @@ class InboxList(LineList, inherit_bindings=False):
 
 
 def summary(question: Question) -> str:
-    """The first page's text, and how many more there are."""
+    """The first page's text, and how many more there are; of an approval, the tool and its arguments."""
+    if question.kind is Kind.APPROVAL:
+        return f"approve {question.tool} · {question.pages[0].detail}"
     more = len(question.pages) - 1
     return question.pages[0].question + (f" (+{more})" if more else "")

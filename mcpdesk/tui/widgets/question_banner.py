@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from mcpdesk.inbox.question import Question
-from mcpdesk.tui.render.question_text import asker
+from mcpdesk.tui.render.question_text import announced
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
@@ -29,9 +29,9 @@ class QuestionBanner(PartLine):
         if question is None:
             return False
         fresh, self._announced = question.id != self._announced, question.id
-        text = one_line(question.pages[0].question) if question.pages else "a question"
-        said = Content(f" ? {one_line(asker(question), 32)} asks: {text} ")
         keys = Content(" F2 answer · esc, then a ")
+        room = self.screen.size.width - keys.cell_length
+        said = Content(one_line(f" ? {announced(question)} ", room))
         action = "screen.open_question"
         self.show([Part(said, action, "Answer", rank=1), Part(keys, action, rank=9, right=True)])
         return fresh

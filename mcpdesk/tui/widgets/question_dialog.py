@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_draft import Draft
@@ -32,11 +32,11 @@ LOOK_S = 0.1
 SOON_S = 60
 """Time left below which the dialog says so."""
 ENDINGS = {
-    QuestionState.DECLINED: "was declined by {by}",
+    QuestionState.DECLINED: "was {word} by {by}",
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
-    QuestionState.ANSWERED: "was answered by {by}",
+    QuestionState.ANSWERED: "was {word} by {by}",
 }
 
 
@@ -88,10 +88,9 @@ class QuestionScreen(ModalScreen[None]):
             yield QuestionPage(self._drafts[0])
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
-                yield Static("decline, because", markup=False)
-                yield Input(
-                    placeholder="optional · enter declines · esc goes back", compact=True, id="reason"
-                )
+                no, nos = ("deny", "denies") if self._is_approval else ("decline", "declines")
+                yield Static(f"{no}, because", markup=False)
+                yield Input(placeholder=f"optional · enter {nos} · esc goes back", compact=True, id="reason")
             yield PartLine()
 
     def on_mount(self) -> None:
@@ -105,6 +104,10 @@ class QuestionScreen(ModalScreen[None]):
     def on_resize(self) -> None:
         """Let a long page scroll, so that the lines below it stay in sight."""
         self._fit()
+
+    @property
+    def _is_approval(self) -> bool:
+        return self.question.kind is Kind.APPROVAL
 
     @property
     def page(self) -> QuestionPage:
@@ -136,6 +139,8 @@ class QuestionScreen(ModalScreen[None]):
             return
         if self._at + 1 < len(self._drafts):
             await self._go_to(self._at + 1)
+        elif self._is_approval and self.page.draft.answer.selected == (Approval.DENY,):
+            self.action_decline()
         else:
             self._answer()
 
@@ -266,9 +271,10 @@ class QuestionScreen(ModalScreen[None]):
         if ended is None:
             self.notify("The question is gone.", markup=False)
         elif self._sent and self._is_mine(ended):
-            self.notify(f"{ended.state.capitalize()}. {one_line(asker(ended), 40)} goes on.", markup=False)
+            self.notify(f"{ended.word.capitalize()}. {one_line(asker(ended), 40)} goes on.", markup=False)
         else:
-            said = ENDINGS[ended.state].format(by=ended.answered_by or "somebody", reason=ended.reason)
+            by = ended.answered_by or "somebody"
+            said = ENDINGS[ended.state].format(by=by, reason=ended.reason, word=ended.word)
             text = one_line(f"The question of {one_line(asker(ended), 40)} {said}", 110)
             self.notify(text, severity="warning", markup=False)
 

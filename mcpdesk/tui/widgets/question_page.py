@@ -144,9 +144,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def fit(self, rows: int) -> None:
         """Take at most so many rows; what is to be read before writing scrolls for itself."""
         self.styles.max_height = rows
-        if self.draft.page.is_long:
-            for detail in self.query(".detail"):
-                detail.styles.max_height = max(2, rows - AROUND_DETAIL)
+        # What is chosen from stays in sight below what is read.
+        below = 0 if self.draft.page.is_long else self._count
+        for detail in self.query(".detail"):
+            detail.styles.max_height = max(3, rows - AROUND_DETAIL - below)
 
     def scroll_by(self, screens: int) -> None:
         """Scroll what is long."""

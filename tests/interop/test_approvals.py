@@ -1,0 +1,299 @@
+"""Official clients call tools that need approval; keys on the desk decide what they read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.client.stdio import StdioServerParameters
+
+from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.server import person
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.frame import running_frame
+from tests.support.official import ALL, Answers, Heard, answering, session, stdio
+from tests.support.patience import WITHIN_S
+from tests.support.workshop import workshop
+
+APPROVALS = {"say": "ask", "lines": "ask", "who": "deny"}
+both_ways = pytest.mark.parametrize("way", ["http", "pump"])
+both_eras = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+
+
+class Person:
+    """Somebody at a desk, told of every question when it arrives and when it ends."""
+
+    def __init__(self, desk: RunningDesk) -> None:
+        loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
+        desk.host.inbox.subscribe(lambda each: loop.call_soon_threadsafe(self._told.put_nowait, each))
+
+    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
+        async with asyncio.timeout(WITHIN_S):
+            while (question := await self._told.get()).state is not state:
+                pass
+        return question
+
+
+class Screen:
+    """The screen of a desk, driven by keys."""
+
+    def __init__(self, app: DeskApp, pilot: Any) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def until(self, holds: Any) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while not holds():
+                await self.pilot.pause(0.01)
+
+    async def answers(self, *keys: str) -> None:
+        """Wait for the dialog, press keys, and wait for its end."""
+        await self.until(lambda: isinstance(self.app.screen, QuestionScreen))
+        await self.pilot.pause()
+        await self.pilot.press(*keys)
+        await self.until(lambda: self.app.screen is self.app.main)
+
+    def shown(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = workshop(tmp_path / "workshop")
+    manifest = json.loads((made / "mcp.json").read_text())
+    (made / "mcp.json").write_text(json.dumps(manifest | {"approvals": APPROVALS}))
+    return made
+
+
+@pytest.fixture
+async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
+    """A core with somebody at the desk, impatient with tools, that shows signs of life often."""
+    monkeypatch.setattr(person, "BEAT_S", 0.02)
+    async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
+        yield link
+
+
+@asynccontextmanager
+async def screen(desk: RunningDesk) -> AsyncIterator[Screen]:
+    async with running_frame(desk, panes=PANES) as (app, pilot):  # type: ignore[arg-type]
+        shown = Screen(app, pilot)
+        await shown.until(lambda: "say" in shown.shown())
+        yield shown
+
+
+def place(desk: RunningDesk, folder: Path, way: str) -> str | StdioServerParameters:
+    return desk.view().servers[0].url if way == "http" else stdio(folder)
+
+
+def call(client: Any, text: str = "hello", heard: Heard | None = None) -> asyncio.Task[Any]:
+    callback = heard.on_progress if heard is not None else None
+    return asyncio.create_task(client.call_tool("say", {"text": text}, progress_callback=callback))
+
+
+def said(result: types.CallToolResult) -> str:
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+@both_ways
+@pytest.mark.parametrize("revision", ALL)
+async def test_a_call_waits_for_its_approval_however_long_that_takes(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person, heard = Person(desk), Heard()
+    async with session(place(desk, folder, way), revision) as client:
+        calling = call(client, heard=heard)
+        question = await person.sees()
+        assert (question.kind, question.tool, question.peer) == (Kind.APPROVAL, "say", "official 2")
+        assert question.pages[0].detail == "text: hello"
+        await heard.until(lambda: len(heard.progress) >= 10)
+        desk.answer(question.id, [Answer((Approval.ONCE,))])
+        result = await calling
+    assert not result.is_error and said(result) == "hello"
+    if revision != "2024-11-05":
+        assert heard.progress[0][2] == "waiting for approval on the desk, 0 s"
+
+
+@both_ways
+@both_eras
+async def test_what_is_denied_comes_with_its_reason(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        calling = call(client)
+        desk.decline((await person.sees()).id, "not on Fridays")
+        result = await calling
+        assert result.is_error
+        assert said(result) == "The person at the desk denied this call of say: not on Fridays."
+        never = await client.call_tool("who", {})
+        assert never.is_error
+        assert said(never) == "who may not be called: its policy is deny (mcp.json)."
+
+
+@both_ways
+@both_eras
+async def test_a_cancelled_call_withdraws_its_question(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        calling = call(client)
+        await person.sees()
+        calling.cancel()
+        assert (await person.sees(QuestionState.WITHDRAWN)).reason
+        assert (await client.call_tool("weigh", {"weight": 1})).is_error is not True
+
+
+@both_ways
+@both_eras
+async def test_the_question_of_a_client_that_vanished_is_withdrawn(
+    desk: RunningDesk, folder: Path, way: str, revision: str
+) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, way), revision) as client:
+        calling = call(client)
+        await person.sees()
+    await person.sees(QuestionState.WITHDRAWN)
+    await asyncio.gather(calling, return_exceptions=True)
+
+
+@both_eras
+async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_could_be_asked(
+    folder: Path, revision: str
+) -> None:
+    answers = Answers()
+    async with answering(stdio(folder, "--alone"), revision, answers) as client:
+        result = await client.call_tool("say", {"text": "hello"})
+        assert result.is_error and answers.asked == []
+        assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in said(
+            result
+        )
+        assert f"`mcpdesk {folder}`" in said(result)
+        assert not (await client.call_tool("weigh", {"weight": 1})).is_error
+
+
+@both_eras
+async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path, revision: str) -> None:
+    async with screen(desk) as shown, session(place(desk, folder, "http"), revision) as client:
+        calling = call(client, "first")
+        await shown.answers("1", "enter")
+        assert said(await calling) == "first"
+        calling = call(client, "second")
+        await shown.answers("d", *"later", "enter")
+        assert said(await calling) == "The person at the desk denied this call of say: later."
+        calling = call(client, "third")
+        await shown.answers("3", "enter", "enter")
+        assert said(await calling) == "The person at the desk denied this call of say."
+        calling = call(client, "fourth")
+        await shown.answers("2", "enter")
+        assert said(await calling) == "fourth"
+        assert said(await call(client, "fifth")) == "fifth"
+
+
+async def test_two_clients_ask_at_once_and_each_gets_its_own_answer(desk: RunningDesk, folder: Path) -> None:
+    person = Person(desk)
+    async with (
+        session(place(desk, folder, "http"), "2025-11-25") as first,
+        session(place(desk, folder, "pump"), "2026-07-28") as second,
+    ):
+        calls = [call(first, "a")]
+        one = await person.sees()
+        calls.append(call(second, "b"))
+        two = await person.sees()
+        desk.decline(two.id, "b not")
+        desk.answer(one.id, [Answer((Approval.ONCE,))])
+        assert [said(each) for each in await asyncio.gather(*calls)] == [
+            "a", "The person at the desk denied this call of say: b not.",
+        ]  # fmt: skip
+
+
+async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_neither(folder: Path) -> None:
+    async with (
+        running_desk(folder, http=True) as desk,
+        screen(desk) as shown,
+        session(place(desk, folder, "http"), "2025-11-25") as client,
+    ):
+        for text in ("first", "second"):
+            calling = call(client, text)
+            if text == "first":
+                await shown.answers("2", "enter")
+            assert said(await calling) == text
+        weigh = {item.name: item for item in desk.catalogue("workshop").items}["weigh"]
+        shown.app.main.query_one("CatalogueList").select(weigh.kind, weigh.name)  # type: ignore[attr-defined]
+        await shown.pilot.press("p", "p")
+        await shown.until(lambda: "deny (chosen at the desk)" in shown.shown())
+        refused = await client.call_tool("weigh", {"weight": 1})
+        assert said(refused) == "weigh may not be called: its policy is deny (chosen at the desk)."
+    async with (
+        running_desk(folder, http=True) as desk,
+        screen(desk) as shown,
+        session(place(desk, folder, "http"), "2026-07-28") as client,
+    ):
+        assert (await client.call_tool("weigh", {"weight": 1})).is_error
+        assert said(await call(client, "third")) == "third"
+        await shown.pilot.press("A")
+        await shown.until(lambda: "say for official 2" in shown.shown())
+        await shown.pilot.press("enter")
+        await until(lambda: not desk.grants())
+        calling = call(client, "fourth")
+        await shown.answers("3", "enter", "enter")
+        assert "denied" in said(await calling)
+
+
+async def test_what_a_client_sends_never_reaches_the_terminal(desk: RunningDesk, folder: Path) -> None:
+    async with screen(desk) as shown, session(place(desk, folder, "http"), "2025-11-25") as client:
+        calling = call(client, "\x1b]0;owned\x07\x1b[2J\u202e" + "x" * 50_000)
+        await shown.until(lambda: isinstance(shown.app.screen, QuestionScreen))
+        await shown.pilot.pause()
+        text = shown.shown()
+        assert "␛]0;owned␇␛[2J‹202e›" in text and "deny" in text
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+        await shown.answers("3", "enter", "enter")
+        assert (await calling).is_error
+
+
+class Slow(Answers):
+    """The user of a client who answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        self.was_asked.set()
+        await self.may_answer.wait()
+        return types.ElicitResult(action="accept", content={"answer_1": "tea"})
+
+
+@both_eras
+@pytest.mark.parametrize("first", ["desk", "client"])
+async def test_asked_in_both_places_the_first_answer_wins(folder: Path, revision: str, first: str) -> None:
+    answers = Slow()
+    questions = json.dumps([{"question": "Tea?", "options": ["tea", "coffee"]}])
+    async with running_desk(folder, http=True, ask_order="both") as desk:
+        person = Person(desk)
+        async with answering(place(desk, folder, "http"), revision, answers) as client:
+            asking = asyncio.create_task(client.call_tool("AskUserQuestion", {"questions_json": questions}))
+            question = await person.sees()
+            async with asyncio.timeout(WITHIN_S):
+                await answers.was_asked.wait()
+            if first == "desk":
+                desk.answer(question.id, [Answer(("coffee",))])
+                await person.sees(QuestionState.ANSWERED)
+            answers.may_answer.set()
+            result = await asking
+            assert result.structured_content is not None
+            chosen = result.structured_content["answers"][0]["selected"]
+            assert chosen == (["coffee"] if first == "desk" else ["tea"])
+            if first == "client":
+                assert (await person.sees(QuestionState.WITHDRAWN)).reason == "answered by the client"
