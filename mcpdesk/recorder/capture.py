@@ -157,8 +157,8 @@ class Recording:
         if self._waiting_bytes + len(data) <= _WAITING_BYTES:
             self._waiting_bytes += len(data)
             self._store.waiting[number] = data
-            if self._waiting_bytes > _WAKE_BYTES:
-                self._wake.set()
+            # Written at once, its memory serves the next one; fresh memory costs a fault for each of its pages.
+            self._wake.set()
         return bytes(memoryview(data)[:KEPT_BYTES])
 
     # The writer's thread
