@@ -123,7 +123,8 @@ def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
 
     Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
     # The format is named, so that no other of the library's many readers is tried on a stranger's file.
-    with Image.open(io.BytesIO(data), formats=[kind]) as image:
+    with Image.open(io.BytesIO(data), formats=[kind]) as opened:
+        image: Image.Image = opened
         width, height = image.size
         if width * height > MOST_PIXELS:
             raise HandlerError(
@@ -136,6 +137,7 @@ def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
         image.load()
         if is_scaled:
             image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+            image = _upright(image)
         given, mime_type = data, f"image/{kind}"
         if is_scaled or kind not in KEPT:
             given, mime_type = _encoded(image, kind)
@@ -143,6 +145,16 @@ def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
             file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given)
         )
     return picture, given
+
+
+def _upright(image: Image) -> Image:
+    """Turned as the camera was held, since what is written anew does not say so any more."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # odd metadata is no reason not to give the picture
+        return image
 
 
 def _encoded(image: Image, kind: str) -> tuple[bytes, str]:

@@ -57,6 +57,24 @@ async def test_pictures_of_any_kind_of_pixel_are_scaled(tmp_path: Path, mode: st
     assert picture.size[0] == 2000
 
 
+async def test_a_picture_that_is_scaled_stands_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = Image.new("RGB", (3000, 1500), "red")
+    picture.paste("blue", (1500, 0, 3000, 1500))
+    picture.save(tmp_path / "photo.jpg", exif=exif)
+    _, text, given = await read(tmp_path / "photo.jpg")
+    assert given.size == (1000, 2000) and text.endswith("Scaled down to 1000 x 2000.")
+    top, bottom = (given.getpixel((500, y)) for y in (200, 1800))
+    assert isinstance(top, tuple) and isinstance(bottom, tuple) and top[0] > 200 and bottom[2] > 200
+
+
+async def test_odd_metadata_does_not_matter(tmp_path: Path) -> None:
+    Image.new("RGB", (3000, 1500)).save(tmp_path / "odd.jpg", exif=b"Exif\0\0nonsense, not a TIFF header")
+    _, _, given = await read(tmp_path / "odd.jpg")
+    assert given.size == (2000, 1000)
+
+
 async def test_an_animated_picture_says_so(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (2200, 10), colour) for colour in ("red", "green", "blue")]
     frames[0].save(tmp_path / "big.gif", save_all=True, append_images=frames[1:])
