@@ -318,7 +318,7 @@ class Host:
         if has_fired:
             self.journal.log("notice", "callback", callback.message, "", name)
             self.journal.notify(
-                f"Callback {callback.id} of {name}: {callback.message}", Severity.INFO, "activity"
+                f"Callback {callback.id} of {name}: {callback.message}", Severity.INFO, "activity/callbacks"
             )
 
     def _settle_rules(self) -> None:

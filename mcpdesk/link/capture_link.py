@@ -9,16 +9,19 @@ from typing import Any, NoReturn
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
+    CallbackView,
     Catalogue,
     ClientDetail,
     CoreView,
     Failure,
     GrantView,
+    JobUse,
     JobView,
     LogLine,
     Notice,
     Protection,
     Severity,
+    TodoView,
 )
 from mcpdesk.recorder.archive import Archive
 
@@ -48,7 +51,31 @@ class CaptureLink:
         """None."""
         return ()
 
-    def cancel_job(self, job: str) -> None:
+    def usage(self) -> Mapping[str, JobUse]:
+        """Nothing runs."""
+        return {}
+
+    def output(self, job: str, after: int) -> None:
+        """There is none."""
+
+    def kill_job(self, job: str) -> None:
+        """There is none."""
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        """None."""
+        return ()
+
+    def fire_callback(self, server: str, number: int) -> None:
+        """There is none."""
+
+    def cancel_callback(self, server: str, number: int) -> None:
+        """There is none."""
+
+    def todo(self) -> tuple[TodoView, ...]:
+        """None."""
+        return ()
+
+    def plan_text(self, server: str) -> None:
         """There is none."""
 
     def logs(self, after: int = -1) -> list[LogLine]:

@@ -12,16 +12,20 @@ from typing import Any, Protocol
 
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
+    CallbackView,
     Catalogue,
     ClientDetail,
     CoreView,
     Failure,
     GrantView,
+    JobOutput,
+    JobUse,
     JobView,
     LogLine,
     Notice,
     Outcome,
     Progress,
+    TodoView,
 )
 from mcpdesk.recorder.index import Index
 
@@ -76,8 +80,32 @@ class Link(Protocol):
     def jobs(self) -> tuple[JobView, ...]:
         """Work that outlives its call, ended work as long as it is kept, oldest first (bounded)."""
 
-    def cancel_job(self, job: str) -> None:
-        """End a job; ignored when it is over."""
+    def usage(self) -> Mapping[str, JobUse]:
+        """What running programs use, by job. Takes milliseconds: for another thread than the screen's."""
+
+    def output(self, job: str, after: int) -> JobOutput | None:
+        """What a program wrote from byte `after` on; a piece of its end for who is far behind (or -1).
+
+        None for what has no output. Reads a file: for another thread than the screen's.
+        """
+
+    def kill_job(self, job: str) -> None:
+        """End a job with all it started; ignored when it is over."""
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        """Callbacks that wait, and those that are over as long as they are kept, oldest first."""
+
+    def fire_callback(self, server: str, number: int) -> None:
+        """Let a callback fire now, before its time; ignored when it is over."""
+
+    def cancel_callback(self, server: str, number: int) -> None:
+        """A callback shall not fire again; ignored when it is over."""
+
+    def todo(self) -> tuple[TodoView, ...]:
+        """The newest tasks of the lists clients keep, oldest first (bounded)."""
+
+    def plan_text(self, server: str) -> str | None:
+        """The Markdown of a server's plan; None where there is none. Reads a file: for another thread."""
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`, oldest first (bounded in the past)."""

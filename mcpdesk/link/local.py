@@ -15,17 +15,22 @@ from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.link.peers import Peers
 from mcpdesk.link.values import (
+    CallbackView,
     Catalogue,
     ClientDetail,
     CoreView,
     Failure,
     GrantView,
+    JobOutput,
+    JobUse,
     JobView,
     LogLine,
     Notice,
     Protection,
     ServerView,
+    TodoView,
 )
+from mcpdesk.link.work import Work
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.index import Index
 
@@ -39,6 +44,7 @@ class LocalLink:
         self._shelves: dict[str, Shelf] = {}
         self._lock = threading.Lock()
         self._peers = Peers(host)
+        self._work = Work(host)
         host.call_soon(self._attend)
 
     @property
@@ -58,7 +64,7 @@ class LocalLink:
             capture_path=str(host.recording.path or ""),
             stuck=host.heartbeat.stuck(),
             questions_version=host.inbox.version,
-            jobs_version=host.services.jobs.version,
+            work=self._work.view(),
         )
 
     def catalogue(self, server: str) -> Catalogue:
@@ -71,11 +77,39 @@ class LocalLink:
 
     def jobs(self) -> tuple[JobView, ...]:
         """Work that outlives its call, oldest first."""
-        return self._host.services.jobs.snapshot()
+        return self._work.jobs()
 
-    def cancel_job(self, job: str) -> None:
-        """End a job."""
-        self._host.call_soon(lambda: self._host.services.jobs.cancel_by_id(job, "cancelled at the desk"))
+    def usage(self) -> Mapping[str, JobUse]:
+        """What running programs use."""
+        return self._work.usage()
+
+    def output(self, job: str, after: int) -> JobOutput | None:
+        """What a program wrote."""
+        return self._work.output(job, after)
+
+    def kill_job(self, job: str) -> None:
+        """End a job with all it started."""
+        self._work.kill(job)
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        """Messages that come back."""
+        return self._work.callbacks()
+
+    def fire_callback(self, server: str, number: int) -> None:
+        """Let a callback fire now."""
+        self._work.fire(server, number)
+
+    def cancel_callback(self, server: str, number: int) -> None:
+        """A callback shall not fire again."""
+        self._work.cancel(server, number)
+
+    def todo(self) -> tuple[TodoView, ...]:
+        """The newest tasks of each server."""
+        return self._work.todo()
+
+    def plan_text(self, server: str) -> str | None:
+        """The Markdown of a server's plan."""
+        return self._work.plan_text(server)
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`."""
@@ -163,10 +197,10 @@ class LocalLink:
         calls = sum(client.running for client in self._clients.values())
         peers = sum(1 for each in self._peers.views() if each.transport != "memory")
         waiting = sum(1 for each in self.questions() if each.state == "waiting")
-        tasks = sum(1 for each in self.jobs() if not each.status.is_final)
+        jobs = sum(1 for each in self.jobs() if not each.state.is_final)
         counted = (
             ("running call", calls),
-            ("running task", tasks),
+            ("running job", jobs),
             ("connected client", peers),
             ("waiting question", waiting),
         )

@@ -8,10 +8,22 @@ from typing import Any
 
 from mcpdesk.hosting.journal import LogLine, Notice, Severity
 from mcpdesk.hosting.metrics import Stuck
-from mcpdesk.jobs.job import JobView
+from mcpdesk.link.work_values import (
+    CallbackView,
+    JobKind,
+    JobOutput,
+    JobState,
+    JobUse,
+    JobView,
+    PlanView,
+    StepView,
+    TodoView,
+    WorkView,
+)
 from mcpdesk.server.approvals import Policy
 
 __all__ = [
+    "CallbackView",
     "Catalogue",
     "CatalogueItem",
     "ClientDetail",
@@ -20,11 +32,16 @@ __all__ = [
     "Failure",
     "GrantView",
     "ItemKind",
+    "JobKind",
+    "JobOutput",
+    "JobState",
+    "JobUse",
     "JobView",
     "LogLine",
     "Notice",
     "Outcome",
     "Parked",
+    "PlanView",
     "Policy",
     "Progress",
     "Protection",
@@ -32,8 +49,11 @@ __all__ = [
     "ServerView",
     "SessionView",
     "Severity",
+    "StepView",
     "Stuck",
+    "TodoView",
     "ToolsSeen",
+    "WorkView",
 ]
 
 
@@ -213,8 +233,8 @@ class CoreView:
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""
-    jobs_version: int = 0
-    """Grows when a job begins, changes or is forgotten."""
+    work: WorkView = field(default_factory=WorkView)
+    """What servers do on their own."""
 
 
 @dataclass(frozen=True, slots=True)

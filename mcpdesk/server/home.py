@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.callbacks import Callbacks, Listener
+    from mcpdesk.server.todo import Todo
     from mcpdesk.server.tool import Tool
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
@@ -104,11 +105,22 @@ class Home:
 
         return Programs(self.state / "programs")
 
+    @cached_property
+    def todo(self) -> Todo:
+        """The task lists, for whoever follows them."""
+        from mcpdesk.server.todo import Todo
+
+        return Todo(self.data)
+
     @property
     def has_state(self) -> bool:
         """Whether there is a state file. Looks at the disk until there is one."""
         self._has_state = self._has_state or self._file.exists()
         return self._has_state
+
+    def has_made(self, part: str) -> bool:
+        """Whether something that is made at its first use is there; from any thread."""
+        return part in self.__dict__
 
     def _called_back(self, callback: Callback, has_fired: bool) -> None:
         if self.on_callback is not None:

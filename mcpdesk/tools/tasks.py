@@ -26,7 +26,8 @@ MOST_TASKS = 10_000
 MOST_STEPS = 1_000
 LISTED = 200
 """The newest tasks that `list` and `pending` give."""
-ACTIONS = "create, add, complete, list, pending, switch"
+READING = frozenset(("list", "pending"))
+"""Actions that change nothing."""
 
 Action = Literal["create", "add", "complete", "list", "pending", "switch"]
 
@@ -101,6 +102,8 @@ async def task_manager(
     """
     request = _Request(query, task_id, step_id, text)
     tasks, said, step = await ctx.home.data.run(lambda connection: _RUNS[action](connection, request))
+    if action not in READING:
+        ctx.home.todo.changed()
     body = Tasks(tuple(_shown(task) for task in tasks), step)
     return ToolResult((content.text("\n".join([said, *map(_lines, body.tasks)])),), body)
 

@@ -26,7 +26,7 @@ MAIN: tuple[Action, ...] = (
     Action("show_screen('workbench')", "1", "Workbench", "Screens", "main", "Call tools.", footer=False),
     Action("show_screen('traffic')", "2", "Traffic", "Screens", "main", "Watch every message.", footer=False),
     Action("show_screen('activity')", "3", "Activity", "Screens", "main",
-        "Questions and jobs.", footer=False),
+        "Questions, jobs, callbacks, tasks.", footer=False),
     Action("show_screen('clients')", "4", "Clients", "Screens", "main", "Who is connected.", footer=False),
     Action("show_screen('logs')", "5", "Logs", "Screens", "main",
         "What servers and tools say.", footer=False),
@@ -136,11 +136,41 @@ TRAFFIC: tuple[Action, ...] = (
 )  # fmt: skip
 
 ACTIVITY: tuple[Action, ...] = (
-    Action("open", "enter", "open", "Activity", "activity", "Answer the question, or read how it ended."),
-    Action("decline", "d", "decline", "Activity", "activity", "Decline the selected question."),
-    Action("copy", "y", "copy", "Activity", "activity", "Copy the question and its answer."),
-    Action("cancel_job", "x", "cancel job", "Activity", "activity", "End the selected job."),
-    Action("back", "escape", "back to the list", "Activity", "activity", footer=False),
+    Action("show_tab(-1)", "left_square_bracket", "previous part", "Activity", "activity", footer=False),
+    Action("show_tab(1)", "right_square_bracket", "next part", "Activity", "activity",
+        "Inbox, jobs, callbacks, tasks, plan."),
+    Action("filter", "slash", "filter", "Activity", "activity", "Words that must occur."),
+    Action("back", "escape", "back", "Activity", "activity",
+        "To the list, then drop the filter.", footer=False),
+)  # fmt: skip
+
+INBOX: tuple[Action, ...] = (
+    Action("open", "enter", "open", "Inbox", "inbox", "Answer the question, or read how it ended."),
+    Action("decline", "d", "decline", "Inbox", "inbox", "Decline the selected question."),
+    Action("copy", "y", "copy", "Inbox", "inbox", "Copy the question and its answer."),
+)  # fmt: skip
+
+JOBS: tuple[Action, ...] = (
+    Action("open", "enter", "output", "Jobs", "jobs", "Go to the output of the selected job."),
+    Action("kill", "x", "kill", "Jobs", "jobs", "End the selected job with all it started; asks once more."),
+    Action("follow", "f", "follow", "Jobs", "jobs", "Stay at the end of the output, or stop."),
+    Action("copy", "y", "copy", "Jobs", "jobs", "Copy the command, the output, or where it is."),
+)  # fmt: skip
+
+CALLBACKS: tuple[Action, ...] = (
+    Action("open", "enter", "message", "Callbacks", "callbacks", "Go to the whole message."),
+    Action("fire", "r", "fire now", "Callbacks", "callbacks", "Let the callback fire before its time."),
+    Action("cancel", "x", "cancel", "Callbacks", "callbacks", "It does not fire again; asks once more."),
+    Action("copy", "y", "copy", "Callbacks", "callbacks", "Copy the message, or all that is known."),
+)  # fmt: skip
+
+TODO: tuple[Action, ...] = (
+    Action("fold", "enter,space", "fold", "Tasks", "todo", "Hide the steps of the task, or show them."),
+    Action("copy", "y", "copy", "Tasks", "todo", "Copy the task with its steps, or the line."),
+)  # fmt: skip
+
+PLAN: tuple[Action, ...] = (
+    Action("copy", "y", "copy", "Plan", "plan", "Copy the plan, its file or its goal."),
 )  # fmt: skip
 
 QUESTION: tuple[Action, ...] = (
@@ -189,6 +219,11 @@ ACTIONS: tuple[Action, ...] = (
     *JSON,
     *TRAFFIC,
     *ACTIVITY,
+    *INBOX,
+    *JOBS,
+    *CALLBACKS,
+    *TODO,
+    *PLAN,
     *QUESTION,
     *CLIENTS,
     *LOGS,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import Question, QuestionState
-from mcpdesk.link.values import CoreView, Notice
+from mcpdesk.link.values import CoreView, Notice, Severity
+from mcpdesk.tui.job_watch import JobWatch
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.tabs import SCREENS
 
@@ -55,6 +56,7 @@ class Feed:
         self._questions_version = -1
         self._waiting: tuple[Question, ...] = ()
         self._put: set[int] = set()
+        self._jobs = JobWatch(main.link)
 
     @property
     def waiting(self) -> tuple[Question, ...]:
@@ -104,6 +106,7 @@ class Feed:
         self._try("questions", lambda: self._count(view))
         self._try("header", lambda: self._main.show_header(view, self._waiting))
         self._try("notices", self._announce)
+        self._try("jobs", lambda: self._mourn(view))
         self._try("question", self._offer)
         pane = self._main.pane
         look: Callable[[CoreView], None] | None = getattr(pane, "look", None)
@@ -145,9 +148,20 @@ class Feed:
         if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
             self._main.notify(f"and {hidden} more · {SCREENS['logs'].keys} logs", markup=False)
 
+    def _mourn(self, view: CoreView) -> None:
+        """Say which jobs failed."""
+        failed = self._jobs.failed(view)
+        for job in failed[-TOASTS_AT_ONCE:]:
+            which = f"Job {job.number}" if job.number else "Task"
+            because = f" ({job.message})" if job.message else ""
+            text = f"{which} of {job.server} failed{because}: {job.name}"
+            self._toast(Notice(0, text, Severity.WARNING, "activity/jobs"))
+
     def _toast(self, notice: Notice) -> None:
-        target = SCREENS.get(notice.screen)
-        away = target is not None and notice.screen != self._main.shown
+        screen, _, part = notice.screen.partition("/")
+        target = SCREENS.get(screen)
+        away = target is not None and screen != self._main.shown
+        self._main.lead_to(part)
         lead = f" · {target.keys} {target.title.lower()}" if target is not None and away else ""
         text = one_line(notice.text, 90) + lead
         self._main.notify(text, severity=notice.severity.value, markup=False)

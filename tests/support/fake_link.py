@@ -17,6 +17,7 @@ from msgspec import structs
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.link.values import (
+    CallbackView,
     Catalogue,
     CatalogueItem,
     ClientDetail,
@@ -25,6 +26,8 @@ from mcpdesk.link.values import (
     Failure,
     GrantView,
     ItemKind,
+    JobOutput,
+    JobUse,
     JobView,
     LogLine,
     Notice,
@@ -36,6 +39,7 @@ from mcpdesk.link.values import (
     ServerView,
     SessionView,
     Severity,
+    TodoView,
     ToolsSeen,
 )
 from mcpdesk.recorder.capture import Recording
@@ -427,7 +431,14 @@ class FakeLink:
         self.cancelled: list[int] = []
         self.watching: dict[str, int] = {}
         self.job_list: list[JobView] = []
-        self.cancelled_jobs: list[str] = []
+        self.killed_jobs: list[str] = []
+        self.uses: dict[str, JobUse] = {}
+        self.outputs: dict[str, bytes] = {}
+        self.callback_list: list[CallbackView] = []
+        self.fired: list[tuple[str, int]] = []
+        self.cancelled_callbacks: list[tuple[str, int]] = []
+        self.todo_list: list[TodoView] = []
+        self.plan_texts: dict[str, str] = {}
         self.granted: tuple[GrantView, ...] = ()
         self.details = sample_details()
         self.disconnected: list[int] = []
@@ -448,8 +459,34 @@ class FakeLink:
     def jobs(self) -> tuple[JobView, ...]:
         return tuple(self.job_list)
 
-    def cancel_job(self, job: str) -> None:
-        self.cancelled_jobs.append(job)
+    def usage(self) -> Mapping[str, JobUse]:
+        return dict(self.uses)
+
+    def output(self, job: str, after: int) -> JobOutput | None:
+        written = self.outputs.get(job)
+        if written is None:
+            return None
+        start = after if 0 <= after <= len(written) else 0
+        is_over = any(each.id == job and each.state.is_final for each in self.job_list)
+        return JobOutput(written[start:].decode(errors="replace"), start, len(written), is_over)
+
+    def kill_job(self, job: str) -> None:
+        self.killed_jobs.append(job)
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        return tuple(self.callback_list)
+
+    def fire_callback(self, server: str, number: int) -> None:
+        self.fired.append((server, number))
+
+    def cancel_callback(self, server: str, number: int) -> None:
+        self.cancelled_callbacks.append((server, number))
+
+    def todo(self) -> tuple[TodoView, ...]:
+        return tuple(self.todo_list)
+
+    def plan_text(self, server: str) -> str | None:
+        return self.plan_texts.get(server)
 
     def logs(self, after: int = -1) -> list[LogLine]:
         return [line for line in self.log_lines if line.number > after]
@@ -539,6 +576,13 @@ class FakeLink:
     def tell(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
         """Add a notice."""
         self.notice_list.append(Notice(len(self.notice_list), text, severity, screen))
+
+    def works(self, **changes: Any) -> None:
+        """Change what servers do on their own: another `WorkView`, its versions grown."""
+        work = self.core.work
+        versions = {name: getattr(work, name) + 1 for name in ("jobs_version", "callbacks_version")}
+        grown = replace(work, **versions, todo_version=work.todo_version + 1)
+        self.core = replace(self.core, work=replace(grown, **changes))
 
     def ask(self, *pages: Page) -> Question:
         """Add a waiting question and return it."""

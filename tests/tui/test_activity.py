@@ -1,128 +1,97 @@
-"""The inbox on the activity screen: what waits, what became of the rest, and how to act on it."""
+"""The parts of the activity screen: which is up, what the tabs say, and what leads there."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import time
 
-from textual.containers import VerticalScroll
-from textual.pilot import Pilot
-from textual.widgets import Static
+import pytest
 
-from mcpdesk.inbox.question import Answer, Option, Page
-from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.panes import PANES
-from mcpdesk.tui.screens.activity import ActivityPane
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from mcpdesk.inbox.question import Option, Page
+from mcpdesk.link.values import JobState
+from mcpdesk.tui.screens.activity import SECTIONS
+from tests.support.activity import activity, callback, job, lesson, plan, tabs, todo, until
 from tests.support.fake_link import FakeLink
-from tests.support.frame import STUBS, quiet_link, running_frame, toasts
-
-TEA = Page("Tea or coffee?", "", (Option("tea"), Option("coffee")))
-PANES_HERE = {**STUBS, "activity": PANES["activity"]}
+from tests.support.frame import quiet_link, toasts
 
 
-@asynccontextmanager
-async def activity(
-    link: FakeLink, size: tuple[int, int] = (100, 30)
-) -> AsyncIterator[tuple[DeskApp, Pilot[None], ActivityPane]]:
-    """The activity screen of a link whose questions were put off before."""
-    asked, link.asked = link.asked, []
-    async with running_frame(link, size=size, panes=PANES_HERE) as (app, pilot):
-        for question in asked:
-            app.main.feed.put(question)
-        link.asked = asked
-        await pilot.press("3")
-        await pilot.pause()
-        pane = app.main.pane
-        assert isinstance(pane, ActivityPane)
-        await until(pilot, lambda: pane._version is not None)
-        yield app, pilot, pane
-    QuestionScreen.drafts.clear()
-
-
-async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():
-            await pilot.pause(0.01)
-
-
-def rows(pane: ActivityPane) -> list[str]:
-    width = pane.inbox.size.width
-    return ["".join(text for text, _ in pane.inbox.spans(at, width)) for at in range(pane.inbox.row_count)]
-
-
-def detail(pane: ActivityPane) -> str:
-    return str(pane.query_one("VerticalScroll Static", Static).content)
-
-
-def link_with_both() -> FakeLink:
+def busy_link() -> FakeLink:
+    """Something of everything."""
     link = quiet_link()
-    link.ask(TEA)
-    done = link.ask(Page("Done?", options=(Option("yes"), Option("no"))))
-    link.answer(done.id, [Answer(("yes",))])
+    link.job_list = [job("make"), job("sleep 9"), job("old", JobState.SUCCEEDED)]
+    link.callback_list = [callback(1), callback(2, due=None)]
+    link.todo_list = [todo(1, "Release", "x one", "two", is_current=True), todo(2, "Done", completed=1.0)]
+    link.works(running_jobs=2, next_callback=time.time() + 41.9, plans=(plan(),))
     return link
 
 
-async def test_states_are_a_glyph_and_a_word() -> None:
-    async with activity(link_with_both()) as (_, _, pane):
-        waiting, answered = rows(pane)
-        assert (
-            waiting.startswith(" ? waiting") and "claude-code 2.1" in waiting and "Tea or coffee?" in waiting
-        )
-        assert answered.startswith(" ✓ answered") and answered.rstrip().endswith("ago")
-        assert str(pane.query_one(".count", Static).content) == "Inbox  1 waiting · 1 ended"
+async def test_tabs_count_what_goes_on() -> None:
+    link = busy_link()
+    link.ask(Page("Tea?", "", (Option("yes"),)))
+    async with activity(link) as (_, _, pane):
+        assert tabs(pane) == ["Inbox ?1", "Jobs ▸2", "Callbacks ◷1", "Tasks ○1", "Plan on"]
+        assert pane.shown == "inbox"
 
 
-async def test_enter_opens_the_selected_question() -> None:
-    link = link_with_both()
+async def test_the_first_part_is_one_where_something_goes_on() -> None:
+    async with activity(busy_link()) as (app, _, pane):
+        assert pane.shown == "jobs" and app.focused is pane.section.listing
+
+
+async def test_brackets_go_from_part_to_part_and_keep_the_focus_in_sight() -> None:
+    async with activity(quiet_link()) as (app, pilot, pane):
+        for name in [*list(SECTIONS)[1:], "inbox"]:
+            await pilot.press("right_square_bracket")
+            await until(pilot, lambda: pane.section.display)
+            assert pane.shown == name
+            assert app.focused is None or app.focused.is_on_screen
+        await pilot.press("left_square_bracket")
+        assert pane.shown == "plan"
+
+
+async def test_empty_parts_teach() -> None:
+    tools = {"inbox": "AskUserQuestion", "jobs": "BackgroundBash", "callbacks": "SetCallback",
+             "tasks": "TaskManager", "plan": "PlanMode"}  # fmt: skip
+    assert list(tools) == list(SECTIONS)
+    async with activity(quiet_link()) as (app, pilot, pane):
+        for name, tool in tools.items():
+            await app.main.action_show_part(name)
+            await pilot.pause()
+            assert tool in lesson(pane.section)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [("plan mode", "plan"), ("2 jobs", "jobs"), ("◷ 0:4", "callbacks")]
+)
+async def test_the_header_tells_and_leads_there(words: str, name: str) -> None:
+    async with activity(busy_link(), size=(140, 30), show="inbox") as (app, pilot, pane):
+        await until(pilot, lambda: words in app.main.header.render().plain)
+        await pilot.press("1")
+        at = app.main.header.render().plain.index(words)
+        await pilot.click("DeskHeader", offset=(at + 1, 0))
+        await until(pilot, lambda: app.main.shown == "activity")
+        assert pane.shown == name
+
+
+async def test_a_notice_leads_to_its_part() -> None:
+    link = quiet_link()
     async with activity(link) as (app, pilot, pane):
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
-        await pilot.press("2", "enter")
-        await until(pilot, lambda: app.screen is app.main)
-        assert link.answers[-1][1] == (Answer(("coffee",)),)
-        await until(pilot, lambda: rows(pane)[0].startswith(" ✓ answered"))
+        await pilot.press("1")
+        link.tell("Callback 1 of profiles: stretch", screen="activity/callbacks")
+        await until(pilot, lambda: toasts(app)[-1:] == ["Callback 1 of profiles: stretch · 3 activity"])
+        await pilot.press("3")
+        await until(pilot, lambda: pane.shown == "callbacks")
 
 
-async def test_the_selected_question_is_shown_in_full() -> None:
-    async with activity(link_with_both()) as (app, pilot, pane):
-        assert "( ) coffee" in detail(pane) and "waiting until" in detail(pane)
-        await pilot.press("down")
-        await until(pilot, lambda: "(•) yes" in detail(pane))
-        assert "answered by desk" in detail(pane)
-        await pilot.press("enter")
-        await pilot.pause()
-        assert isinstance(app.focused, VerticalScroll)
-        await pilot.press("escape")
-        assert app.focused is pane.inbox
-
-
-async def test_d_declines_with_a_reason() -> None:
-    link = link_with_both()
-    async with activity(link) as (app, pilot, _):
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
-        await pilot.press("n", "o", "enter")
-        assert link.declined[-1][1] == "no"
-
-
-async def test_what_has_ended_cannot_be_declined() -> None:
-    async with activity(link_with_both()) as (app, pilot, _):
-        await pilot.press("down", "d")
-        await until(pilot, lambda: "No waiting question" in "".join(toasts(app)[-1:]))
-        assert app.screen is app.main
-
-
-async def test_copy_offers_the_whole_and_the_end() -> None:
-    async with activity(link_with_both()) as (app, pilot, _):
-        await pilot.press("y", "q")
-        await until(pilot, lambda: app.screen is app.main)
-        assert app.clipboard.startswith("Tea or coffee?\n  ( ) tea")
-
-
-async def test_an_empty_inbox_teaches() -> None:
-    async with activity(quiet_link()) as (_, _, pane):
-        lesson = pane.query_one(".teach", Static)
-        assert lesson.display and "AskUserQuestion" in str(lesson.content)
-        assert not pane.inbox.display
+async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
+    link = quiet_link()
+    link.job_list = [job("make"), job("broken before", JobState.FAILED)]
+    link.works(running_jobs=1)
+    async with activity(link, show="inbox") as (app, pilot, pane):
+        await pilot.press("1")
+        link.job_list = [job("make", JobState.FAILED, message="exit code 2"), link.job_list[1]]
+        link.works(running_jobs=0)
+        told = "Job 1 of profiles failed (exit code 2): make · 3 activity"
+        await until(pilot, lambda: toasts(app)[-1:] == [told])
+        await pilot.press("3")
+        await until(pilot, lambda: pane.shown == "jobs")
+        assert not any("broken before" in text for text in toasts(app))

@@ -1,187 +1,116 @@
-"""What waits for a person: the inbox, and the selected question in full."""
+"""What goes on besides calls: questions, jobs, callbacks, task lists and the plan, one part at a time."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
+from textual.containers import Vertical
+from textual.widgets import ContentSwitcher
 
-from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.question_text import ended_line, in_full, plain
-from mcpdesk.tui.render.text import one_line
-from mcpdesk.tui.widgets.inbox_list import InboxList
-from mcpdesk.tui.widgets.job_list import JobList
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.callback_panel import CallbackPanel
+from mcpdesk.tui.widgets.inbox_panel import InboxPanel
+from mcpdesk.tui.widgets.job_panel import JobPanel
+from mcpdesk.tui.widgets.plan_panel import PlanPanel
+from mcpdesk.tui.widgets.section import Section
+from mcpdesk.tui.widgets.tab_strip import TabStrip
+from mcpdesk.tui.widgets.todo_panel import TodoPanel
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-LESSON = (
-    "A tool that needs a decision asks here, and waits for the answer.\n\n"
-    'Built in: put "AskUserQuestion" into `builtins` of mcp.json; clients may call it from then on.\n'
-    'Your own: `question = await ctx.ask([Page("Go on?", options=(Option("yes"), Option("no")))])`.\n\n'
-    "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
-    '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
-)
+SECTIONS: dict[str, type[Section]] = {
+    "inbox": InboxPanel,
+    "jobs": JobPanel,
+    "callbacks": CallbackPanel,
+    "tasks": TodoPanel,
+    "plan": PlanPanel,
+}
+"""Name to the part of the screen, in the order of the tabs."""
 
 
 class ActivityPane(Vertical):
-    """List above, the selected question below."""
+    """A line of tabs with counts, and the part that is up."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("activity")
     DEFAULT_CSS = """
-    ActivityPane > .count { height: 1; padding: 0 1; color: $text-muted; background: $surface; }
-    ActivityPane > InboxList { height: 1fr; }
-    ActivityPane > JobList { height: auto; max-height: 40%; }
-    ActivityPane.-jobless > JobList, ActivityPane.-jobless > #jobs-count { display: none; }
-    ActivityPane > VerticalScroll {
-        height: auto; max-height: 60%; padding: 0 1; scrollbar-size-vertical: 1;
-        border-top: solid $border-blurred; border-title-color: $text-muted;
-    }
-    ActivityPane > VerticalScroll:focus { border-top: solid $border; }
-    ActivityPane > VerticalScroll > Static { height: auto; }
-    ActivityPane > .teach {
-        display: none; height: auto; margin: 1 2; padding: 1 2; border: round $border-blurred;
-        border-title-color: $text-primary;
-    }
-    ActivityPane.-empty > .teach { display: block; }
-    ActivityPane.-empty > InboxList, ActivityPane.-empty > VerticalScroll { display: none; }
+    ActivityPane > TabStrip { background: $surface; }
+    ActivityPane > ContentSwitcher { height: 1fr; }
     """
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
         super().__init__()
-        self.link = link
-        self._version: int | None = None
-        self._jobs_version: int | None = None
+        self.sections = {name: kind(link) for name, kind in SECTIONS.items()}
+        for name, section in self.sections.items():
+            section.id = f"part-{name}"
+        self._has_looked = False
 
     def compose(self) -> ComposeResult:
-        """Count, rows, detail, lesson."""
-        yield Static("Inbox", classes="count", markup=False)
-        yield InboxList()
-        yield Static(classes="count", id="jobs-count", markup=False)
-        yield JobList()
-        with VerticalScroll():
-            yield Static(markup=False)
-        lesson = Static(LESSON, classes="teach", markup=False)
-        lesson.border_title = "No question was asked yet"
-        yield lesson
+        """Tabs, parts."""
+        yield TabStrip([section.title for section in self.sections.values()])
+        with ContentSwitcher(initial="part-inbox"):
+            yield from self.sections.values()
+
+    @property
+    def shown(self) -> str:
+        """Name of the part that is up."""
+        return list(self.sections)[self.query_one(TabStrip).current]
+
+    @property
+    def section(self) -> Section:
+        """The part that is up."""
+        return self.sections[self.shown]
 
     def look(self, view: CoreView) -> None:
-        """Show the questions and jobs as they are now."""
-        self._look_at_jobs(view)
-        if view.questions_version == self._version:
-            self.inbox.tick(time.time())
-            return
-        self._version = view.questions_version
-        questions = self.link.questions()
-        self.set_class(not questions and not self.jobs.jobs, "-empty")
-        self.inbox.show(questions, time.time())
-        self.query_one(".count", Static).update(_count(questions))
+        """Take what changed everywhere, and keep what is in sight up to date."""
+        for section in self.sections.values():
+            section.take(view)
+        if not self._has_looked:
+            self._has_looked = True
+            self.show_section(self._busiest())
+        self.section.look(view, time.time())
+        if self.screen.focused is None:
+            self.section.entry.focus()
+        strip = self.query_one(TabStrip)
+        titles = [f"{section.title} {section.count}".rstrip() for section in self.sections.values()]
+        if titles != strip.titles:
+            strip.titles = titles
+            strip.refresh()
 
-    def _look_at_jobs(self, view: CoreView) -> None:
-        now = time.time()
-        if view.jobs_version == self._jobs_version:
-            self.jobs.tick(now)
-            return
-        self._jobs_version = view.jobs_version
-        jobs = self.link.jobs()
-        self.set_class(not jobs, "-jobless")
-        self.set_class(not jobs and not self.inbox.questions, "-empty")
-        self.jobs.show(jobs, now)
-        ended = sum(1 for job in jobs if job.status.is_final)
-        self.query_one("#jobs-count", Static).update(_counted("Jobs", f"{len(jobs) - ended} running", ended))
+    def show_section(self, name: str) -> None:
+        """Bring a part up."""
+        self.query_one(TabStrip).pick(list(self.sections).index(name))
 
-    @property
-    def jobs(self) -> JobList:
-        """The rows of jobs."""
-        return self.query_one(JobList)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No filter where there is no list."""
+        return action != "filter" or not self.is_mounted or self.section.can_filter
 
-    @property
-    def inbox(self) -> InboxList:
-        """The rows."""
-        return self.query_one(InboxList)
+    def action_show_tab(self, by: int) -> None:
+        """The next part, or the previous one."""
+        self.query_one(TabStrip).action_step(by)
 
-    def action_open(self) -> None:
-        """Answer the selected question, or go to how it ended."""
-        if self.inbox.selected is not None:
-            self._open(self.inbox.selected)
-
-    def action_decline(self) -> None:
-        """Decline the selected question, with a reason."""
-        question = self.inbox.selected
-        if question is None or question.state is not QuestionState.WAITING:
-            self.notify("No waiting question is selected.", markup=False)
-            return
-        from mcpdesk.tui.widgets.question_dialog import QuestionScreen
-
-        self.app.push_screen(QuestionScreen(self.link, question, declining=True))
-
-    def action_cancel_job(self) -> None:
-        """End the selected job, once the list of jobs is where the keys go."""
-        job = self.jobs.selected
-        if job is not None and not self.jobs.has_focus:
-            self.jobs.focus()
-        elif job is None or job.status.is_final:
-            self.notify("No running job is selected.", markup=False)
-        else:
-            self.link.cancel_job(job.id)
+    def action_filter(self) -> None:
+        """Show only what has some words."""
+        self.section.open_filter()
 
     def action_back(self) -> None:
-        """Leave the detail."""
-        self.inbox.focus()
+        """Esc: from the detail to the list, then drop the filter."""
+        self.section.step_back()
 
-    @work
-    async def action_copy(self) -> None:
-        """Copy the whole question, or its answer."""
-        question = self.inbox.selected
-        if question is None:
-            return
-        whole, ending = plain(question), ended_line(question)
-        choices = [
-            Choice("question and answer", whole, whole, "q"),
-            Choice("how it ended", ending, ending, "e"),
-        ]
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
+    @on(TabStrip.Picked)
+    def _picked(self) -> None:
+        had_focus = self.has_focus_within
+        self.query_one(ContentSwitcher).current = f"part-{self.shown}"
+        if had_focus or self.screen.focused is None:
+            self.section.entry.focus()
 
-    @on(InboxList.Moved)
-    def _show_detail(self, event: InboxList.Moved) -> None:
-        detail = self.query_one(VerticalScroll)
-        detail.display = event.question is not None
-        if event.question is not None:
-            detail.border_title = Content(_origin(event.question))
-            detail.query_one(Static).update(in_full(event.question))
-
-    @on(InboxList.Opened)
-    def _opened(self, event: InboxList.Opened) -> None:
-        self._open(event.question)
-
-    def _open(self, question: Question) -> None:
-        if question.state is QuestionState.WAITING:
-            self.app.main.ask(question)
-        else:
-            self.query_one(VerticalScroll).focus()
-
-
-def _origin(question: Question) -> str:
-    peer, tool, server = (one_line(text, 30) for text in (question.peer, question.tool, question.server))
-    return f"{peer} through {tool} of {server}"
-
-
-def _count(questions: tuple[Question, ...]) -> Content:
-    waiting = sum(1 for one in questions if one.state is QuestionState.WAITING)
-    return _counted("Inbox", f"{waiting} waiting", len(questions) - waiting)
-
-
-def _counted(what: str, now: str, ended: int) -> Content:
-    return Content.assemble((f"{what}  ", "bold $text-primary"), f"{now} · {ended} ended")
+    def _busiest(self) -> str:
+        """The part to begin with: where something goes on."""
+        return next((name for name, section in self.sections.items() if section.count), "inbox")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -30,6 +30,16 @@ MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""
 CALM_S = 1.0
 """Nothing opens by itself sooner after a key press."""
+LEAD_S = 60.0
+"""How long a notice decides which part of a screen is shown first."""
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """A pane of several parts."""
+
+    def show_section(self, name: str) -> None:
+        """Bring one up."""
 
 
 class MainScreen(Screen[None]):
@@ -53,6 +63,8 @@ class MainScreen(Screen[None]):
         self._first = next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._is_settled = False
+        self._lead = ("", 0.0)
+        """The part of the activity screen the last notice was about, and when."""
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
@@ -112,8 +124,9 @@ class MainScreen(Screen[None]):
             self.call_after_refresh(self.app.settle)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.look(view, self.server, rates, len(waiting))
-        badges = {"activity": f"?{len(waiting)}"} if waiting else {}
-        self.tabs.mark(self.shown or self._first, badges)
+        jobs = view.work.running_jobs
+        marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
+        self.tabs.mark(self.shown or self._first, {"activity": " ".join(marks)} if marks else {})
 
     async def show_screen(self, name: str) -> None:
         """Bring a pane up, and the focus back to where it was in it."""
@@ -127,6 +140,19 @@ class MainScreen(Screen[None]):
         self.switcher.current = name
         self.tabs.mark(name)
         self._focus_pane(name)
+        part, at = self._lead
+        if name == "activity" and part and time.monotonic() - at < LEAD_S:
+            self._lead = ("", 0.0)
+            self._show_part(part)
+
+    def lead_to(self, part: str) -> None:
+        """A notice concerned a part of the activity screen (empty: it did not): show it at the next visit."""
+        if part:
+            self._lead = (part, time.monotonic())
+
+    def _show_part(self, part: str) -> None:
+        if isinstance(self.pane, Parted):
+            self.pane.show_section(part)
 
     async def _ensure(self, name: str) -> None:
         if not self.switcher.query_children(f"#{name}"):
@@ -167,6 +193,11 @@ class MainScreen(Screen[None]):
     async def action_show_screen(self, name: str) -> None:
         """Digits and tabs."""
         await self.show_screen(name)
+
+    async def action_show_part(self, part: str) -> None:
+        """A click on what the header says of a part of the activity screen."""
+        await self.show_screen("activity")
+        self._show_part(part)
 
     @work
     async def action_standing_approvals(self) -> None:

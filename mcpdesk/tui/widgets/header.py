@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 from textual.content import Content
 
-from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck
+from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkView
+from mcpdesk.tui.render.amounts import countdown
 from mcpdesk.tui.render.sparkline import rate, sparkline
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.part_line import Part, PartLine
@@ -35,7 +37,9 @@ class DeskHeader(PartLine):
 
     def look(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
         """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
-        seen = (view, server, tuple(rates), waiting)
+        due = view.work.next_callback
+        left = "" if due is None else countdown(due - time.time())
+        seen = (view, server, tuple(rates), waiting, left)
         if seen == self._seen:
             return
         self._seen = seen
@@ -47,6 +51,7 @@ class DeskHeader(PartLine):
             parts.extend((_place(shown), _protection(view.protection)))
         peers = sum(client.transport != "memory" for client in view.clients)
         parts.extend((_clients(peers), _rate(rates)))
+        parts.extend(_work(view.work, left))
         if waiting:
             parts.append(_questions(waiting))
         self.show(parts)
@@ -102,6 +107,22 @@ def _rate(rates: Sequence[float]) -> Part:
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
     return Part(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+
+
+def _work(work: WorkView, left: str) -> Iterator[Part]:
+    """What goes on besides calls; `left` is the time to the next callback."""
+    if work.is_planning:
+        tip = "Plan mode: tools that are not read-only are refused"
+        text = Content.styled("  ● plan mode ", "bold $text-warning")
+        short = Content.styled(" ●plan ", "bold $text-warning")
+        yield Part(text, "screen.show_part('plan')", tip, short, 75, True)
+    if jobs := work.running_jobs:
+        text = Content.styled(f"  ▸ {jobs} job{'' if jobs == 1 else 's'} ", "$text-primary")
+        short = Content.styled(f" ▸{jobs} ", "$text-primary")
+        yield Part(text, "screen.show_part('jobs')", "What runs in the background", short, 60, True)
+    if left:
+        text, short = Content(f"  ◷ {left} "), Content(f" ◷{left} ")
+        yield Part(text, "screen.show_part('callbacks')", "Until the next callback", short, 55, True)
 
 
 def _questions(waiting: int) -> Part:

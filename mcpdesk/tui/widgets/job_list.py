@@ -1,37 +1,43 @@
-"""Work that outlives its call, as rows: how it stands, what it is, for whom, and since when."""
+"""Jobs as rows: how each stands, what it is, for whom, what it uses, and since when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 
-from mcpdesk.link.values import JobView
+from mcpdesk.link.values import JobState, JobUse, JobView
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.render.since import since
+from mcpdesk.tui.render.content import size_text
 from mcpdesk.tui.render.text import one_line
-from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.section import SectionList
 
 STATES = {
-    "working": ("▸", "working", "lines--key"),
-    "input_required": ("?", "needs input", "lines--warn"),
-    "completed": ("✓", "completed", "lines--good"),
-    "failed": ("✕", "failed", "lines--bad"),
-    "cancelled": ("⊘", "cancelled", "lines--muted"),
+    JobState.RUNNING: ("▸", "lines--key"),
+    JobState.WAITING: ("?", "lines--warn"),
+    JobState.SUCCEEDED: ("✓", "lines--good"),
+    JobState.FAILED: ("✕", "lines--bad"),
+    JobState.KILLED: ("☓", "lines--warn"),
+    JobState.CANCELLED: ("⊘", "lines--muted"),
 }
-"""Glyph, word and style of each state."""
-STATE_CELLS = max(len(word) for _, word, _ in STATES.values())
-NAME_CELLS, PEER_CELLS = 26, 20
-NARROW = 90
+"""Glyph and style of each state; the word follows the glyph."""
+STATE_CELLS = 2 + max(len(state) for state in JobState)
+NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
+NARROW = 100
 """Cells below which the peer's column goes."""
+TINY = 64
+"""Cells below which only state, command and time are left."""
+_ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1}
 
 
-class JobList(LineList):
-    """One row a job: those under way first, then the ended ones, newest first."""
+class JobList(SectionList):
+    """One row a job: those under way first, newest first, then the ended ones, the last ended first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.jobs: tuple[JobView, ...] = ()
+        self.uses: Mapping[str, JobUse] = {}
         self._now = 0.0
 
     @property
@@ -46,10 +52,13 @@ class JobList(LineList):
     def show(self, jobs: Sequence[JobView], now: float) -> None:
         """Take the jobs as they are now; the selected one stays selected. `now` is Unix time in seconds."""
         selected, self._now = self.selected, now
-        self.jobs = tuple(sorted(jobs, key=lambda job: (job.status.is_final, -job.updated)))
+        self.jobs = tuple(
+            sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -(job.ended or job.started)))
+        )
         self.rows_changed()
         same = [at for at, job in enumerate(self.jobs) if selected is not None and job.id == selected.id]
         self.cursor = same[0] if same else self.cursor
+        self.post_message(self.Moved())
 
     def tick(self, now: float) -> None:
         """Let the clocks of running jobs go on."""
@@ -59,21 +68,30 @@ class JobList(LineList):
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         job = self.jobs[index]
-        glyph, word, style = STATES[job.status]
-        yield f" {glyph} {word:<{STATE_CELLS}}  ", style
-        room = width - STATE_CELLS - 5
-        name = f"{job.server}/{job.tool}"
-        yield set_cell_size(one_line(name, NAME_CELLS), NAME_CELLS) + "  ", ""
-        room -= NAME_CELLS + 2
+        glyph, style = STATES[job.state]
+        yield f" {glyph} {job.state:<{STATE_CELLS - 2}}  ", style
+        room = width - STATE_CELLS - 3 - TIME_CELLS - 2
+        figures = ""
+        if width >= TINY:
+            figures = self._figures(job)
+            room -= len(figures)
+        peer = ""
         if width >= NARROW:
-            yield set_cell_size(one_line(job.peer, PEER_CELLS), PEER_CELLS) + "  ", "lines--key"
+            peer = set_cell_size(one_line(job.peer, PEER_CELLS), PEER_CELLS) + "  "
             room -= PEER_CELLS + 2
-        age = f"  {self._age(job)} "
-        room -= cell_len(age)
-        yield set_cell_size(one_line(job.message, max(room, 0)), max(room, 0)), "lines--muted"
-        yield age, "lines--muted"
+        number = str(job.number) if job.number else "task"
+        yield f"{number:>{NUMBER_CELLS}}  ", "lines--muted"
+        room -= NUMBER_CELLS + 2
+        said = f"{job.name}  {job.message}" if not job.number and job.message else job.name
+        yield set_cell_size(one_line(said, max(room - 1, 1)), max(room, 1)), ""
+        yield peer, "lines--key"
+        yield figures, "lines--number" if job.id in self.uses else "lines--muted"
+        yield f"{duration(job.runtime_s(self._now)):>{TIME_CELLS}}  ", "lines--muted"
 
-    def _age(self, job: JobView) -> str:
-        if not job.status.is_final:
-            return since(self._now - job.created).rjust(10)
-        return f"in {duration(job.updated - job.created)}".rjust(10)
+    def _figures(self, job: JobView) -> str:
+        use = self.uses.get(job.id) if not job.state.is_final else None
+        cpu = "" if use is None or use.cpu is None else f"{use.cpu * 100:.0f} %"
+        memory = "" if use is None else size_text(use.memory)
+        if job.state.is_final and job.message.startswith("exit code"):
+            memory = job.message.replace("exit code", "exit")
+        return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"

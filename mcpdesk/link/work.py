@@ -1,0 +1,270 @@
+"""What servers do on their own, as a front end sees it: their jobs, callbacks, task lists and plans.
+
+Snapshots are made anew only when something changed. Intents run on the core's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.errors import DeskError
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.journal import Severity
+from mcpdesk.jobs.job import JobView as TaskJob
+from mcpdesk.link.values import (
+    CallbackView,
+    JobKind,
+    JobOutput,
+    JobState,
+    JobUse,
+    JobView,
+    PlanView,
+    StepView,
+    TodoView,
+    WorkView,
+)
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server.home import Home
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.programs import Program, ProgramView
+    from mcpdesk.storage.callbacks import Callback
+    from mcpdesk.storage.tasks import Task
+
+WINDOW = 1 << 16
+"""Bytes of output given at a time; who is further behind goes on this far from the end."""
+PLAN_BYTES = 200_000
+"""How much of a plan file is shown."""
+_STATES = {
+    TaskStatus.WORKING: JobState.RUNNING,
+    TaskStatus.INPUT_REQUIRED: JobState.WAITING,
+    TaskStatus.COMPLETED: JobState.SUCCEEDED,
+    TaskStatus.FAILED: JobState.FAILED,
+    TaskStatus.CANCELLED: JobState.CANCELLED,
+}
+
+
+class Work:
+    """The work of a host's servers. Any thread may look, one of them at a time at `usage`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._running: set[asyncio.Task[None]] = set()
+        self._refreshing: set[str] = set()
+        self._counted = (-1, 0)
+        self._measured: dict[str, tuple[float, float]] = {}
+        """Of each running program: when its processor time was looked at, and how much it was."""
+
+    def view(self) -> WorkView:
+        """Versions and what is small. Asks for task lists that are stale."""
+        todo = 0
+        for name, home in self._homes():
+            if home.has_made("todo"):
+                todo += home.todo.version
+            self._refresh(name, home)
+        return WorkView(
+            jobs_version=self._jobs_version(),
+            running_jobs=self._running_jobs(),
+            callbacks_version=sum(home.callbacks.version for _, home in self._homes("callbacks")),
+            next_callback=min(self._due(), default=None),
+            todo_version=todo,
+            plans=tuple(_plan(name, home) for name, home in self._homes() if home.plan is not None),
+        )
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """Programs in the background and calls that are tasks, oldest first."""
+        found = [_task(task) for task in self._host.services.jobs.snapshot()]
+        for name, home in self._homes("programs"):
+            found += [_program(name, view) for view in home.programs.views()]
+        return tuple(sorted(found, key=lambda job: job.started))
+
+    def usage(self) -> dict[str, JobUse]:
+        """What running programs use. Takes milliseconds: not for the thread of a screen."""
+        now, found, measured = time.monotonic(), {}, {}
+        for name, home in self._homes("programs"):
+            for number, used in home.programs.usage().items():
+                key = _key(name, number)
+                before = self._measured.get(key)
+                measured[key] = (now, used.cpu_s)
+                share = None if before is None else max(0.0, (used.cpu_s - before[1]) / (now - before[0]))
+                found[key] = JobUse(share, used.memory, used.processes)
+        self._measured = measured
+        return found
+
+    def output(self, job: str, after: int) -> JobOutput | None:
+        """What a program wrote from byte `after` on, or the end of it. Reads a file; None: there is none."""
+        program = self._program(job)
+        if program is None:
+            return None
+        size = program.output.size
+        start = after if after >= 0 and 0 <= size - after <= WINDOW else max(0, size - WINDOW)
+        try:
+            piece = program.piece(start, WINDOW)
+        except OSError:
+            return None
+        if piece.end == start < size and program.output.problem:
+            return JobOutput(program.output.end(WINDOW), max(0, size - WINDOW), size, is_last=False)
+        return JobOutput(piece.text, start, piece.end, piece.is_last)
+
+    def kill(self, job: str) -> None:
+        """End a job; ignored when it is over."""
+        program = self._program(job)
+        if program is None:
+            store = self._host.services.jobs
+            self._host.call_soon(lambda: store.cancel_by_id(job, "cancelled at the desk"))
+        else:
+            # Signals processes only: the core may be stuck.
+            program.process.stop()
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        """All that are kept, oldest first."""
+        return tuple(sorted(self._callbacks(), key=lambda each: each.created))
+
+    def fire(self, server: str, number: int) -> None:
+        """Let a callback fire now; ignored when it is over."""
+        self._start(lambda: self._home(server).callbacks.fire(number))
+
+    def cancel(self, server: str, number: int) -> None:
+        """A callback shall not fire again."""
+        self._start(lambda: self._home(server).callbacks.cancel(number))
+
+    def todo(self) -> tuple[TodoView, ...]:
+        """The newest tasks of each server's lists, oldest first."""
+        return tuple(_todo(name, task) for name, home in self._homes("todo") for task in home.todo.snapshot)
+
+    def plan_text(self, server: str) -> str | None:
+        """The text of a plan. Reads a file; None where there is none."""
+        home = self._host.folders[server].server.home if server in self._host.folders else None
+        if home is None or home.plan is None:
+            return None
+        try:
+            with Path(home.plan.file).open("rb") as file:
+                return file.read(PLAN_BYTES).decode(errors="replace")
+        except OSError:
+            return None
+
+    def _homes(self, made: str = "") -> Iterator[tuple[str, Home]]:
+        """Those that keep something of that kind. Folders may still be loading."""
+        for name, hosted in list(self._host.folders.items()):
+            home = hosted.server.home
+            if home is not None and (not made or home.has_made(made)):
+                yield name, home
+
+    def _home(self, server: str) -> Home:
+        home = self._host.folders[server].server.home
+        assert home is not None
+        return home
+
+    def _program(self, job: str) -> Program | None:
+        server, _, number = job.rpartition(":")
+        if server not in self._host.folders or not number.isdigit():
+            return None
+        home = self._home(server)
+        return home.programs.get(int(number)) if home.has_made("programs") else None
+
+    def _jobs_version(self) -> int:
+        programs = sum(home.programs.version for _, home in self._homes("programs"))
+        return self._host.services.jobs.version + programs
+
+    def _running_jobs(self) -> int:
+        version = self._jobs_version()
+        if version != self._counted[0]:
+            self._counted = (version, sum(1 for job in self.jobs() if not job.state.is_final))
+        return self._counted[1]
+
+    def _due(self) -> Iterator[float]:
+        for _, home in self._homes("callbacks"):
+            yield from (each.due for each in home.callbacks.snapshot if each.due is not None)
+
+    def _callbacks(self) -> Iterator[CallbackView]:
+        for name, home in self._homes("callbacks"):
+            for each in home.callbacks.snapshot:
+                yield _callback(name, each)
+
+    def _refresh(self, name: str, home: Home) -> None:
+        """Have the core read the lists of a server again when they changed; once at a time."""
+        is_stale = home.todo.is_stale if home.has_made("todo") else home.has_state
+        if is_stale and name not in self._refreshing:
+            self._refreshing.add(name)
+            self._start(lambda: home.todo.refresh(), lambda: self._refreshing.discard(name))
+
+    def _start(
+        self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
+    ) -> None:
+        """Run a coroutine on the core's loop, from any thread; what cannot be done is said in a notice."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except DeskError as error:
+                self._host.journal.notify(str(error), Severity.ERROR, "logs")
+            finally:
+                after()
+
+        def begin() -> None:
+            task = asyncio.create_task(run())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+        self._host.call_soon(begin)
+
+
+def _key(server: str, number: int) -> str:
+    """A program's id among all jobs; those of tasks have no colon."""
+    return f"{server}:{number}"
+
+
+def _program(server: str, view: ProgramView) -> JobView:
+    return JobView(
+        id=_key(server, view.id),
+        kind=JobKind.PROGRAM,
+        server=server,
+        name=view.command,
+        peer=view.peer,
+        state=JobState(view.state.value),
+        message="" if view.exit_code is None else f"exit code {view.exit_code}",
+        started=view.started,
+        ended=view.ended,
+        number=view.id,
+        pid=view.pid,
+        size=view.size,
+        file=view.file,
+        problem=view.problem,
+    )
+
+
+def _task(view: TaskJob) -> JobView:
+    state = _STATES[view.status]
+    return JobView(
+        id=view.id,
+        kind=JobKind.TASK,
+        server=view.server,
+        name=view.tool,
+        peer=view.peer,
+        state=state,
+        message=view.message,
+        started=view.created,
+        ended=view.updated if state.is_final else None,
+    )
+
+
+def _plan(server: str, home: Home) -> PlanView:
+    plan = home.plan
+    assert plan is not None
+    return PlanView(server, plan.goal, plan.file, plan.since, plan.is_active)
+
+
+def _callback(server: str, kept: Callback) -> CallbackView:
+    return CallbackView(
+        server, kept.id, kept.message, kept.delay_s, kept.repeat_count, kept.fired, kept.due, kept.peer,
+        kept.created, kept.last_fired,
+    )  # fmt: skip
+
+
+def _todo(server: str, task: Task) -> TodoView:
+    steps = tuple(StepView(step.id, step.text, step.completed) for step in task.steps)
+    return TodoView(server, task.id, task.name, task.created, task.completed, task.is_current, steps)

@@ -1,0 +1,166 @@
+"""What servers do on their own, as frozen values: jobs, callbacks, tasks of a list, plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class JobKind(StrEnum):
+    """What kind of work a job is."""
+
+    PROGRAM = "program"
+    """A command in the background."""
+    TASK = "task"
+    """A call that outlives its request."""
+
+
+class JobState(StrEnum):
+    """How a job stands."""
+
+    RUNNING = "running"
+    WAITING = "needs input"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing comes after it."""
+        return self not in (JobState.RUNNING, JobState.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One piece of work that outlives its call. Times are Unix seconds."""
+
+    id: str
+    """Unique among all jobs of a core."""
+    kind: JobKind
+    server: str
+    name: str
+    """The command of a program, the tool of a task."""
+    peer: str
+    """Who began it."""
+    state: JobState
+    message: str
+    """What a task is at; how a program ended."""
+    started: float
+    ended: float | None = None
+    number: int = 0
+    """What the tools call a program; 0 for a task."""
+    pid: int = 0
+    size: int = 0
+    """Bytes of output when this was looked at."""
+    file: str = ""
+    """Where the output is."""
+    problem: str = ""
+    """Why that file is not whole; empty when it is."""
+
+    def runtime_s(self, now: float) -> float:
+        """Seconds from its start to its end, or to `now`."""
+        return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What a program and everything it started use now."""
+
+    cpu: float | None
+    """Processors kept busy since the last look, 1.0 is one of them; None at the first look."""
+    memory: int
+    """Bytes resident."""
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """A piece of a program's output."""
+
+    text: str
+    start: int
+    """Bytes that come before it."""
+    end: int
+    """Where the next piece begins."""
+    is_last: bool
+    """Whether nothing more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackView:
+    """A message of a server that comes back. Times are Unix seconds."""
+
+    server: str
+    id: int
+    message: str
+    delay_s: float
+    repeat_count: int
+    fired: int
+    due: float | None
+    """None once it is over."""
+    peer: str
+    """Who set it."""
+    created: float
+    last_fired: float | None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is over before it fired as often as it was to."""
+        return self.due is None and self.fired < self.repeat_count
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A part of a task. `completed` is Unix time, None while it is open."""
+
+    id: int
+    text: str
+    completed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TodoView:
+    """A task of the lists a server keeps for its clients. Times are Unix seconds."""
+
+    server: str
+    id: int
+    name: str
+    created: float
+    completed: float | None
+    is_current: bool
+    steps: tuple[StepView, ...]
+
+    @property
+    def done(self) -> int:
+        """How many steps are completed."""
+        return sum(step.completed is not None for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What a server's clients are planning, or planned last. `since` is ISO 8601, `file` an absolute path."""
+
+    server: str
+    goal: str
+    file: str
+    since: str
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkView:
+    """Versions, each of which grows with every change of its list, and what is small enough to be here."""
+
+    jobs_version: int = 0
+    running_jobs: int = 0
+    callbacks_version: int = 0
+    next_callback: float | None = None
+    """Unix time."""
+    todo_version: int = 0
+    plans: tuple[PlanView, ...] = ()
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether tools of some server are held back until its plan is made."""
+        return any(plan.is_active for plan in self.plans)

@@ -1,0 +1,272 @@
+"""The jobs of the activity screen: rows, and the output of the selected one as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobView
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.content import size_text
+from mcpdesk.tui.render.since import clock
+from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.widgets.job_list import JobList
+from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.output_view import OutputView
+from mcpdesk.tui.widgets.section import Section
+
+SAMPLE_S = 1.0
+"""Between two looks at what programs use; only while they are in sight."""
+READ_S = 0.15
+"""Between two looks at the output."""
+COMMAND_LINES = 3
+"""Lines of a command above its output."""
+
+
+class JobDetail(Vertical):
+    """What is known of a job above what it wrote."""
+
+    DEFAULT_CSS = """
+    JobDetail > .facts { height: auto; }
+    JobDetail > OutputView { margin-top: 0; }
+    JobDetail.-silent > OutputView { display: none; }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Facts, output."""
+        yield Static(classes="facts", markup=False)
+        yield OutputView()
+
+
+class JobPanel(Section):
+    """Rows above, the selected job below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
+    title = "Jobs"
+    lesson = (
+        "Nothing runs in the background",
+        "A command that goes on while its caller does something else is a job, and so is a call that\n"
+        "outlives its request (a task of the protocol). Their output is shown as it comes.\n\n"
+        'Built in: put "BackgroundBash" into `builtins` of mcp.json, and the three tools around it.\n'
+        'Your own: `@tool(task="optional")`.\n\n'
+        "To see one now, call BackgroundBash in the workbench (1) with the command\n"
+        "for n in $(seq 100); do echo line $n; sleep 1; done",
+    )
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._version: int | None = None
+        self._jobs: tuple[JobView, ...] = ()
+        self._shown = ""
+        """The job whose output is shown."""
+        self._read_to = -1
+        self._is_whole = False
+        """Whether there is nothing more to be read of it."""
+        self._looks: dict[str, float] = {}
+        self._left_out = 0
+
+    def parts(self) -> Iterable[Widget]:
+        """Rows, detail."""
+        yield JobList()
+        yield JobDetail(classes="detail")
+
+    @property
+    def jobs(self) -> JobList:
+        """The rows."""
+        return self.query_one(JobList)
+
+    @property
+    def output(self) -> OutputView:
+        """What the selected job wrote."""
+        return self.query_one(OutputView)
+
+    def take(self, view: CoreView) -> None:
+        """Take the jobs when one began or ended."""
+        if view.work.jobs_version != self._version:
+            self._version = view.work.jobs_version
+            self._show(self.link.jobs())
+
+    def look(self, view: CoreView, now: float) -> None:
+        """Let clocks go on; measure and read, each at its own pace."""
+        self.jobs.tick(now)
+        running = any(not job.state.is_final for job in self._jobs)
+        if (running or self.jobs.uses) and self._is_due("sample", SAMPLE_S):
+            self._sample()
+        if self._shown and not self._is_whole and self._is_due("read", READ_S):
+            self._read(self._shown)
+
+    def narrow(self) -> None:
+        """Show the jobs that have the words."""
+        self._show(self._jobs)
+
+    def action_open(self) -> None:
+        """Go to the output."""
+        if self.jobs.selected is not None:
+            (self.output if self.output.display else self.jobs).focus()
+
+    def action_follow(self) -> None:
+        """Stay at the end of the output, or stop."""
+        self.output.toggle()
+
+    @work
+    async def action_kill(self) -> None:
+        """End the selected job, once the person says so again."""
+        job = self.jobs.selected
+        if job is None or job.state.is_final:
+            self.notify("No running job is selected.", markup=False)
+            return
+        is_program = job.kind is JobKind.PROGRAM
+        hint = "with everything it has started" if is_program else "its caller is told"
+        choices = [
+            Choice("kill" if is_program else "cancel", True, hint, "x"),
+            Choice("let it run", False, key="n"),
+        ]
+        verb = "Kill" if is_program else "Cancel"
+        if await self.app.push_screen_wait(Menu(f"{verb} {one_line(job.name, 40)}?", choices)):
+            self.link.kill_job(job.id)
+
+    @work
+    async def action_copy(self) -> None:
+        """Copy the command, the output, its file, or all that is known."""
+        job = self.jobs.selected
+        if job is None:
+            return
+        choices = [Choice("command" if job.number else "tool", job.name, job.name, "c")]
+        if job.number:
+            text = self.output.text
+            choices.append(Choice("output", text, f"the {size_text(len(text))} shown", "o"))
+            choices.append(Choice("file", job.file, job.file, "f"))
+        facts = _facts(job, 0, 0).plain
+        choices.append(Choice("facts", facts, one_line(facts), "a"))
+        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
+            self.app.copy(text, one_line(text, 40))
+
+    @on(JobList.Opened)
+    def _opened(self) -> None:
+        self.action_open()
+
+    @on(JobList.Moved)
+    def _moved(self) -> None:
+        job = self.jobs.selected
+        shown = "" if job is None else job.id
+        if shown != self._shown:
+            self._shown, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
+            self._looks.pop("read", None)
+            self.output.clear()
+        self._tell()
+
+    @on(OutputView.Changed)
+    def _tell(self) -> None:
+        """Bring the facts and the frame of the detail up to date."""
+        detail, job = self.query_one(JobDetail), self.jobs.selected
+        detail.display = job is not None
+        if job is None:
+            return
+        has_output = job.kind is JobKind.PROGRAM
+        detail.set_class(not has_output, "-silent")
+        use = self.jobs.uses.get(job.id)
+        processes = 0 if use is None or job.state.is_final else use.processes
+        detail.query_one(".facts", Static).update(_facts(job, processes, self.size.width))
+        follows = "following" if self.output.following else "not following (f)"
+        state = "whole" if self._is_whole else follows
+        detail.border_title = f"output · {state}" if has_output else "task"
+        before = f"{size_text(self._left_out)} before this are in the file" if self._left_out else ""
+        detail.border_subtitle = before
+
+    def _show(self, jobs: tuple[JobView, ...]) -> None:
+        self._jobs = jobs
+        running = sum(1 for job in jobs if not job.state.is_final)
+        self.count = f"▸{running}" if running else str(len(jobs) or "")
+        self.set_empty(is_empty=not jobs)
+        shown = [job for job in jobs if self.admits(job.name, job.peer, job.server, job.state, job.message)]
+        self.jobs.show(shown, time.time())
+
+    def _is_due(self, what: str, after_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._looks.get(what, 0.0):
+            return False
+        self._looks[what] = now + after_s
+        return True
+
+    @work(group="sample")
+    async def _sample(self) -> None:
+        """What programs use is looked up beside the screen."""
+        self._looks["sample"] = float("inf")
+        try:
+            self.jobs.uses = await asyncio.to_thread(self.link.usage)
+        finally:
+            self._looks["sample"] = time.monotonic() + SAMPLE_S
+        self._show(self.link.jobs())
+
+    @work(group="read")
+    async def _read(self, job: str) -> None:
+        """The next piece of the output, read beside the screen."""
+        self._looks["read"] = float("inf")
+        try:
+            piece = await asyncio.to_thread(self.link.output, job, self._read_to)
+        finally:
+            self._looks["read"] = time.monotonic() + READ_S
+        if job == self._shown:
+            self._add(piece)
+
+    def _add(self, piece: JobOutput | None) -> None:
+        if piece is None:
+            self._is_whole = True
+            return
+        is_fresh = piece.start != self._read_to
+        if is_fresh:
+            follows = self.output.following
+            self.output.clear()
+            self.output.following = follows
+            self._left_out = piece.start
+        self._read_to = piece.end
+        self.output.add(piece.text.lstrip("\ufffd") if is_fresh and piece.start else piece.text)
+        if is_fresh or piece.is_last != self._is_whole:
+            self._is_whole = piece.is_last
+            self._tell()
+
+
+def _facts(job: JobView, processes: int, width: int) -> Content:
+    """The command in full as far as it goes, and a line of what is known besides."""
+    lines = clean(job.name).splitlines() or [""]
+    if len(lines) > COMMAND_LINES:
+        lines = [*lines[: COMMAND_LINES - 1], f"… {len(lines) - COMMAND_LINES + 1} more lines"]
+    longest = max(0, width * COMMAND_LINES - 8)
+    command = "\n".join(one_line(line, longest) if longest else line for line in lines)
+    known = [
+        f"{job.state}{': ' + job.message if job.message else ''}",
+        f"{'job ' + str(job.number) if job.number else 'task'} of {job.server}",
+        f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
+    ]
+    if job.ended is not None:
+        known.append(f"took {duration(job.ended - job.started)}")
+    if job.number:
+        known.append(f"pid {job.pid}")
+        if processes > 1:
+            known.append(f"{processes} processes")
+        known.append(size_text(job.size))
+    facts = [Content.styled(command, "bold"), Content.styled(one_line(" · ".join(known)), "$text-muted")]
+    if job.file:
+        facts.append(Content.styled(_tail(job.file, width - 4), "$text-muted"))
+    if job.problem:
+        facts.append(Content.styled(f"! {clean(job.problem)}", "$text-warning"))
+    return Content("\n").join(facts)
+
+
+def _tail(path: str, width: int) -> str:
+    """The end of a path says more than its start."""
+    line = one_line(path)
+    return line if width <= 0 or cell_len(line) <= width else "…" + line[-(width - 1) :]

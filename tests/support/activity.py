@@ -1,0 +1,124 @@
+"""The activity screen on sample data, and what a test wants to know of its parts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mcpdesk.link.values import CallbackView, JobKind, JobState, JobView, PlanView, StepView, TodoView
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.screens.activity import ActivityPane
+from mcpdesk.tui.widgets.line_list import LineList
+from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from mcpdesk.tui.widgets.section import Section
+from mcpdesk.tui.widgets.tab_strip import TabStrip
+from tests.support.fake_link import FakeLink
+from tests.support.frame import STUBS, running_frame
+
+PANES_HERE = {**STUBS, "activity": PANES["activity"]}
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+@asynccontextmanager
+async def activity(
+    link: FakeLink, size: tuple[int, int] = (100, 30), show: str = ""
+) -> AsyncIterator[tuple[DeskApp, Pilot[None], ActivityPane]]:
+    """The activity screen of a link whose questions were put off before; `show` is the part to bring up."""
+    asked, link.asked = link.asked, []
+    async with running_frame(link, size=size, panes=PANES_HERE) as (app, pilot):
+        for question in asked:
+            app.main.feed.put(question)
+        link.asked = asked
+        await pilot.press("3")
+        await pilot.pause()
+        pane = app.main.pane
+        assert isinstance(pane, ActivityPane)
+        await until(pilot, lambda: pane._has_looked)
+        if show:
+            await app.main.action_show_part(show)
+        await pilot.pause()
+        yield app, pilot, pane
+    QuestionScreen.drafts.clear()
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], object]) -> None:
+    """Let the screen go on until something holds."""
+    async with asyncio.timeout(5):
+        while not holds():
+            await pilot.pause(0.01)
+
+
+def part(pane: ActivityPane, kind: type[AnySection]) -> AnySection:
+    """One part of the screen."""
+    return pane.query_one(kind)
+
+
+def row_texts(listing: LineList, width: int = 0) -> list[str]:
+    """What each row shows."""
+    width = width or listing.size.width
+    return ["".join(text for text, _ in listing.spans(at, width)) for at in range(listing.row_count)]
+
+
+def tabs(pane: ActivityPane) -> list[str]:
+    """The titles of the parts with their counts."""
+    return pane.query_one(TabStrip).titles
+
+
+def detail(section: Section) -> str:
+    """The selected row in full."""
+    return str(section.query(".detail Static").first(Static).content)
+
+
+def lesson(section: Section) -> str:
+    """What an empty part teaches; empty when it is not shown."""
+    taught = section.query_one(".teach", Static)
+    return str(taught.content) if taught.display else ""
+
+
+def job(name: str, state: JobState = JobState.RUNNING, **changes: Any) -> JobView:
+    """A program that began two minutes ago; ended ones took 3.1 seconds."""
+    began = time.time() - 125.0
+    known: dict[str, Any] = {
+        "id": f"profiles:{name}", "kind": JobKind.PROGRAM, "server": "profiles", "name": name,
+        "peer": "claude-code 2.1", "state": state, "message": "", "started": began,
+        "ended": began + 3.1 if state.is_final else None, "number": 1, "pid": 4711, "size": 2048,
+        "file": "/tmp/output.txt",
+    }  # fmt: skip
+    return JobView(**(known | changes))
+
+
+def callback(number: int, **changes: Any) -> CallbackView:
+    """A callback that is due in 42 seconds, for the second of three times."""
+    now = time.time()
+    known: dict[str, Any] = {
+        "server": "profiles", "id": number, "message": f"message {number}", "delay_s": 60.0,
+        "repeat_count": 3, "fired": 1, "due": now + 41.9, "peer": "claude-code 2.1", "created": now - 78,
+        "last_fired": now - 18,
+    }  # fmt: skip
+    return CallbackView(**(known | changes))
+
+
+def todo(number: int, name: str, *steps: str, **changes: Any) -> TodoView:
+    """A task; a step that begins with x is done."""
+    made = tuple(
+        StepView(at, text.removeprefix("x "), 1.0 if text.startswith("x ") else None)
+        for at, text in enumerate(steps, 1)
+    )
+    known: dict[str, Any] = {"created": float(number), "completed": None, "is_current": False}
+    return TodoView("profiles", number, name, steps=made, **(known | changes))
+
+
+def plan(**changes: Any) -> PlanView:
+    """A plan that is being made."""
+    known: dict[str, Any] = {
+        "server": "profiles", "goal": "Tidy up", "file": "/plans/tidy.md",
+        "since": "2026-01-02T03:04:05+00:00", "is_active": True,
+    }  # fmt: skip
+    return PlanView(**(known | changes))

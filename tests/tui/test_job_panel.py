@@ -1,0 +1,172 @@
+"""Jobs on the activity screen: rows, output as it comes, and ending one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from mcpdesk.inbox.question import Option, Page
+from mcpdesk.link.values import JobKind, JobState, JobUse
+from mcpdesk.tui.screens.activity import ActivityPane
+from mcpdesk.tui.widgets.job_list import STATES
+from mcpdesk.tui.widgets.job_panel import JobPanel
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.activity import activity, detail, job, part, row_texts, until
+from tests.support.fake_link import FakeLink
+from tests.support.frame import quiet_link, toasts
+
+S = JobState
+
+
+def link_with(*jobs: object) -> FakeLink:
+    link = quiet_link()
+    link.job_list = list(jobs)  # type: ignore[arg-type]
+    link.works()
+    return link
+
+
+def panel(pane: ActivityPane) -> JobPanel:
+    return part(pane, JobPanel)
+
+
+def rows(pane: ActivityPane) -> list[str]:
+    return row_texts(panel(pane).jobs)
+
+
+def test_every_state_has_a_glyph_of_its_own() -> None:
+    assert set(STATES) == set(S)
+    assert len({glyph for glyph, _ in STATES.values()}) == len(STATES)
+
+
+async def test_what_waits_and_runs_comes_first() -> None:
+    task = {"kind": JobKind.TASK, "number": 0, "message": "half way"}
+    link = link_with(
+        job("old", S.SUCCEEDED, message="exit code 0"),
+        job("make all", number=7),
+        job("ask", S.WAITING, **task),
+    )
+    async with activity(link, show="jobs") as (_, _, pane):
+        shown = rows(pane)
+        assert [row.split()[:2] for row in shown] == [["?", "needs"], ["▸", "running"], ["✓", "succeeded"]]
+        assert "task  ask  half way" in shown[0]
+        assert "   7  make all" in shown[1] and "claude-code 2.1" in shown[1] and "2:05 min" in shown[1]
+        assert "exit 0" in shown[2] and "3.1 s" in shown[2]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+async def test_rows_fit_and_names_of_strangers_stay_on_them(width: int) -> None:
+    strange = job("a\x1b[31m\nb" * 40, peer="\x07peer" * 9, message="m\r\nn" * 99)
+    async with activity(link_with(strange), size=(width, 24), show="jobs") as (_, _, pane):
+        (row,) = row_texts(panel(pane).jobs, width)
+        assert not any(ord(letter) < 32 for letter in row) and len(row) <= width + 1
+        assert "␛" in detail(panel(pane))
+
+
+async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
+    link = link_with(job("make"))
+    link.outputs["profiles:make"] = b"\x1b[32mone\x1b[0m\ntwo"
+    async with activity(link, show="jobs") as (_, pilot, pane):
+        view = panel(pane)
+        await until(pilot, lambda: view.output.rows == ["one", "two"])
+        link.outputs["profiles:make"] += b"!\nthree\n"
+        await until(pilot, lambda: view.output.rows == ["one", "two!", "three"])
+        assert "following" in str(view.query_one("JobDetail").border_title)
+        link.job_list = [job("make", S.SUCCEEDED, message="exit code 0")]
+        link.works()
+        await until(pilot, lambda: "whole" in str(view.query_one("JobDetail").border_title))
+        assert "succeeded: exit code 0" in detail(view)
+
+
+async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
+    link = link_with(
+        job("first"), job("second", started=1.0), job("task", started=0.5, kind=JobKind.TASK, number=0)
+    )
+    link.outputs |= {"profiles:first": b"of the first\n", "profiles:second": b"of the second\n"}
+    async with activity(link, show="jobs") as (_, pilot, pane):
+        view = panel(pane)
+        await until(pilot, lambda: view.output.rows == ["of the first"])
+        await pilot.press("j")
+        await until(pilot, lambda: view.output.rows == ["of the second"])
+        await pilot.press("j")
+        await until(pilot, lambda: not view.output.display)
+        await pilot.press("enter")
+        assert view.jobs.has_focus
+        await pilot.press("k", "enter")
+        assert view.output.has_focus
+        await pilot.press("escape")
+        assert view.jobs.has_focus
+
+
+async def test_f_stops_following_and_goes_on() -> None:
+    link = link_with(job("make"))
+    link.outputs["profiles:make"] = b"line\n" * 300
+    async with activity(link, show="jobs") as (_, pilot, pane):
+        view = panel(pane).output
+        await until(pilot, lambda: view.scroll_offset.y > 0)
+        await pilot.press("f")
+        assert not view.following
+        await pilot.press("f")
+        assert view.following and view.scroll_offset.y == view.max_scroll_y
+
+
+async def test_use_is_measured_beside_the_screen_while_the_jobs_are_in_sight() -> None:
+    link = link_with(job("make"))
+    link.uses = {"profiles:make": JobUse(0.98, 12_000_000, 3)}
+    threads: list[str] = []
+    real = link.usage
+    link.usage = lambda: threads.append(threading.current_thread().name) or real()  # type: ignore[method-assign]
+    link.ask(Page("Tea?", "", (Option("yes"),)))
+    async with activity(link) as (app, pilot, pane):
+        assert pane.shown == "inbox" and not threads
+        await app.main.action_show_part("jobs")
+        await until(pilot, lambda: "98 %" in rows(pane)[0])
+        assert "12" in rows(pane)[0] and "3 processes" in detail(panel(pane))
+        assert threads and "MainThread" not in threads
+
+
+async def test_x_asks_before_it_kills() -> None:
+    link = link_with(job("make"), job("old", S.KILLED))
+    async with activity(link, show="jobs") as (app, pilot, _):
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+        assert link.killed_jobs == []
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await pilot.press("x")
+        await until(pilot, lambda: link.killed_jobs == ["profiles:make"])
+        await pilot.press("j", "x")
+        await until(pilot, lambda: "No running job is selected." in toasts(app))
+        assert link.killed_jobs == ["profiles:make"]
+
+
+async def test_the_selected_job_stays_selected() -> None:
+    link = link_with(job("first", started=1.0), job("second"))
+    async with activity(link, show="jobs") as (_, pilot, pane):
+        await pilot.press("j")
+        chosen = panel(pane).jobs.selected
+        assert chosen is not None and chosen.name == "first"
+        link.job_list = [*link.job_list, job("third")]
+        link.works()
+        await until(pilot, lambda: panel(pane).jobs.row_count == 3)
+        assert panel(pane).jobs.selected == chosen
+        link.job_list = [replace(chosen, state=S.FAILED, ended=2.0)]
+        link.works()
+        await until(pilot, lambda: panel(pane).jobs.row_count == 1)
+
+
+async def test_words_narrow_the_jobs_and_y_copies() -> None:
+    link = link_with(job("make all"), job("sleep 9"))
+    link.outputs["profiles:make all"] = b"compiled\n"
+    async with activity(link, show="jobs") as (app, pilot, pane):
+        await pilot.press("slash", *"make", "enter")
+        assert len(rows(pane)) == 1
+        await until(pilot, lambda: panel(pane).output.rows == ["compiled"])
+        for key, text in (("c", "make all"), ("o", "compiled"), ("f", "/tmp/output.txt")):
+            await pilot.press("y")
+            await until(pilot, lambda: isinstance(app.screen, Menu))
+            await pilot.press(key)
+            await until(pilot, lambda text=text: app.clipboard == text)
