@@ -62,12 +62,9 @@ async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
 
 async def _tell(host: Host) -> None:
     """Write what the core has to say to stderr, until cancelled."""
-    from mcpdesk.cli.service import JournalPrinter
+    from mcpdesk.cli.journal_printer import JournalPrinter
 
-    printer = JournalPrinter(host)
-    try:
+    with JournalPrinter(host) as printer:
         while True:
             printer.follow()
             await asyncio.sleep(LOOK_S)
-    finally:
-        printer.follow()

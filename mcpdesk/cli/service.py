@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from mcpdesk.auth import api_key
 from mcpdesk.cli.claiming import claiming
+from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host, Plan
-    from mcpdesk.hosting.journal import LogLine
 
 DRAIN_S = 20.0
 """How long running calls may go on after the end was asked for."""
@@ -39,12 +38,11 @@ def run_service(plan: Plan) -> int:
 async def _serve(host: Host) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
-    log = JournalPrinter(host)
 
     def stop(reason: str) -> None:
         loop.call_soon_threadsafe(asked.set)
 
-    with Ending(stop, grace_s=GRACE_S) as ending:
+    with JournalPrinter(host) as log, Ending(stop, grace_s=GRACE_S) as ending:
         try:
             await host.start()
             log.follow()
@@ -57,7 +55,6 @@ async def _serve(host: Host) -> None:
             await _drain(host)
         finally:
             await host.stop()
-            log.follow()
 
 
 async def _either(event: asyncio.Event, most_s: float) -> None:
@@ -97,28 +94,3 @@ def _whereabouts(host: Host) -> str:
     if place.exists():
         return f"it is in {place}"
     return "but nobody knows it: set MCPDESK_API_KEY, or MCPDESK_STATE_DIR to a folder that can be written"
-
-
-class JournalPrinter:
-    """Writes a journal's lines to stderr as they come."""
-
-    def __init__(self, host: Host) -> None:
-        self._journal = host.journal
-        self._last = -1
-
-    def follow(self) -> None:
-        """Write what came since the last look."""
-        for line in self._journal.lines(self._last):
-            self._last = line.number
-            self.say(_told(line), line.time)
-
-    def say(self, text: str, when: float | None = None) -> None:
-        """Write one line with its time."""
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-        sys.stderr.write(f"{stamp} {text}\n")
-        sys.stderr.flush()
-
-
-def _told(line: LogLine) -> str:
-    where = f" ({line.where})" if line.where else ""
-    return f"{line.level} {line.source}: {line.text}{where}"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcpdesk.cli.service import JournalPrinter, greeting
+from mcpdesk.cli.service import greeting
 from mcpdesk.hosting.journal import Journal
 
 
@@ -37,15 +37,3 @@ def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
     assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[1]  # type: ignore[arg-type]
     assert "the configured one" in greeting(host("key", "secret", tmp_path))[1]  # type: ignore[arg-type]
     assert "set MCPDESK_API_KEY" in greeting(host("key"))[1]  # type: ignore[arg-type]
-
-
-def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    journal = Journal()
-    printer = JournalPrinter(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
-    journal.log("warning", "print", "first", "tools/a.py:1")
-    printer.follow()
-    journal.log("info", "server", "second")
-    printer.follow()
-    printer.follow()
-    told = [line.split(" ", 2)[2] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["warning print: first (tools/a.py:1)", "info server: second"]

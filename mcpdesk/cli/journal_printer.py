@@ -1,0 +1,81 @@
+"""What a core has to say, on stderr: written by a thread of its own, for nobody has to read it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.journal import LogLine
+
+MOST_LINES = 1_000
+"""Lines that wait to be read; when there are more the oldest are left out."""
+PATIENCE_S = 1.0
+"""How long the end waits for its reader."""
+
+
+class JournalPrinter:
+    """Writes a journal's lines to stderr as they come, until the end of the block."""
+
+    def __init__(self, host: Host) -> None:
+        self._journal = host.journal
+        self._last = -1
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._said = self._written = 0
+        self._more = threading.Event()
+        self._is_over = False
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> JournalPrinter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.follow()
+        self._is_over = True
+        self._more.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
+
+    def follow(self) -> None:
+        """Write what came since the last look."""
+        for line in self._journal.lines(self._last):
+            self._last = line.number
+            self.say(_told(line), line.time)
+
+    def say(self, text: str, when: float | None = None) -> None:
+        """Write one line with its time."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
+        self._lines.append(f"{stamp} {text}\n")
+        self._said += 1
+        self._more.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
+            self._thread.start()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # its reader has gone
+            while not self._is_over or self._lines:
+                self._more.wait()
+                self._more.clear()
+                while self._lines:
+                    self._write_one(self._lines.popleft())
+
+    def _write_one(self, line: str) -> None:
+        left_out = max(0, self._said - len(self._lines) - self._written - 1)
+        note = f"[{left_out} lines left out: nobody read them in time]\n" if left_out else ""
+        self._written += left_out + 1
+        sys.stderr.write(note + line)
+        sys.stderr.flush()
+
+
+def _told(line: LogLine) -> str:
+    where = f" ({line.where})" if line.where else ""
+    return f"{line.level} {line.source}: {line.text}{where}"

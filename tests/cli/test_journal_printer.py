@@ -1,0 +1,58 @@
+"""A journal is written to stderr line by line, and nobody waits for who does not read it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from mcpdesk.cli import journal_printer
+from mcpdesk.cli.journal_printer import MOST_LINES, JournalPrinter
+from mcpdesk.hosting.journal import Journal
+
+
+def printer_of(journal: Journal) -> JournalPrinter:
+    return JournalPrinter(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
+
+
+def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal()
+    with printer_of(journal) as printer:
+        journal.log("warning", "print", "first", "tools/a.py:1")
+        printer.follow()
+        printer.follow()
+        journal.log("info", "server", "second")
+    told = [line.split(" ", 2)[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["warning print: first (tools/a.py:1)", "info server: second"]
+
+
+def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_printer, "PATIENCE_S", 0.01)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr(sys, "stderr", unread)
+        with printer_of(Journal()) as printer:
+            for number in range(5 * MOST_LINES):
+                printer.say(f"{number} {'x' * 100}")
+        read = b""
+        while f"{5 * MOST_LINES - 1} x".encode() not in read:
+            read += os.read(reader, 1 << 20)
+        assert printer._thread is not None
+        printer._thread.join(5)
+        os.close(reader)
+    lines = read.decode().splitlines()
+    assert " 0 x" in lines[0] and len(lines) < 4 * MOST_LINES
+    assert any("lines left out: nobody read them in time" in line for line in lines)
+
+
+def test_a_reader_that_has_gone_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = os.fdopen(writer, "w")
+    monkeypatch.setattr(sys, "stderr", gone)
+    with printer_of(Journal()) as printer:
+        printer.say("to nobody")
+    with pytest.raises(BrokenPipeError):
+        gone.close()
