@@ -81,13 +81,15 @@ async def bash(
 
 def bash_argv(command: str) -> list[str]:
     """What runs a command. Raises: HandlerError for one that cannot be run, or without bash."""
-    program = shutil.which("bash")
-    if program is None:
-        raise HandlerError("bash is not installed, or not in PATH")
+    if not command.strip():
+        raise HandlerError("command: is empty; give a bash command")
     if "\0" in command:
         raise HandlerError("command: must not contain a NUL character")
     if len(command.encode(errors="replace")) > COMMAND_BYTES:
         raise HandlerError(f"command: is longer than {COMMAND_BYTES} bytes; put it into a file and run that")
+    program = shutil.which("bash")
+    if program is None:
+        raise HandlerError("bash is not installed, or not in PATH")
     return [program, "-c", command]
 
 

@@ -1,0 +1,148 @@
+"""A server folder with all the built-in tools, what they need on this machine, and its official clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx2
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from mcpdesk.tools import BUILTINS
+from tests.support.folders import write
+from tests.support.official import ROOT, agree
+from tests.support.patience import WITHIN_S
+
+KEY = "key-of-the-toolbox"
+PROGRAMS = ("bash", "cat", "env", "head", "mkfifo", "seq", "sleep", "yes")
+"""What commands of the tests may use; no browser is among them."""
+SKILL = "---\nname: greet\ndescription: Greet somebody.\n---\nGreet $1 politely.\n"
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b"
+    "550000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
+)
+PAGE = (
+    "<!doctype html><html><head><title>Tides</title></head><body><p>The moon pulls the sea.</p></body></html>"
+)
+FOUND = json.dumps({"results": [{"title": "Tides", "url": "https://tides.example/", "content": "The moon."}]})
+
+
+class _Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        kind, text = ("application/json", FOUND) if "search" in self.path else ("text/html", PAGE)
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """Where it all is. `environ` is that of the server."""
+
+    folder: Path
+    site: str
+    """A page for ReadDocs, and a search engine."""
+    environ: dict[str, str]
+
+    @property
+    def command(self) -> list[str]:
+        """`mcpdesk` and its subcommand follow."""
+        return [sys.executable, "-c", "from mcpdesk.__main__ import main; main()"]
+
+    @asynccontextmanager
+    async def over_stdio(
+        self, revision: str, *, limit_kib: int = 0, **environ: str
+    ) -> AsyncIterator[ClientSession]:
+        """A client and the server it starts, no desk anywhere. With a limit no file grows beyond that."""
+        argv = [*self.command, "stdio", str(self.folder), "--alone"]
+        if limit_kib:
+            argv = ["/bin/bash", "-c", f'ulimit -f {limit_kib}; exec "$@"', "-", *argv]
+        place = StdioServerParameters(
+            command=argv[0], args=argv[1:], env={**self.environ, **environ}, cwd=ROOT
+        )
+        async with stdio_client(place) as streams, _client(streams, revision) as client:
+            yield client
+
+    @asynccontextmanager
+    async def over_http(self, url: str, revision: str) -> AsyncIterator[ClientSession]:
+        """A client of the server at a URL."""
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(headers={"X-API-Key": KEY}, timeout=WITHIN_S)
+            )
+            streams = await stack.enter_async_context(streamable_http_client(url, http_client=http))
+            yield await stack.enter_async_context(_client(streams, revision))
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """`mcpdesk serve` on the folder, at the URL the block gets. Nobody reads what it says; it ends well."""
+        with subprocess.Popen(
+            [*self.command, "serve", str(self.folder), "--port", "0"], cwd=ROOT, env=self.environ,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            assert process.stderr is not None
+            said: list[str] = []
+            for line in process.stderr:
+                said.append(line)
+                if found := re.search(r"serving toolbox at (\S+)", line):
+                    break
+            else:
+                raise AssertionError("".join(said))
+            yield found[1]
+            process.terminate()
+            out, err = process.communicate(timeout=WITHIN_S)
+            assert (process.returncode, out) == (0, ""), err
+            assert "Traceback" not in err, err
+
+
+@contextmanager
+def toolbox(place: Path) -> Iterator[Toolbox]:
+    """Make the folder below `place`, and serve what it needs."""
+    folder, programs = place / "toolbox", place / "bin"
+    write(folder, {
+        "mcp.json": json.dumps({"name": "toolbox", "builtins": sorted(BUILTINS)}),
+        "skills/greet/SKILL.md": SKILL,
+    })  # fmt: skip
+    (folder / "dot.png").write_bytes(PNG)
+    programs.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        assert found is not None, name
+        (programs / name).symlink_to(found)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{site.server_address[1]}"
+        own = {
+            "PATH": str(programs),
+            "HOME": str(place),
+            "MCPDESK_API_KEY": KEY,
+            "MCPDESK_STATE_DIR": str(place / "state"),
+            "MCPDESK_CONFIG_DIR": str(place / "config"),
+            "MCPDESK_SEARCH_ENGINES": "searxng",
+            "MCPDESK_SEARCH_URLS": f"searxng={url}",
+        }
+        yield Toolbox(folder, url, {**os.environ, **own})
+        site.shutdown()
+
+
+@asynccontextmanager
+async def _client(streams: tuple[object, ...], revision: str) -> AsyncIterator[ClientSession]:
+    async with ClientSession(streams[0], streams[1], read_timeout_seconds=WITHIN_S) as client:  # type: ignore[arg-type]
+        await agree(client, revision)
+        yield client
