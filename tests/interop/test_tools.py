@@ -1,4 +1,4 @@
-"""Every built-in tool through an official client, over HTTP and over stdio with no desk: all kinds of calls."""
+"""Every built-in tool through an official client, over HTTP and over stdio with no desk: good and bad."""
 
 from __future__ import annotations
 

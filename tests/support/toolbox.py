@@ -91,7 +91,7 @@ class Toolbox:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """`mcpdesk serve` on the folder, at the URL the block gets. Nobody reads what it says; it ends well."""
+        """`mcpdesk serve` on the folder, at the URL the block gets. Nobody reads what it says."""
         with subprocess.Popen(
             [*self.command, "serve", str(self.folder), "--port", "0"], cwd=ROOT, env=self.environ,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
