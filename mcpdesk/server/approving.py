@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.approvals import Approvals
@@ -28,8 +28,15 @@ async def unapproved(
     Raises: HandlerError when nobody can be asked; CancelledError when the call ended meanwhile.
     """
     peer = known_as(call)
-    if await approvals.is_granted(tool.name, peer):
-        return ""
+
+    def complain(error: StorageError) -> None:
+        services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
+
+    try:
+        if await approvals.is_granted(tool.name, peer):
+            return ""
+    except StorageError as error:
+        complain(error)
     if not services.inbox.audience:
         raise HandlerError(_nobody(server, tool, approvals))
     context = Context(server, services, call, tool.name)
@@ -41,7 +48,10 @@ async def unapproved(
     finally:
         del approvals.waiting[inquiry.number]
     if question.answers and question.answers[0].selected == (Approval.ALWAYS,):
-        await approvals.grant(tool.name, peer)
+        try:
+            await approvals.grant(tool.name, peer)
+        except StorageError as error:
+            complain(error)
         _let_pass(services, approvals, tool.name, peer)
     return _reason(tool, question)
 

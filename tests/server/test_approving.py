@@ -221,6 +221,27 @@ async def test_a_client_that_vanishes_withdraws_its_question(peer: Guarded) -> N
     assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "connection closed"
 
 
+async def test_what_cannot_be_kept_holds_for_the_calls_that_wait(peer: Guarded) -> None:
+    peer.home.state.write_text("in the way")
+    for identifier in (1, 2):
+        peer.call(identifier)
+    first, _ = [(await peer.sees()).id for _ in range(2)]
+    peer.inbox.answer(first, ALWAYS)
+    assert await peer.said(1) == await peer.said(2) == (False, "done")
+    assert peer.home.approvals.grants == ()
+    ((level, source, text),) = peer.logged
+    assert (level, source) == ("error", "run") and text.startswith("standing approvals: ")
+
+
+async def test_approvals_that_cannot_be_read_are_asked_for(peer: Guarded) -> None:
+    peer.home.state.mkdir()
+    (peer.home.state / "state.sqlite").write_text("no database, " * 100)
+    peer.call(1)
+    peer.inbox.answer((await peer.sees()).id, ONCE)
+    assert await peer.said(1) == (False, "done")
+    assert [text for _, _, text in peer.logged if "cannot be used" in text]
+
+
 async def test_nobody_in_time_is_an_error_of_its_own(peer: Guarded) -> None:
     peer.server.limits = replace(peer.server.limits, question_timeout_s=0.05)
     peer.call(1)
