@@ -40,25 +40,41 @@ def is_stateless(message: object, version: str = "") -> bool:
 
 
 class Admission:
-    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are kept."""
+    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are kept.
 
-    __slots__ = ("_meta", "_terms")
+    Transports hand over the same object for headers that are the same, so that these are compared once.
+    """
+
+    __slots__ = ("_headers", "_meta", "_terms", "_tool")
 
     def __init__(self) -> None:
         self._meta: Mapping[str, Any] = {}
         self._terms: Terms | None = None
+        self._headers: Mapping[str, str] | None = None
+        self._tool = ""
+        """The tool whose calls `_headers` are right for, under the terms that are kept."""
 
     def admit(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
         """The terms a request is served under; arguments and errors as for the function `admit`."""
         meta = params.get("_meta")
         if self._terms is not None and meta == self._meta:
             if headers is not None:
-                check_routing(headers, self._terms.revision.name, method, params)
+                self._check_routing(headers, self._terms.revision.name, method, params)
             return self._terms
         terms = admit(method, params, headers)
         if "progressToken" not in params["_meta"]:
-            self._meta, self._terms = params["_meta"], terms
+            self._meta, self._terms, self._headers = params["_meta"], terms, None
         return terms
+
+    def _check_routing(
+        self, headers: Mapping[str, str], version: str, method: str, params: Mapping[str, Any]
+    ) -> None:
+        is_call = method == "tools/call"
+        if is_call and headers is self._headers and params.get("name") == self._tool:
+            return
+        check_routing(headers, version, method, params)
+        if is_call:
+            self._headers, self._tool = headers, params["name"]
 
 
 def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:

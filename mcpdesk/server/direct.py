@@ -110,7 +110,8 @@ class DirectCalls:
                 except BaseException as error:
                     result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
                 else:
-                    result = self._encoded(call, usual, output)
+                    frame = self._frame(call, usual, output)
+                    return ACCEPTED if call.stop else _new(Reply, (200, frame))
                 finally:
                     services.deadlines.forget(call)
             return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
@@ -123,7 +124,8 @@ class DirectCalls:
         finally:
             conversation.ended(call)
 
-    def _encoded(self, call: Call, usual: Usual, output: Any) -> bytes:
+    def _frame(self, call: Call, usual: Usual, output: Any) -> bytes:
+        """The whole answer, put together at once: a large text is copied no more often than that."""
         terms = call.terms
         if type(output) is str and usual.check_output is None:
             identity = self._dispatcher.offers.implementation(terms.revision)
@@ -131,11 +133,17 @@ class DirectCalls:
             if around is None or around[0] is not identity:
                 around = self._look_around(terms, identity)
             try:
-                return b"%b%b%b" % (around[1], dumps(output), around[2])
+                return b'{"jsonrpc":"2.0","id":%b,"result":%b%b%b}' % (
+                    dumps(call.id),
+                    around[1],
+                    dumps(output),
+                    around[2],
+                )
             except TypeError:  # a lone surrogate, which the long way puts into words
                 pass
         body = outcome.tool_body(usual.tool, output, usual.check_output)
-        return self._dispatcher.encode(call, shaping.tool_result(body, terms.revision))
+        result = self._dispatcher.encode(call, shaping.tool_result(body, terms.revision))
+        return codec.result_frame(call.id, result)
 
     async def _failed(self, call: Call, usual: Usual, error: BaseException) -> JSONObject:
         """What the long way makes of an exception."""

@@ -81,3 +81,30 @@ def test_kept_terms_still_check_every_header() -> None:
 )
 def test_the_era_is_told_by_the_version_key(message: dict[str, Any], expected: bool) -> None:
     assert is_stateless(message) is expected
+
+
+def test_headers_that_were_right_once_are_compared_again_with_every_other_tool_and_version() -> None:
+    admission = Admission()
+    meta = request_meta(R5, {"name": "c", "version": "1"})
+    headers = {"mcp-protocol-version": R5.name, "mcp-method": "tools/call", "mcp-name": "one"}
+
+    def admitted(method: str, name: object, meta: dict[str, object] = meta) -> bool:
+        try:
+            admission.admit(method, {"name": name, "arguments": {}, "_meta": meta}, headers)
+        except RemoteProtocolError as error:
+            assert error.code == -32020
+            return False
+        return True
+
+    assert [admitted("tools/call", name) for name in ("one", "one", "two", "one", None)] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not admitted("prompts/get", "one")
+    assert admitted("tools/call", "one")
+    assert not admitted("tools/call", "one", meta | {VERSION_KEY: "2030-01-01"})
+    assert admitted("tools/call", "one", meta | {"progressToken": 1})
+    assert not admitted("tools/call", "two", meta | {"progressToken": 1})

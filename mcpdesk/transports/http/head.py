@@ -35,6 +35,7 @@ class Head:
     __slots__ = (
         "accepted",
         "asked",
+        "carried",
         "content_type",
         "is_plain",
         "line",
@@ -44,9 +45,11 @@ class Head:
         "path",
         "repeated",
         "said",
+        "server",
         "session",
         "version",
         "wants_stream",
+        "way",
     )
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -57,7 +60,11 @@ class Head:
         """The headers as they are recorded."""
         is_short = sum([len(name) + len(value) for name, value in self.noted]) <= LONGEST_SHARED
         self.said = (_shared if is_short else Said)(self.line, self.noted)
+        self.carried = headers
+        """The same object for all requests with this head: what was compared once need not be again."""
         self.path, _, query = self.asked.partition("?")
+        self.server, self.way = _place(self.path)
+        """Name of a server and what follows it in the path; None: the path is not under /mcp."""
         self.content_type = headers.get("Content-Type", JSON)
         self.accepted = accepted(headers.get("Accept", ""))
         self.version = headers.get(VERSION_HEADER, "")
@@ -71,3 +78,12 @@ class Head:
         self.passed: Rules | None = None
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
+
+
+def _place(path: str) -> tuple[str, str | None]:
+    if path == "/mcp":
+        return "", ""
+    if not path.startswith("/mcp/"):
+        return "", None
+    name, _, way = path[5:].rstrip("/").partition("/")
+    return name, way

@@ -133,21 +133,16 @@ class McpRoutes:
         message: Any,
         session: Session | None,
     ) -> web.StreamResponse:
-        record, wanted = self._site.recorder.frame, head.accepted
-        connection = dialogue.connection
-
-        def recorded(sent: bytes) -> None:
-            record(connection, Direction.OUT, sent, True)
-
+        record, wanted, connection = self._site.recorder.frame, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
         may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
-            outlet: PostOutlet = SessionOutlet(request, may_stream, recorded, session.events)
+            outlet: PostOutlet = SessionOutlet(request, may_stream, record, connection, session.events)
         else:
-            outlet = PostOutlet(request, may_stream, recorded)
-        answer = dialogue.accept_message(message, outlet, request.headers)
+            outlet = PostOutlet(request, may_stream, record, connection)
+        answer = dialogue.accept_message(message, outlet, head.carried)
         if isinstance(answer, tuple):
             status, body = answer
         else:
@@ -160,7 +155,7 @@ class McpRoutes:
             self._settle(session, outlet)
         if body is None:
             return Ready(status, None) if outlet.stream is None else await outlet.conclude(None)
-        recorded(body)
+        record(connection, Direction.OUT, body, True)
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             return Ready(status, body, outlet.headers or None)

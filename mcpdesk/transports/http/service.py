@@ -18,6 +18,7 @@ from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.guard import Guard
+from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.sessions import Session
@@ -132,7 +133,7 @@ class HttpService:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
                 return refusal
-        route = self._route(request, head.path)
+        route = self._route(request, head)
         if route is None:
             return self._facts(request, head.path)
         endpoint, way = route
@@ -150,18 +151,13 @@ class HttpService:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)
 
-    def _route(self, request: web.BaseRequest, path: str) -> tuple[Endpoint, str] | None:
+    def _route(self, request: web.BaseRequest, head: Head) -> tuple[Endpoint, str] | None:
         """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
-        if path == "/mcp":
-            return self._to("", "")
-        if path == GATEWAY_SOCKET:
-            return self._to(request.query.get("server", ""), "ws")
-        if not path.startswith("/mcp/"):
+        name, way = head.server, head.way
+        if head.path == GATEWAY_SOCKET:
+            name, way = request.query.get("server", ""), "ws"
+        if way is None or way not in self._verbs:
             return None
-        name, _, way = path[5:].rstrip("/").partition("/")
-        return self._to(name, way) if way in self._verbs else None
-
-    def _to(self, name: str, way: str) -> tuple[Endpoint, str] | None:
         endpoint = self._site.endpoint(name)
         return None if endpoint is None else (endpoint, way)
 

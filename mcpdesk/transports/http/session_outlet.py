@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.resumption import EventStore, ResumableStream
 from mcpdesk.transports.http.stream import KEEP_ALIVE, EventStream, PostOutlet
 
@@ -15,9 +16,14 @@ class SessionOutlet(PostOutlet):
     """Keeps what it sends. The connection may break, or be closed by us, and the call goes on."""
 
     def __init__(
-        self, request: web.BaseRequest, may_stream: bool, record: Callable[[bytes], None], store: EventStore
+        self,
+        request: web.BaseRequest,
+        may_stream: bool,
+        record: Callable[[int, Direction, bytes, bool], int],
+        connection: int,
+        store: EventStore,
     ) -> None:
-        super().__init__(request, may_stream, record)
+        super().__init__(request, may_stream, record, connection)
         self._store = store
         self._events: ResumableStream | None = None
 
@@ -29,7 +35,7 @@ class SessionOutlet(PostOutlet):
     def send(self, message: bytes) -> None:
         """Keep and send a message; dropped when the client takes no stream."""
         if self.may_send:
-            self.record(message)
+            self._record(self._connection, Direction.OUT, message, True)
             self._opened().put(message)
 
     async def drain(self) -> None:

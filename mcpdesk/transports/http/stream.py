@@ -10,6 +10,8 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
+from mcpdesk.recorder.record import Direction
+
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache, no-transform",
@@ -19,8 +21,8 @@ KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Queued bytes from which on a handler that sends more is made to wait."""
-BURST = 32
-"""Events that may gather for one write while whoever sends them does nothing else."""
+BURST = 64 << 10
+"""Bytes that may gather for one write while whoever sends them does nothing else."""
 TURN_S = 0.002
 """How long a sender may keep the loop to itself; what it queued is written when the loop turns."""
 UNREAD_LIMIT = 64 << 20
@@ -81,7 +83,7 @@ class EventStream:
         """Wait while too much is queued."""
         if self._queued > HIGH_WATER and self._writer_aio is not None:
             await asyncio.shield(self._writer_aio)
-        elif len(self._pieces) >= BURST or time.monotonic() - self._turned > TURN_S:
+        elif self._queued >= BURST or time.monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
             self._turned = time.monotonic()
 
@@ -129,15 +131,22 @@ class EventStream:
 class PostOutlet:
     """Where messages about one POSTed request go. Stays uncommitted until the first of them.
 
-    `record` is told of every message that leaves.
+    `record` is told of every message that leaves on `connection`.
     """
 
-    def __init__(self, request: web.BaseRequest, may_stream: bool, record: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        may_stream: bool,
+        record: Callable[[int, Direction, bytes, bool], int],
+        connection: int,
+    ) -> None:
         self.stream: EventStream | None = None
         self.headers: dict[str, str] = {}
         self.request = request
         self._may_stream = may_stream
-        self.record = record
+        self._record = record
+        self._connection = connection
 
     @property
     def may_send(self) -> bool:
@@ -152,7 +161,7 @@ class PostOutlet:
     def send(self, message: bytes) -> None:
         """Queue a message; dropped when the client takes no stream."""
         if self._may_stream:
-            self.record(message)
+            self._record(self._connection, Direction.OUT, message, True)
             self.begin().put(event(message))
 
     async def drain(self) -> None:
