@@ -12,6 +12,8 @@ SECTION = re.compile(
     r"|:param\b|:returns?:|:raises\b|@param\b)",
     re.MULTILINE,
 )
+SHAPED = re.compile(r"^(?:\s|[-*+>|#`~]|\d+[.)]\s)", re.MULTILINE)
+"""How a line begins whose place in the text means something."""
 
 
 class Doc(Struct, frozen=True):
@@ -28,12 +30,18 @@ def read_docstring(docstring: str | None) -> Doc:
     clean = inspect.cleandoc(docstring or "")
     section = SECTION.search(clean)
     if section is None:
-        return Doc(clean)
+        return Doc(_flowing(clean))
     from docstring_parser import ParseError, parse
 
     try:
         parsed = parse(clean)
     except ParseError:
-        return Doc(clean)
+        return Doc(_flowing(clean))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
-    return Doc(clean[: section.start()].rstrip(), parameters)
+    return Doc(_flowing(clean[: section.start()].rstrip()), parameters)
+
+
+def _flowing(text: str) -> str:
+    """Lines broken for the width of an editor as paragraphs; lists, tables and code stay as they are."""
+    paragraphs = re.split(r"\n[ \t]*\n", text)
+    return "\n\n".join(each if SHAPED.search(each) else each.replace("\n", " ") for each in paragraphs)

@@ -12,6 +12,12 @@ def test_plain_docstring_is_the_description() -> None:
     assert read_docstring(None) == Doc()
 
 
+def test_lines_broken_for_an_editor_flow_and_what_has_a_shape_keeps_it() -> None:
+    text = "Do it\nwell.\n\nWays:\n- one\n- two\n\n    code\n    more\n\n1. first\n2. second"
+    flowing = "Do it well.\n\nWays:\n- one\n- two\n\n    code\n    more\n\n1. first\n2. second"
+    assert read_docstring(text).text == flowing
+
+
 @pytest.mark.parametrize(
     "docstring",
     [
