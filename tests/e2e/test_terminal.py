@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.stdio_server import Server
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -135,3 +137,47 @@ def test_bundled_sample_is_the_default() -> None:
         desk.see("AskUserQuestion")
         desk.see("Bash")
         desk.see("key ●|key")
+
+
+def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> None:
+    tools = ["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]
+    (folder / "mcp.json").write_text(json.dumps({"name": "small", "builtins": tools}))
+    colours = "printf '\\033]0;evil\\007\\033[32mgreen\\033[0m %s\\n' $((6*7)); exec sleep 600"
+    calls = (
+        ("BackgroundBash", {"command": colours}),
+        ("TaskManager", {"action": "create", "query": "Release 1.2"}),
+        ("TaskManager", {"action": "add", "query": "", "text": "tag it"}),
+        ("SetCallback", {"action": "set", "message": "stretch your legs", "delay_seconds": 600}),
+        ("PlanMode", {"action": "enter", "goal": "Tidy up"}),
+    )
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("Greet somebody")
+        client = Server(folder)
+        try:
+            client.shake_hands()
+            for number, (name, arguments) in enumerate(calls, 2):
+                made = client.ask("tools/call", {"name": name, "arguments": arguments}, number)
+                assert not made["result"].get("isError"), made
+            desk.see(r"● plan mode +▸ 1 job +◷ (9:5\d|10:00)")
+            desk.press("3")
+            desk.see("(?s)▸ running .*green 42")
+            assert b"\x1b]0;evil" not in desk.raw
+            desk.press("]")
+            desk.see("in 9:5.*stretch your legs")
+            desk.press("r")
+            desk.see("✓ fired")
+            desk.press("]")
+            desk.see(r"(?s)● current.*Release 1.2.*\[ \].*tag it")
+            desk.press("]")
+            desk.see("(?s)plan mode is ON.*Plan: Tidy up")
+            desk.press(CTRL_Q)
+            desk.see("(?s)Quit mcpdesk.*1 running job")
+            desk.press("n")
+            desk.press("[[[")
+            desk.see("▸ running")
+            desk.press("x")
+            desk.see("Kill printf")
+            desk.press("x")
+            desk.see("☓ killed")
+        finally:
+            client.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +16,11 @@ from mcpdesk.hosting.loader import Loaded, load_folder
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
 from mcpdesk.server.context import RequestView
+from mcpdesk.server.home import Home
 from mcpdesk.server.schema import compile_schema
 from mcpdesk.server.validators import Validators
 from mcpdesk.tools import BUILTINS
+from tests.tools.support import ToolContext, use
 
 
 @pytest.fixture(params=["hello", "profiles", "desk", "conformance"])
@@ -171,3 +175,12 @@ async def test_desk_has_a_picture_and_clocks(desk: Loaded) -> None:
     (clock,) = desk.templates
     told = await clock.reader("clock://zones/UTC/x", {"area": "Europe", "city": "Berlin"}, context)
     assert told["zone"] == "Europe/Berlin"
+
+
+async def test_desk_has_every_built_in_tool_and_a_skill_that_is_filled_in(tmp_path: Path) -> None:
+    manifest = json.loads((sample_servers() / "desk" / "mcp.json").read_text())
+    assert sorted(manifest["builtins"]) == sorted(BUILTINS)
+    home = Home(tmp_path, tmp_path / "state", [sample_servers() / "desk" / "skills"])
+    skill = await use("InvokeSkill", ToolContext(home=home), skill_name="try-a-server", arguments="the shop")
+    assert skill.structured is not None and "Try a server out: the shop" in skill.structured["instructions"]
+    assert [file["path"] for file in skill.structured["files"]] == ["report.md"]

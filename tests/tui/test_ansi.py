@@ -32,9 +32,10 @@ def test_palette_and_true_colours_are_known() -> None:
     assert styles("\x1b[38;5;99999mx\x1b[38;9mx")  # out of range, unknown
 
 
-def test_black_is_grey_so_that_it_can_be_read() -> None:
-    ((_, style),) = spans("\x1b[30mx")
-    assert style.color == Color.from_ansi(8)
+def test_black_and_white_can_be_read_on_every_theme() -> None:
+    assert styles("\x1b[30mx") == {"x": "color(8)"}
+    assert styles("\x1b[37mx\x1b[97my") == {"x": "none", "y": "none"}
+    assert styles("\x1b[30;42mx\x1b[97;41my") == {"x": "color(0) on color(2)", "y": "color(15) on color(1)"}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ _COMMAND = re.compile(
 )
 """CSI with its numbers; strings (titles, links) up to their end; every other escape sequence."""
 PLAIN = Style()
+BLACK, GREY, WHITES = 0, 8, (7, 15)
+"""Numbers of colours."""
 _ATTRIBUTES: dict[int, dict[str, bool | None]] = {
     1: {"bold": True},
     2: {"dim": True},
@@ -92,11 +94,19 @@ def _restyled(look: Look, numbers: str) -> Style:
         elif code in (39, 49):
             look["color" if code == 39 else "bgcolor"] = None
         elif 30 <= code <= 37 or 90 <= code <= 97:
-            # Black could not be read on a dark screen: it becomes the grey terminals call bright black.
-            look["color"] = Color.from_ansi(8 if code == 30 else code % 10 + (8 if code >= 90 else 0))
+            look["color"] = Color.from_ansi(code % 10 + (8 if code >= 90 else 0))
         elif 40 <= code <= 47 or 100 <= code <= 107:
             look["bgcolor"] = Color.from_ansi(code % 10 + (8 if code >= 100 else 0))
-    return Style(**look) if look else PLAIN  # type: ignore[arg-type]
+    return Style(**_legible(look)) if look else PLAIN  # type: ignore[arg-type]
+
+
+def _legible(look: Look) -> Look:
+    """Black and white letters must not drown in the theme's ground, where the program chose none for them."""
+    colour = look.get("color")
+    number = colour.number if isinstance(colour, Color) and not look.get("bgcolor") else None
+    if number == BLACK:
+        return look | {"color": Color.from_ansi(GREY)}
+    return look | {"color": None} if number in WHITES else look
 
 
 def _chosen(codes: Iterator[int]) -> Color | None:
