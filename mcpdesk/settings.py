@@ -6,7 +6,6 @@ ignorant of what a setting does: the readers of `Settings` know that.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -272,6 +271,8 @@ def _allowed_in_folder(given: Given) -> Given:
 
 
 def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUserError:
+    import difflib
+
     near = difflib.get_close_matches(key, known, n=1)
     value = UNSHOWN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -20,6 +18,8 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
 
     A folder that cannot be written costs only the keeping: the key then lives as long as the process.
     """
+    import secrets
+
     path = state / file_name
     kept = _read(path)
     if kept:
@@ -34,6 +34,8 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
 
 def matches(given: str | None, expected: str) -> bool:
     """Whether the given key is the expected one; takes equally long whatever is wrong with it."""
+    import hmac
+
     return given is not None and hmac.compare_digest(
         given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
     )
@@ -54,6 +56,8 @@ def _read(path: Path) -> str:
 
 def _keep(path: Path, key: str) -> str:
     """Write the key and return the one that is kept: another process may have been first."""
+    import secrets
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

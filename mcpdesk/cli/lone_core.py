@@ -50,14 +50,21 @@ async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
 
     # But not while a tool blocks the loop: hence `client_fd`.
     with Ending(stop, grace_s=GRACE_S, client_fd=claimed.stdin_fd):
-        telling_aio = asyncio.create_task(_tell(host))
+        opening_aio = telling_aio = None
         try:
-            await host.start()
+            await host.wake()
+            # The client waits; whoever else may want this core finds it a moment later.
+            opening_aio, telling_aio = asyncio.create_task(host.open()), asyncio.create_task(_tell(host))
             await transport.serve()
         finally:
+            if opening_aio is not None:
+                await asyncio.wait([opening_aio])
             await host.stop()
+            telling_aio = telling_aio or asyncio.create_task(_tell(host))
+            await asyncio.sleep(0)  # a task that never ran would tell nothing
             telling_aio.cancel()
             await asyncio.wait([telling_aio])
+        opening_aio.result()
 
 
 async def _tell(host: Host) -> None:

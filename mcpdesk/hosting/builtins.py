@@ -9,7 +9,6 @@ from importlib import import_module
 from types import ModuleType
 
 from mcpdesk.hosting.module_file import Function
-from mcpdesk.hosting.module_texts import typed_resource
 from mcpdesk.hosting.module_tools import typed_tool
 from mcpdesk.server.authoring import Note, note_of
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -41,6 +40,8 @@ def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
 
 @cache
 def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
+    from mcpdesk.hosting.module_texts import typed_resource
+
     noted = _noted(import_module(module))
     return tuple(
         typed_resource(BuiltIn(), function, note, note.uri)

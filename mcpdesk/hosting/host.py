@@ -32,11 +32,11 @@ from mcpdesk.server.services import Services
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.unix import UnixListener
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.http.service import HttpService
+    from mcpdesk.transports.unix import UnixListener
 
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
@@ -72,8 +72,12 @@ class Host:
         self.journal = Journal()
         self.inbox = Inbox()
         settings = plan.settings
-        self.recording = Recording(plan.capture, settings.capture_memory_bytes, settings.capture_max_bytes)
-        self.recording.index.secret_headers = frozenset({settings.api_key_header})
+        self.recording = Recording(
+            plan.capture,
+            settings.capture_memory_bytes,
+            settings.capture_max_bytes,
+            frozenset({settings.api_key_header}),
+        )
         self.services = Services(
             self.inbox,
             self.journal.log,
@@ -166,6 +170,14 @@ class Host:
 
         Raises: DeskError for folders or addresses that cannot be used.
         """
+        await self.wake()
+        await self.open()
+
+    async def wake(self) -> None:
+        """Load what is not loaded, and take up what a previous run left: calls can be answered then.
+
+        Raises: DeskError for folders that cannot be used.
+        """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.recording.start()
@@ -178,6 +190,9 @@ class Host:
             function()
         self._pending.clear()
         await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
+
+    async def open(self) -> None:
+        """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
         if self.plan.meet:
             await self._meet()
         if self.plan.http:
@@ -291,6 +306,8 @@ class Host:
         return Path(rendezvous.private_folder()) / f"http-{name}.sock"
 
     async def _meet(self) -> None:
+        from mcpdesk.transports.unix import UnixListener
+
         for name, hosted in self.folders.items():
             try:
                 place = rendezvous.occupy(hosted.folder)

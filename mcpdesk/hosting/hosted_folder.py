@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +13,6 @@ from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.manifest import FILE
 from mcpdesk.hosting.reload import Changes, apply
-from mcpdesk.hosting.skill_files import skill_resources
-from mcpdesk.hosting.watcher import watch
 from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
 from mcpdesk.server.home import Home, ToolOptions
@@ -56,6 +53,8 @@ class HostedFolder:
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
+        from mcpdesk.hosting.watcher import watch
+
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
     def reload(self) -> Changes:
@@ -141,6 +140,8 @@ class HostedFolder:
     def _come_along(self, asked: Iterable[str]) -> Iterator[Resource | ResourceTemplate]:
         """What built-in tools bring with them. A person's own skills are for servers that use skills only."""
         if "InvokeSkill" in asked:
+            from mcpdesk.hosting.skill_files import skill_resources
+
             yield from skill_resources(self._skills)
         yield from resources_of(name for name in asked if name in BUILTINS)
 
@@ -171,6 +172,8 @@ class HostedFolder:
 
 def no_tool(name: str, known: Iterable[str]) -> str:
     """What is told of a tool that is named and not there."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1)
     return f"there is no tool {name!r}" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -9,7 +9,7 @@ import traceback
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -19,18 +19,19 @@ from mcpdesk.hosting.manifest import Manifest, read_manifest
 from mcpdesk.hosting.module_file import ModuleFile, dashed
 from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
-from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
-from mcpdesk.server.context import RequestView
 from mcpdesk.server.outcome import author_lines, described, said
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.tool import Tool
 
+if TYPE_CHECKING:
+    from mcpdesk.server.context import RequestView
+
 MAX_FILES = 5_000
 """Files looked at in one of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
-CreateContext = Callable[[RequestView], Awaitable[Any]]
+CreateContext = Callable[["RequestView"], Awaitable[Any]]
 
 WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
 """Everything but the interrupt of a person who waits for a folder to load."""
@@ -142,6 +143,8 @@ def _read_file(
     try:
         if path.suffix == ".py":
             return _read_python(loaded, previous, kind, path, environment)
+        from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
+
         read = read_resource_file if kind == "resource" else read_prompt_file
         return read(path, folder, name).or_previous(before)
     except WHAT_IMPORTS_RAISE as error:

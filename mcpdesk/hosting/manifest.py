@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -135,6 +133,8 @@ def _existing(folder: Path) -> Path:
     resolved = folder.expanduser().resolve()
     if resolved.is_dir():
         return resolved
+    import difflib
+
     what = "is a file, not a folder" if resolved.exists() else "does not exist"
     near = difflib.get_close_matches(resolved.name, _neighbours(resolved), n=1)
     hint = f"; did you mean {resolved.parent / near[0]}?" if near else ""
@@ -149,6 +149,8 @@ def _neighbours(folder: Path) -> list[str]:
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
+    import json
+
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         for key in found if len(found) < len(pairs) else ():
@@ -233,6 +235,8 @@ def _places(data: dict[str, Any]) -> list[tuple[str, dict[str, Any], list[str]]]
 
 
 def _suggestion(trail: str, key: str, known: list[str]) -> str:
+    import difflib
+
     if not trail and key in settings.BY_NAME:
         return f'; it is a setting and belongs into "settings": {{"{key}": ...}}'
     near = difflib.get_close_matches(key, known, n=1)
@@ -260,6 +264,8 @@ def _keys(trail: str) -> list[str]:
 
 def _place(text: str, key: str, last: bool = False) -> tuple[int | None, int | None]:
     """Line and column of a key, counted from 1."""
+    import json
+
     found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
     if not found:
         return None, None

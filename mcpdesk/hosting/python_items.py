@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.found import LACKS, Found, Item
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed
-from mcpdesk.hosting.module_texts import typed_prompt, typed_resource
 from mcpdesk.hosting.module_tools import handler_tool, typed_tool
 from mcpdesk.protocol.icons import check_icons
 from mcpdesk.protocol.meta import check_names
@@ -29,7 +28,7 @@ def read_module(file: ModuleFile, kind: str) -> Found:
         name = _name(note, function, file)
         try:
             _needs(note, file)
-            item = BUILDERS[note.kind](file, function, note, name)
+            item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
             found.items.append(_with_fingerprint(item, fingerprint))
         except RegistrationError as error:
@@ -111,9 +110,11 @@ HOW = {
     "prompt": "write an `async def`",
     "resource": "decorate an `async def` with @resource",
 }
-BUILDERS: dict[str, Callable[[ModuleFile, Function, Note, str], Item]] = {
-    "tool": typed_tool,
-    "handler": handler_tool,
-    "resource": typed_resource,
-    "prompt": typed_prompt,
-}
+
+
+def _builder(kind: str) -> Callable[[ModuleFile, Function, Note, str], Item]:
+    if kind in ("tool", "handler"):
+        return typed_tool if kind == "tool" else handler_tool
+    from mcpdesk.hosting.module_texts import typed_prompt, typed_resource  # most folders have tools alone
+
+    return typed_resource if kind == "resource" else typed_prompt

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
-import mimetypes
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -186,6 +184,8 @@ def _remark(
     remarks: list[str],
 ) -> None:
     """Say what is probably a slip of the pen."""
+    import difflib
+
     declared = [each.name for each in arguments]
     for each in used:
         if each not in declared:
@@ -202,6 +202,8 @@ def _uri(name: str) -> str:
 
 def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
     """The type of a file by its name, else by its content; plain text when nothing is known of it."""
+    import mimetypes
+
     known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
     if known:
         return known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -59,6 +58,8 @@ class JobStore:
 
         `size` is in bytes, of what the work holds while it runs. Raises: NoRoom.
         """
+        import secrets
+
         self._check_room(server, owner, most)
         self._check_bytes(server, size, "arguments")
         now = self._clock()

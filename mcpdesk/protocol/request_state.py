@@ -6,7 +6,6 @@ Clients may read it but not change it: the answers so far, to what, of whom, and
 from __future__ import annotations
 
 import hashlib
-import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -67,6 +66,8 @@ def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState
 
     Raises: RemoteProtocolError (-32602), the same whatever is wrong.
     """
+    import hmac
+
     refused = invalid_params("requestState is not valid for this request")
     if not isinstance(token, str) or not token.isascii():
         raise refused
@@ -81,4 +82,6 @@ def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState
 
 
 def _signature(text: str, secret: bytes) -> str:
+    import hmac
+
     return urlsafe_b64encode(hmac.digest(secret, text.encode(), "sha256")).decode().rstrip("=")

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import time
+from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.head import read_heads
-from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.lines import encoded, frame_lines, frame_pieces, note_line
 from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote, Said
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
@@ -24,6 +24,9 @@ from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
 BATCH_S = 0.2
+if TYPE_CHECKING:
+    from mcpdesk.recorder.index import Index
+
 _WAKE_BYTES = 4 << 20
 _GROUP_BYTES = 256 << 10
 """Frames of a segment are written at once up to so many bytes: larger ones would hold up everybody else."""
@@ -36,16 +39,20 @@ _CONNECTIONS = 20_000
 
 
 class Recording:
-    """Implements `Recorder`. `index` is the one to look at what was recorded."""
+    """Implements `Recorder`."""
 
     def __init__(
-        self, path: Path | None, ring_bytes: int = 64 << 20, max_file_bytes: int | None = None
+        self,
+        path: Path | None,
+        ring_bytes: int = 64 << 20,
+        max_file_bytes: int | None = None,
+        secret_headers: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
         self.error = ""
         self._max_file_bytes = max_file_bytes
         self._store = Store(ring_bytes)
-        self.index = Index(self._store)
+        self._secret_headers = secret_headers
         self._file: CaptureFile | None = None
         self._segment: Segment
         self._append: Callable[[Frame], None]
@@ -59,6 +66,15 @@ class Recording:
         self._wake = Event()
         self._closing = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
+
+    @cached_property
+    def index(self) -> Index:
+        """What to look at the recording with; made when somebody looks."""
+        from mcpdesk.recorder.index import Index
+
+        index = Index(self._store)
+        index.secret_headers = self._secret_headers
+        return index
 
     def connect(self, info: ConnectionInfo) -> None:
         """Announce a connection, or what more is known of it."""
@@ -157,7 +173,7 @@ class Recording:
         if self._waiting_bytes + len(data) <= _WAITING_BYTES:
             self._waiting_bytes += len(data)
             self._store.waiting[number] = data
-            # Written at once, its memory serves the next one; fresh memory costs a fault for each of its pages.
+            # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
             self._wake.set()
         return bytes(memoryview(data)[:KEPT_BYTES])
 
@@ -249,6 +265,8 @@ class Recording:
         if file:
             file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
         elif frame.size > len(frame.data):
+            from mcpdesk.recorder.head import read_heads
+
             segment.heads[frame.number] = read_heads(whole)
 
     def _gather_notes(self, upto: int) -> None:

@@ -6,10 +6,12 @@ one list where there are 128 untracked records.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.record import Frame, HttpNote, Said
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.head import Head
 
 SEGMENT_BITS: Final = 7
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS

@@ -6,14 +6,17 @@ The writing side is `capture`; it alone changes what this holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.lines import line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.recorder.ring import SEGMENT_MASK, Ring
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.head import Head
 
 _decode_note = msgspec.json.Decoder(HttpNote).decode
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -42,10 +41,14 @@ def argument_text(arguments: JSONObject) -> str:
 
 
 def _name(name: str) -> str:
+    import json
+
     return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
 
 
 def _shown(value: Any) -> str:
+    import json
+
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     text = _cut(text, VALUE)
     return f" {text}" if "\n" not in text else "\n" + "\n".join(f"    {line}" for line in text.split("\n"))

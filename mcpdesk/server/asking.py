@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -65,6 +64,8 @@ def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Asking
 
 def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
     """A link to open. Raises: ValueError for one that is not of the web."""
+    import secrets
+
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError(f"a link to open starts with https://, not {url[:80]!r}")

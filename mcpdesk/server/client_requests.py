@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.errors import ClientError, ClientTimeout
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asking import Asking
 
 T = TypeVar("T")
 BEAT_S = 5.0
@@ -91,6 +92,8 @@ class ClientRequests:
         return f"{self._name()}-{next(self._numbers)}"
 
     def _name(self) -> str:
+        import secrets
+
         self._prefix = self._prefix or secrets.token_hex(8)
         return self._prefix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -14,14 +14,16 @@ from mcpdesk.inbox.question import Kind, Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.trace import Trace
-from mcpdesk.server import asking
-from mcpdesk.server.asked import Elicited, Root, Sampled
-from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.person import Elsewhere, Inquiry
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
+
+if TYPE_CHECKING:
+    from mcpdesk.server import asking
+    from mcpdesk.server.asked import Elicited, Root, Sampled
+    from mcpdesk.server.asking import Asking
 
 T = TypeVar("T")
 
@@ -205,10 +207,14 @@ class Context:
 
         Raises: ClientError when the client cannot be asked or refuses; ValueError for any other schema.
         """
+        from mcpdesk.server import asking
+
         return await self._ask_client(asking.form(message, schema, self._call.terms), key)
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
         """Let the client ask its user to open a link. Raises: as `elicit`."""
+        from mcpdesk.server import asking
+
         return await self._ask_client(asking.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited) -> None:
@@ -232,6 +238,8 @@ class Context:
         key: str | None = None,
     ) -> Sampled:
         """Let the client's model write a message; a text is one of the user's. Raises: ClientError."""
+        from mcpdesk.server import asking
+
         options = {
             "maxTokens": max_tokens,
             "systemPrompt": system,
@@ -247,6 +255,8 @@ class Context:
 
     async def list_roots(self, key: str | None = None) -> list[Root]:
         """The places on its side that the client lets us know of. Raises: ClientError."""
+        from mcpdesk.server import asking
+
         return await self._ask_client(asking.roots(), key)
 
     async def _ask_client(self, question: Asking[T], key: str | None) -> T:

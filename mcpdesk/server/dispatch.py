@@ -17,13 +17,11 @@ from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.completion import complete
 from mcpdesk.server.context import make_context
 from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.prompt import Prompt, messages_of
-from mcpdesk.server.reading import read_resource
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_uris
@@ -150,9 +148,13 @@ class Dispatcher:
         return codec.encode_part(shaping.result(method, body, terms.revision, identity))
 
     async def _read_resource(self, call: Call) -> JSONObject:
+        from mcpdesk.server.reading import read_resource
+
         return await self._limited(read_resource(self.server, self.services, call), call)
 
     async def _complete(self, call: Call) -> JSONObject:
+        from mcpdesk.server.completion import complete
+
         return await self._limited(complete(self.server, self.services, call), call)
 
     async def _get_prompt(self, call: Call) -> JSONObject:

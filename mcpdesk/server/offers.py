@@ -13,7 +13,6 @@ from mcpdesk.protocol import codec, shaping, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
-from mcpdesk.server.completion import completes
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -47,6 +46,8 @@ class Offers:
     def is_offered(self, capability: str) -> bool:
         """Whether a server capability is advertised, or would be where the revision had a name for it."""
         if capability == "completions":
+            from mcpdesk.server.completion import completes
+
             return completes(self._server)
         if capability == "tasks":
             return self._has_tasks()

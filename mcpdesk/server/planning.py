@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from mcpdesk.server.home import Home
@@ -39,13 +38,13 @@ async def recall(home: Home) -> None:
     from mcpdesk.storage.facts import fact
 
     kept = await home.data.run(lambda connection: fact(connection, KEY))
-    home.plan = None if kept is None else Plan(**json.loads(kept))
+    home.plan = None if kept is None else msgspec.json.decode(kept, type=Plan)
 
 
 async def remember(home: Home, plan: Plan | None) -> None:
     """Keep a plan; None forgets it. Raises: StorageError, and nothing has changed then."""
     from mcpdesk.storage.facts import keep
 
-    text = None if plan is None else json.dumps(asdict(plan))
+    text = None if plan is None else msgspec.json.encode(plan).decode()
     await home.data.run(lambda connection: keep(connection, KEY, text))
     home.plan = plan

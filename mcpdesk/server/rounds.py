@@ -7,12 +7,12 @@ too long ago, too many) it runs again from the top, and finds the answers in `re
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -20,9 +20,11 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, codec, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
-from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.deadlines import Deadlines
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asking import Asking
 
 T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
@@ -88,7 +90,7 @@ class Round:
     """
 
     def __init__(self, first: Call, state: RequestState, deadlines: Deadlines) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = os.urandom(8).hex()
         self.call = Call(first.id, first.method, first.params, first.terms, NOWHERE)
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
@@ -302,7 +304,7 @@ class Rounds:
     """Parked operations of all servers of a core. `secret` gives the key that signs `requestState`."""
 
     def __init__(self, secret: Callable[[], bytes] | None = None) -> None:
-        self._secret = cache(secret or (lambda: secrets.token_bytes(SECRET_BYTES)))
+        self._secret = cache(secret or (lambda: os.urandom(SECRET_BYTES)))
         self._parked: dict[str, Round] = {}
         self.size = 0
         """Bytes of the parameters of what is parked."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +78,8 @@ def _known_properties(schema: dict[str, Any], schema_path: list[str | int]) -> l
 
 
 def _unknown(name: str, known: list[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"is not known; did you mean {near[0]}?"
@@ -93,6 +93,8 @@ def _listed(values: list[Any]) -> str:
 
 
 def _json(value: Any) -> str:
+    import json
+
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,10 +16,12 @@ from mcpdesk.protocol import codec, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server import outcome
-from mcpdesk.server.asking import Asking
 from mcpdesk.server.call import Call
 from mcpdesk.server.rounds import NOWHERE, Round
 from mcpdesk.server.task_outlet import TaskOutlet
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asking import Asking
 
 BEAT_S = 5.0
 """How often a request that waits for a task shows life."""

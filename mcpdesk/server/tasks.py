@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import Refusal, RemoteProtocolError
 from mcpdesk.jobs.job import Job
@@ -18,8 +18,10 @@ from mcpdesk.server.call import Call
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
-from mcpdesk.server.task_work import Refuse, TaskWork
 from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.task_work import Refuse, TaskWork
 
 
 class Tasks:
@@ -151,6 +153,8 @@ class Tasks:
         except NoRoom as error:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
         over = partial(self._works.pop, job.id, None)
+        from mcpdesk.server.task_work import TaskWork
+
         work = self._works[job.id] = TaskWork(job, call.round, self._jobs, self._refuse, over)
         work.begin()
 

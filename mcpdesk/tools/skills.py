@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -98,6 +97,8 @@ def filled(text: str, arguments: str) -> str:
 
 def _words(arguments: str) -> list[str]:
     """As a shell splits them, or at blanks where quotes do not close."""
+    import shlex
+
     try:
         return shlex.split(arguments)
     except ValueError:

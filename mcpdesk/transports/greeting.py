@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from msgspec import Struct
 
 from mcpdesk.transports.pump import REFUSAL
@@ -55,6 +53,8 @@ def refusal(reason: str) -> bytes:
 
 def read(line: bytes) -> Hello:
     """Parse a greeting. Raises: ValueError when it is none."""
+    import json
+
     facts = json.loads(line)
     match facts:
         case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:

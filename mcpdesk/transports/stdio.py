@@ -86,6 +86,7 @@ class StdioTransport:
         except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
             await self._read_file()
         else:
+            self._readable()  # what waits already is answered before anything else the loop has to do
             await self._ended.wait()
             self._loop.remove_reader(self._source)
 

@@ -67,6 +67,7 @@ def test_meeting_point_is_gone_after_the_end(folder: Path, servers: list[Server]
     server = Server(folder)
     servers.append(server)
     server.shake_hands()
+    server.ask("ping", {}, 2)  # the first answer comes before the meeting point, the second one after
     assert os.path.exists(rendezvous.meeting_point(folder))
     assert server.end()[0] == 0
     assert not os.path.exists(rendezvous.meeting_point(folder))
@@ -121,6 +122,41 @@ def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
     modules = set(answer.stderr.decode().split())
     assert "mcpdesk.hosting.host" in modules and "True" in modules
     assert not modules & {"textual", "aiohttp", "jsonschema_rs", "PIL", "jwt", "rich", "uvloop"}
+
+
+LOOK_AT_FIRST_WRITE = """
+write = os.write
+def look(fd, data):
+    os.write = write
+    with open(os.environ["LOOKED"], "w") as file:
+        print(*sys.modules, file=file)
+    return write(fd, data)
+os.write = look
+"""
+MOST_MODULES = 118
+"""Of ours, before the first answer. Each costs about 0.2 ms: import what is not needed inside a function."""
+
+
+def test_the_first_answer_waits_for_few_modules(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "tools" / "hello.py").write_text("async def hello(name: str) -> str:\n    return name\n")
+    request = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/\
+protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}\n'
+    code = PROGRAM[2].replace("main()", "") + f"import os; exec({LOOK_AT_FIRST_WRITE!r}); sys.exit(main())"
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "stdio", str(folder)],
+        input=request,
+        capture_output=True,
+        timeout=WAIT_S,
+        env={**os.environ, "LOOKED": str(tmp_path / "modules")},
+    )
+    assert b'"tools":[' in answer.stdout
+    modules = set((tmp_path / "modules").read_text().split())
+    ours = {name for name in modules if name.startswith("mcpdesk.")}
+    assert 60 < len(ours) <= MOST_MODULES, sorted(ours)
+    assert modules & {"difflib", "json", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
+    assert not ours & {"mcpdesk.recorder.index", "mcpdesk.server.asking", "mcpdesk.transports.unix"}
 
 
 def test_hostile_lines_are_answered_and_the_next_request_too(folder: Path, servers: list[Server]) -> None:
