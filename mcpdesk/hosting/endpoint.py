@@ -58,8 +58,12 @@ class HostedDialogue:
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing."""
-        return any(not call.terms.revision.is_stateless for call in self.conversation.running)
+        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing.
+
+        One that waits for a person does not count: nobody is to decide what no one will hear of.
+        """
+        running = self.conversation.running
+        return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake."""

@@ -44,6 +44,7 @@ class Call:
 
     `claims` are those of a verified token; None: there was none. Questions to the client go through
     `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
+    `asks_person` counts its questions that wait at the desk.
     """
 
     # Defaults stand here and not in `__init__`: most calls end without any of it.
@@ -54,6 +55,7 @@ class Call:
     deadline: float | None = None
     limit_s = 0.0
     pauses = 0
+    asks_person = 0
     left_s = 0.0
     stop = ""
     task: asyncio.Task[Any] | None = None

@@ -49,11 +49,14 @@ class Inquiry:
 
         The time does not count against the tool's limit, and the question is withdrawn with the call.
         """
+        call = self._call
+        call.asks_person += 1
         try:
-            with self._services.deadlines.paused(self._call):
+            with self._services.deadlines.paused(call):
                 return await self._first(elsewhere)
         finally:
-            self._services.inbox.withdraw(self.number, self._call.stop or "the call ended")
+            call.asks_person -= 1
+            self._services.inbox.withdraw(self.number, call.stop or "the call ended")
 
     async def _first(self, elsewhere: Elsewhere | None) -> Question:
         call, began = self._call, time.monotonic()

@@ -9,11 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import mcp_types as types
 import pytest
 from mcp.client.stdio import StdioServerParameters
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server import person
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.panes import PANES
@@ -167,6 +170,27 @@ async def test_the_question_of_a_client_that_vanished_is_withdrawn(
     await asyncio.gather(calling, return_exceptions=True)
 
 
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize("tool", ["say", "AskUserQuestion"])
+async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
+    desk: RunningDesk, revision: str, tool: str
+) -> None:
+    person = Person(desk)
+    given = {"questions_json": json.dumps([{"question": "Tea?", "options": ["yes", "no"]}]), "text": "x"}
+    wanted = {"say": "text", "AskUserQuestion": "questions_json"}[tool]
+    params: dict[str, Any] = {"name": tool, "arguments": {wanted: given[wanted]}}
+    headers = {"Mcp-Protocol-Version": revision}
+    if revision == R5.name:
+        params["_meta"] = request_meta(R5, {"name": "curl", "version": "8"})
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": tool}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with aiohttp.ClientSession() as http:
+        sending = asyncio.create_task(http.post(place(desk, Path(), "http"), json=request, headers=headers))  # type: ignore[arg-type]
+        assert (await person.sees()).tool == tool
+        sending.cancel()
+        assert "disconnected" in (await person.sees(QuestionState.WITHDRAWN)).reason
+
+
 @both_eras
 async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_could_be_asked(
     folder: Path, revision: str
@@ -175,9 +199,7 @@ async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_cou
     async with answering(stdio(folder, "--alone"), revision, answers) as client:
         result = await client.call_tool("say", {"text": "hello"})
         assert result.is_error and answers.asked == []
-        assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in said(
-            result
-        )
+        assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in said(result)
         assert f"`mcpdesk {folder}`" in said(result)
         assert not (await client.call_tool("weigh", {"weight": 1})).is_error
 
