@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import deque
 from typing import Literal, TypeAlias
 
 from aiohttp import WSCloseCode, WSMsgType, web
-from aiohttp.client_exceptions import ClientConnectionResetError
+from aiohttp.client_exceptions import ClientConnectionError
 
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import head_of, peer_of
-from mcpdesk.transports.pipe import HIGH_WATER, LOW_WATER, WRITE_LIMIT
+from mcpdesk.transports.http.ready import ONE_WRITE
+from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
 """A ping this often; a peer that answers none within half of it is gone."""
@@ -85,14 +85,12 @@ class SocketRoutes:
         channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers)
         line.channel = channel
         self._served[channel.connection] = socket
-        writer_aio = asyncio.create_task(line.write())
         try:
             await self._read(request, socket, line, channel)
         finally:
             del self._served[channel.connection]
             channel.close("the client disconnected")
-            writer_aio.cancel()
-            await asyncio.wait({writer_aio})
+            line.close()
 
     async def _read(self, request: web.BaseRequest, socket: Socket, line: _Line, channel: Channel) -> None:
         is_first = True
@@ -121,68 +119,71 @@ async def _dismiss(socket: Socket, transport: asyncio.Transport | None, reason: 
 
 
 class _Line:
-    """What waits to be written to one socket. Too much of it holds the peer's own requests back."""
+    """The way out of one socket. Too much that is left unread holds the peer's own requests back.
+
+    Frames go straight to the TCP transport, which gathers those of one turn: no task has to wake for them,
+    and nothing waits behind them, for they are neither compressed nor masked. aiohttp writes its pings and
+    the closing frame the same way.
+    """
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
         self._request = request
         self._socket = socket
-        self._frames: deque[bytes] = deque()
-        self._queued = 0
         self._is_over = False
-        self._has_some = asyncio.Event()
+        self._catching_up_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
     def put(self, frame: bytes) -> None:
-        """Queue one frame. A peer that left too much unread is given up."""
-        if self._queued > WRITE_LIMIT:
-            self._abort()
-        if self._is_over:
+        """Write one frame. A peer that left too much unread is given up."""
+        transport = self._request.transport
+        # Behind a closing frame nothing may follow.
+        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
             return
-        self._frames.append(frame)
-        self._queued += len(frame)
-        self._has_some.set()
-        if self._queued > HIGH_WATER and self._has_room.is_set():
+        unread = transport.get_write_buffer_size()
+        if unread > WRITE_LIMIT:
+            log.warning("ended a WebSocket that left %d bytes unread", unread)
+            self.close()
+            transport.abort()
+            return
+        if len(frame) <= ONE_WRITE:
+            transport.write(_head(len(frame)) + frame)
+        else:
+            transport.writelines((_head(len(frame)), frame))
+        if unread > HIGH_WATER and self._catching_up_aio is None and self.channel is not None:
             self._has_room.clear()
-            if self.channel is not None:
-                self.channel.pause()
+            self.channel.pause()
+            self._catching_up_aio = asyncio.create_task(self._catch_up(self.channel))
 
     async def caught_up(self) -> None:
         """Wait until the peer has read enough for more of its requests to be taken."""
         if not self._has_room.is_set():
             await self._has_room.wait()
 
-    async def write(self) -> None:
-        """Write until cancelled, or until the peer is gone."""
+    def close(self) -> None:
+        """Write nothing any more, and hold nobody back."""
+        self._is_over = True
+        self._has_room.set()
+        if self._catching_up_aio is not None:
+            self._catching_up_aio.cancel()
+
+    async def _catch_up(self, channel: Channel) -> None:
         try:
-            while True:
-                await self._has_some.wait()
-                self._has_some.clear()
-                await self._write_queued()
-        except (ConnectionError, ClientConnectionResetError):
+            await asyncio.sleep(0)  # The transport says only now that it holds too much.
+            await self._request.writer.drain()
+        except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket is gone")
         finally:
-            self._give_up()
+            self._catching_up_aio = None
+            self._has_room.set()
+            channel.resume()
 
-    async def _write_queued(self) -> None:
-        while self._frames:
-            frame = self._frames.popleft()
-            await self._socket.send_frame(frame, WSMsgType.TEXT)
-            self._queued -= len(frame)
-            if self._queued < LOW_WATER and not self._has_room.is_set():
-                self._has_room.set()
-                if self.channel is not None:
-                    self.channel.resume()
 
-    def _abort(self) -> None:
-        log.warning("ended a WebSocket that left %d bytes unread", self._queued)
-        self._give_up()
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
-    def _give_up(self) -> None:
-        self._is_over = True
-        self._frames.clear()
-        self._queued = 0
-        self._has_room.set()
+def _head(size: int) -> bytes:
+    """What precedes a whole text frame of so many bytes that is not masked. Source: RFC 6455, 5.2."""
+    if size < 126:
+        return bytes((0x81, size))
+    if size < 1 << 16:
+        return b"\x81\x7e" + size.to_bytes(2, "big")
+    return b"\x81\x7f" + size.to_bytes(8, "big")

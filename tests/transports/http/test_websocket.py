@@ -240,7 +240,6 @@ async def test_the_handler_sees_the_headers_it_was_opened_with() -> None:
 
 async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
-    monkeypatch.setattr(module, "LOW_WATER", 1 << 18)
     paused = asyncio.Event()
     monkeypatch.setattr(Channel, "pause", lambda channel: paused.set())
     async with serving() as served:
