@@ -155,7 +155,7 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
     modules = set((tmp_path / "modules").read_text().split())
     ours = {name for name in modules if name.startswith("mcpdesk.")}
     assert 60 < len(ours) <= MOST_MODULES, sorted(ours)
-    assert modules & {"difflib", "json", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
+    assert modules & {"difflib", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
     assert not ours & {"mcpdesk.recorder.index", "mcpdesk.server.asking", "mcpdesk.transports.unix"}
 
 
