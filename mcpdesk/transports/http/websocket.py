@@ -121,36 +121,39 @@ async def _dismiss(socket: Socket, transport: asyncio.Transport | None, reason: 
 class _Line:
     """The way out of one socket. Too much that is left unread holds the peer's own requests back.
 
-    Frames go straight to the TCP transport, which gathers those of one turn: no task has to wake for them,
-    and nothing waits behind them, for they are neither compressed nor masked. aiohttp writes its pings and
-    the closing frame the same way.
+    The frames of one turn of the loop go to the TCP transport in one write, and no task has to wake for them:
+    they are neither compressed nor masked. aiohttp writes its pings and the closing frame the same way.
     """
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
         self._request = request
         self._socket = socket
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._gathered = 0
+        """Bytes of `_pieces`, which are written in the next turn."""
         self._is_over = False
         self._catching_up_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
     def put(self, frame: bytes) -> None:
-        """Write one frame. A peer that left too much unread is given up."""
+        """Queue one frame. A peer that left too much unread is given up."""
         transport = self._request.transport
         # Behind a closing frame nothing may follow.
         if self._is_over or self._socket.closed or transport is None or transport.is_closing():
             return
-        unread = transport.get_write_buffer_size()
+        unread = transport.get_write_buffer_size() + self._gathered
         if unread > WRITE_LIMIT:
             log.warning("ended a WebSocket that left %d bytes unread", unread)
             self.close()
             transport.abort()
             return
-        if len(frame) <= ONE_WRITE:
-            transport.write(_head(len(frame)) + frame)
-        else:
-            transport.writelines((_head(len(frame)), frame))
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces += (_head(len(frame)), frame)
+        self._gathered += len(frame)
         if unread > HIGH_WATER and self._catching_up_aio is None and self.channel is not None:
             self._has_room.clear()
             self.channel.pause()
@@ -167,6 +170,16 @@ class _Line:
         self._has_room.set()
         if self._catching_up_aio is not None:
             self._catching_up_aio.cancel()
+
+    def _flush(self) -> None:
+        pieces, size, transport = self._pieces, self._gathered, self._request.transport
+        self._pieces, self._gathered = [], 0
+        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
+            return
+        if size <= ONE_WRITE:
+            transport.write(b"".join(pieces))
+        else:
+            transport.writelines(pieces)
 
     async def _catch_up(self, channel: Channel) -> None:
         try:
