@@ -30,7 +30,8 @@ class InboxPanel(Section):
     title = "Inbox"
     lesson = (
         "No question was asked yet",
-        "A tool that needs a decision asks here, and waits for the answer.\n\n"
+        "A tool that needs a decision asks here, and waits for the answer. Calls of clients wait here, too, "
+        "where the policy of the tool is ask: p in the catalogue (1) changes it.\n\n"
         'Built in: put "AskUserQuestion" into `builtins` of mcp.json; clients may call it from then on.\n'
         'Your own: `question = await ctx.ask([Page("Go on?", options=(Option("yes"), Option("no")))])`.\n\n'
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
