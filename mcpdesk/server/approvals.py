@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mcpdesk.errors import StorageError
+
 if TYPE_CHECKING:
     from mcpdesk.server.call import Call
     from mcpdesk.server.home import Home
@@ -63,6 +65,8 @@ class Approvals:
         self._home = home
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
+        self._is_kept = True
+        """Whether the file has all that was chosen here."""
 
     def configure(self, *layers: Layer) -> None:
         """Take what was configured, the strongest first."""
@@ -100,17 +104,16 @@ class Approvals:
         wanted = self.ruling(tool).policy.following
         chosen = None if wanted is self._configured(tool).policy else wanted
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
-        self._chosen = others if chosen is None else others | {tool: chosen}
-        self._home.rules += 1
-        await self._home.data.run(lambda connection: kept.keep_policy(connection, tool, chosen))
+        self._take(others if chosen is None else others | {tool: chosen})
+        try:
+            await self._home.data.run(lambda connection: kept.keep_policy(connection, tool, chosen))
+        except StorageError:
+            self._is_kept = False
+            raise
 
-    async def is_granted(self, tool: str, peer: str) -> bool:
-        """Whether a peer need not be asked about; another process may have been told so meanwhile."""
-        from mcpdesk.storage import approvals as kept
-
-        if not self._home.has_state:
-            return False
-        return await self._home.data.run(lambda connection: kept.is_granted(connection, tool, peer))
+    def is_granted(self, tool: str, peer: str) -> bool:
+        """Whether a peer need not be asked about."""
+        return any((each.tool, each.peer) == (tool, peer) for each in self.grants)
 
     async def grant(self, tool: str, peer: str) -> None:
         """Ask about a peer's calls of a tool no more. Raises: StorageError."""
@@ -126,15 +129,23 @@ class Approvals:
         self.grants = await self._home.data.run(lambda connection: kept.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
-        """Take up what earlier runs kept. Raises: StorageError."""
+        """Take up what earlier runs, and other processes, kept. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
+        if not self._home.has_state:
+            return
+        rules = self._home.rules
         self.grants, chosen = await self._home.data.run(
             lambda connection: (kept.grants(connection), kept.policies(connection))
         )
-        known = set(Policy)
-        self._chosen = {name: Policy(policy) for name, policy in chosen.items() if policy in known}
-        self._home.rules += 1
+        if self._is_kept and self._home.rules == rules:
+            known = set(Policy)
+            self._take({name: Policy(policy) for name, policy in chosen.items() if policy in known})
+
+    def _take(self, chosen: dict[str, Policy]) -> None:
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._home.rules += 1
 
     def _configured(self, tool: str) -> Ruling:
         for origin, policies in self._layers:

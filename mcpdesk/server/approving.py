@@ -33,10 +33,14 @@ async def unapproved(
         services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
 
     try:
-        if await approvals.is_granted(tool.name, peer):
-            return ""
+        # A desk of another process may have been told more meanwhile.
+        await approvals.recall()
     except StorageError as error:
         complain(error)
+    if approvals.allows(tool.name) or approvals.is_granted(tool.name, peer):
+        return ""
+    if refusal := approvals.refusal(tool.name):
+        return refusal
     if not services.inbox.audience:
         raise HandlerError(_nobody(server, tool, approvals))
     context = Context(server, services, call, tool.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.server.approvals import AT_DESK, Policy, Ruling, policies_of
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import Tool
+from mcpdesk.storage import approvals as kept
 from tests.support.served import make_server
 
 ALLOW, ASK, DENY = Policy
@@ -71,19 +73,52 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Home) 
     await again.close()
 
 
-async def test_a_grant_of_another_process_counts_at_once_and_so_does_its_end(home: Home) -> None:
+async def test_what_another_process_was_told_can_be_taken_up(home: Home) -> None:
     other = Home(home.folder, home.state)
-    assert not await home.approvals.is_granted("Bash", "client:a")
     await other.approvals.grant("Bash", "client:a")
-    assert await home.approvals.is_granted("Bash", "client:a")
+    await other.approvals.cycle("Bash")
+    assert not home.approvals.is_granted("Bash", "client:a") and home.approvals.allows("Bash")
+    await home.approvals.recall()
+    assert home.approvals.is_granted("Bash", "client:a") and not home.approvals.allows("Bash")
     await other.approvals.revoke("Bash", "client:a")
-    assert not await home.approvals.is_granted("Bash", "client:a")
+    await home.approvals.recall()
+    assert not home.approvals.is_granted("Bash", "client:a")
     await other.close()
 
 
-async def test_asking_leaves_no_file_behind(home: Home) -> None:
-    assert not await home.approvals.is_granted("Bash", "client:a")
-    assert not home.state.exists()
+async def test_looking_leaves_no_file_behind_and_changes_no_rules(home: Home) -> None:
+    rules = home.rules
+    await home.approvals.recall()
+    assert not home.state.exists() and home.rules == rules
+
+
+async def test_a_choice_made_while_others_are_read_stays(home: Home) -> None:
+    await home.approvals.grant("Bash", "client:a")
+    await asyncio.gather(home.approvals.recall(), home.approvals.cycle("Bash"), home.approvals.recall())
+    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    await asyncio.gather(home.approvals.cycle("Bash"), home.approvals.cycle("Bash"))
+    other = Home(home.folder, home.state)
+    await other.approvals.recall()
+    await other.approvals.cycle("Bash")
+    await home.approvals.recall()
+    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    await other.close()
+
+
+async def test_a_choice_that_could_not_be_kept_is_not_read_over(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await home.approvals.grant("Bash", "client:a")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "keep_policy", full)
+        with pytest.raises(StorageError, match="No space left"):
+            await home.approvals.cycle("Bash")
+    await home.approvals.recall()
+    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
 
 
 async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: Home) -> None:

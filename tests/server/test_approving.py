@@ -171,6 +171,23 @@ async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None
     assert await peer.said(1) == (False, "done")
 
 
+async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: Guarded) -> None:
+    peer.inbox.audience = 0
+    other = Home(peer.home.folder, peer.home.state)
+    other.approvals.configure(("mcp.json", {"run": Policy.ASK}))
+    await other.approvals.cycle("run")
+    peer.call(1)
+    assert await peer.said(1) == (True, "run may not be called: its policy is deny (chosen at the desk).")
+    await other.approvals.cycle("run")
+    await other.approvals.cycle("run")
+    await other.approvals.grant("run", "client:tester")
+    peer.home.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK}))
+    await peer.home.approvals.recall()
+    peer.call(2)
+    assert await peer.said(2) == (False, "done")
+    await other.close()
+
+
 async def test_what_is_denied_says_so_and_asks_nobody(peer: Guarded) -> None:
     peer.call(1, "no")
     assert await peer.said(1) == (True, "no may not be called: its policy is deny (mcp.json).")
