@@ -7,7 +7,8 @@ import contextlib
 import os
 from pathlib import Path
 
-NICE = 10
+NICE = 19
+"""Each of many sessions has a share of its own: only the least is little enough."""
 AGAIN_S = 0.11
 """Linux lets a user change a session's priority ten times a second."""
 

@@ -22,6 +22,7 @@ FAMILIES = {
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "rest": "CPU and memory of a desk nobody uses",
     "desk": "keys and calls with the desk on screen",
+    "tools": "programs, output, tasks and callbacks by the built-in tools",
     "traffic": "the traffic screen with 100,000 frames",
 }
 """Every family of figures, a module of this folder each, and what it measures."""

@@ -33,14 +33,14 @@ ESCAPE = "\x1b"
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Keys under a steady load, then all the calls it can answer."""
-    with echo_folder() as folder, _desk(folder) as (screen, port):
+    with echo_folder() as folder, desk(folder) as (screen, port):
         with _load(Job(port, "/mcp/echo", "stateless", 3600, rate=RATE)):
-            typed, paused = zip(*(_keys(screen) for _ in range(effort.rounds)), strict=True)
+            typed, paused = zip(*(keys(screen) for _ in range(effort.rounds)), strict=True)
         yield Figure(f"key typed, {RATE:.0f} calls/s", "ms", typed, goal=TO_KEY)
         yield Figure(f"key p, {RATE:.0f} calls/s", "ms", paused, goal=TO_KEY)
     with ExitStack() as stack:
         apart = stack.enter_context(serving(stack.enter_context(echo_folder())))
-        screen, port = stack.enter_context(_desk(stack.enter_context(echo_folder())))
+        screen, port = stack.enter_context(desk(stack.enter_context(echo_folder())))
         seen = Job(port, "/mcp/echo", "stateless", effort.seconds)
         alone = Job(apart.port, "/mcp/echo", "stateless", effort.seconds)
         yield from _throughput(effort, screen, seen, alone, "workbench")
@@ -74,7 +74,7 @@ def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str
 
 
 @contextmanager
-def _desk(folder: Path) -> Iterator[tuple[Screen, int]]:
+def desk(folder: Path) -> Iterator[tuple[Screen, int]]:
     """The desk on a folder, ready to be called; the block gets its screen and its port."""
     port = free_port()
     with closing(Screen([*MCPDESK, str(folder), "--port", str(port)], folder.parent)) as screen:
@@ -94,9 +94,10 @@ def _load(job: Job) -> Iterator[None]:
             child.kill()
 
 
-def _keys(screen: Screen) -> tuple[float, float]:
+def keys(screen: Screen) -> tuple[float, float]:
     """Milliseconds of a letter in a filter, and of switching the list of messages between two states."""
     screen.press("/", "")
+    time.sleep(SETTLE_S)
     typed = [_after_a_while(screen, letter, letter) for letter in LETTERS]
     screen.press(ESCAPE, "Arguments")
     screen.press("2", "following")
