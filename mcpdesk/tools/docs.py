@@ -96,7 +96,7 @@ async def _html(fetched: Fetched, wait_ms: int, private: bool) -> tuple[str, str
     if program is None:
         return fetched.text, "fetch", "no browser was found on this machine: scripts of the page did not run"
     try:
-        drawn = await draw(program, fetched.url, wait_ms, private=private)
+        drawn = await draw(program, fetched.url, wait_ms, private=private, local=fetched.is_local)
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     return drawn.html, drawn.way, ""

@@ -63,10 +63,15 @@ def plain(text: Any) -> str:
     return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
 
 
+def address(value: Any) -> str:
+    """A URL as an engine gives it; empty for what is no text, which no page has."""
+    return value if isinstance(value, str) else ""
+
+
 def stack_exchange(body: bytes) -> list[Hit]:
     """Questions, of its search interface."""
     return [
-        Hit(plain(each["title"]), each["link"], ", ".join(each.get("tags", ())))
+        Hit(plain(each["title"]), address(each["link"]), ", ".join(each.get("tags", ())))
         for each in orjson.loads(body)["items"]
     ]
 
@@ -76,7 +81,7 @@ def hacker_news(body: bytes) -> list[Hit]:
     return [
         Hit(
             plain(each["title"]),
-            each.get("url") or f"https://news.ycombinator.com/item?id={each['objectID']}",
+            address(each.get("url")) or f"https://news.ycombinator.com/item?id={each['objectID']}",
             f"{each.get('points') or 0} points, {each.get('num_comments') or 0} comments",
         )
         for each in orjson.loads(body)["hits"]
@@ -87,7 +92,7 @@ def hacker_news(body: bytes) -> list[Hit]:
 def github(body: bytes) -> list[Hit]:
     """Repositories."""
     return [
-        Hit(each["full_name"], each["html_url"], plain(each.get("description")))
+        Hit(plain(each["full_name"]), address(each["html_url"]), plain(each.get("description")))
         for each in orjson.loads(body)["items"]
     ]
 
@@ -111,6 +116,6 @@ def arxiv(body: bytes) -> list[Hit]:
 def searxng(body: bytes) -> list[Hit]:
     """Whatever an instance of SearXNG found; its `json` format has to be switched on there."""
     return [
-        Hit(plain(each["title"]), each["url"], plain(each.get("content")))
+        Hit(plain(each["title"]), address(each["url"]), plain(each.get("content")))
         for each in orjson.loads(body)["results"]
     ]

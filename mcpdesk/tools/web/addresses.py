@@ -12,6 +12,9 @@ from mcpdesk.errors import HandlerError
 URL_LIMIT = 8_000
 MAPPED = ipaddress.ip_network("64:ff9b::/96")
 """IPv4 addresses in IPv6 dress, besides those Python knows."""
+INTERNET = ipaddress.ip_network("2000::/3")
+"""All that is given out of IPv6. What lies beyond it Python takes for the internet, site-local networks too."""
+EXAMPLES = ipaddress.ip_network("3fff::/20")
 
 
 def check_url(url: str) -> None:
@@ -31,18 +34,21 @@ def check_url(url: str) -> None:
         raise HandlerError("url: must not hold a user name or a password")
 
 
-async def resolve(host: str, port: int, *, private: bool) -> list[str]:
-    """The addresses of a host, all of them allowed. `private` allows every network.
+async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
+    """The addresses of a host, all of them allowed. `private` allows every network; `local` this machine,
+    where a caller may look, but no page of the internet may lead.
 
-    Raises: HandlerError for a host nobody knows, or one of whose addresses is in a private network.
+    Raises: HandlerError for a host nobody knows, or one of whose addresses is not allowed.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise HandlerError(f"url: the host {host[:200]!r} cannot be found") from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    for address in addresses:
-        if not (private or is_allowed(address)):
+    for address in () if private else addresses:
+        if not local and is_local(address):
+            raise HandlerError(f"url: {host} is this machine, where a page of the internet may not lead")
+        if not is_allowed(address):
             raise HandlerError(
                 f"url: {host} is {address}, in a private network. Allowed are the internet and this machine; "
                 "the setting read_private_urls allows the rest"
@@ -50,15 +56,24 @@ async def resolve(host: str, port: int, *, private: bool) -> list[str]:
     return addresses
 
 
+def is_local(address: str) -> bool:
+    """Whether an address is of this machine."""
+    return _ip(address).is_loopback
+
+
 def is_allowed(address: str) -> bool:
     """Whether an address is of the internet or of this machine."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = _ip(address)
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
         if ip in MAPPED:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return inner.is_global
-    if ip.is_loopback:
-        return True
-    return ip.is_global and not ip.is_multicast
+        if ip not in INTERNET or ip in EXAMPLES:
+            return ip.is_loopback
+    return ip.is_loopback or (ip.is_global and not ip.is_multicast)
+
+
+def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(address.partition("%")[0])

@@ -51,14 +51,17 @@ def find_browser() -> str | None:
     )
 
 
-async def draw(program: str, url: str, wait_ms: int, *, private: bool) -> Drawn:
-    """Let a browser load a page, wait, and return what it shows.
+async def draw(program: str, url: str, wait_ms: int, *, private: bool, local: bool) -> Drawn:
+    """Let a browser load a page, wait, and return what it shows. It reaches what `resolve` allows.
 
     Raises: BrowserError.
     """
     way = "playwright" if find_spec("playwright") else "chromium"
     try:
-        async with asyncio.timeout(PATIENCE_S + wait_ms / 1000), guarding_proxy(private=private) as proxy:
+        async with (
+            asyncio.timeout(PATIENCE_S + wait_ms / 1000),
+            guarding_proxy(private=private, local=local) as proxy,
+        ):
             return Drawn(await WAYS[way](program, url, wait_ms, proxy), way)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.tools.web.addresses import check_url, resolve
+from mcpdesk.tools.web.addresses import check_url, is_local, resolve
 
 if TYPE_CHECKING:
     import aiohttp
@@ -38,6 +38,8 @@ class Fetched:
     body: bytes
     is_cut: bool
     """Whether more than `MOST_BYTES` would have come."""
+    is_local: bool
+    """Whether it is of this machine, and so were all that led to it."""
 
     @property
     def text(self) -> str:
@@ -60,12 +62,13 @@ async def fetch(url: str, *, private: bool) -> Fetched:
 async def _follow(url: str, private: bool) -> Fetched:
     import aiohttp
 
-    here = url
+    here, local = url, True
     for _ in range(MOST_HOPS + 1):
         check_url(here)
         parts = urlsplit(here)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        addresses = await resolve(host, port, private=private)
+        addresses = await resolve(host, port, private=private, local=local)
+        local = local and all(map(is_local, addresses))
         connector = aiohttp.TCPConnector(resolver=_pinned(addresses), force_close=True)
         try:
             async with (
@@ -73,7 +76,7 @@ async def _follow(url: str, private: bool) -> Fetched:
                 session.get(here, allow_redirects=False) as answer,
             ):
                 if answer.status not in REDIRECTS or "Location" not in answer.headers:
-                    return await _read(here, answer)
+                    return await _read(here, answer, local)
                 here = urljoin(here, answer.headers["Location"])
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, asyncio.TimeoutError):
@@ -82,7 +85,7 @@ async def _follow(url: str, private: bool) -> Fetched:
     raise HandlerError(f"url: {url} redirects more than {MOST_HOPS} times")
 
 
-async def _read(url: str, answer: aiohttp.ClientResponse) -> Fetched:
+async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetched:
     if answer.status >= 400:
         raise HandlerError(f"url: {url} answered HTTP {answer.status} {answer.reason or ''}".rstrip())
     pieces, size = [], 0
@@ -92,7 +95,8 @@ async def _read(url: str, answer: aiohttp.ClientResponse) -> Fetched:
         if size > MOST_BYTES:
             break
     kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    return Fetched(url, kind, answer.charset or "", b"".join(pieces)[:MOST_BYTES], size > MOST_BYTES)
+    body = b"".join(pieces)[:MOST_BYTES]
+    return Fetched(url, kind, answer.charset or "", body, size > MOST_BYTES, local)
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:

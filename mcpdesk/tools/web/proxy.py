@@ -27,9 +27,9 @@ OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
 
 
 @asynccontextmanager
-async def guarding_proxy(*, private: bool) -> AsyncIterator[str]:
-    """A proxy's URL, for the block."""
-    guard = _Guard(private)
+async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[str]:
+    """A proxy's URL, for the block. What it reaches is what `resolve` allows."""
+    guard = _Guard(private, local)
     server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES)
     port = server.sockets[0].getsockname()[1]
     try:
@@ -40,8 +40,8 @@ async def guarding_proxy(*, private: bool) -> AsyncIterator[str]:
 
 
 class _Guard:
-    def __init__(self, private: bool) -> None:
-        self._private = private
+    def __init__(self, private: bool, local: bool) -> None:
+        self._private, self._local = private, local
         self._left = MOST_BYTES
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +73,7 @@ class _Guard:
         place = urlsplit(f"//{target}" if is_tunnel else target)
         try:
             host, port = place.hostname or "", place.port or (443 if is_tunnel else 80)
-            addresses = await resolve(host, port, private=self._private)
+            addresses = await resolve(host, port, private=self._private, local=self._local)
         except (HandlerError, ValueError):
             writer.write(REFUSED)
             return

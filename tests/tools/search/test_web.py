@@ -128,6 +128,23 @@ async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engi
     assert "- github: no answer within 2 s" in result.content[0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("github", '{"items": [{"full_name": null, "html_url": 5}]}'),
+        ("stackexchange", '{"items": [{"title": "Tides", "link": null}]}'),
+        ("hackernews", '{"hits": [{"title": "Tides", "url": ["x"], "objectID": 1}]}'),
+        ("searxng", '{"results": [{"title": 7, "url": null}]}'),
+    ],
+)
+async def test_a_hit_without_an_address_does_not_take_the_others_along(
+    served: Engines, name: str, body: str
+) -> None:
+    served.answers[name] = text(body)
+    result = await search(served, name, "mojeek")
+    assert not result.is_error and URL in [page["url"] for page in result.structured["pages"]]
+
+
 async def test_all_engines_failing_is_an_error_with_every_reason(served: Engines) -> None:
     for name in USUAL:
         served.answers[name] = text("down", 503)

@@ -165,6 +165,15 @@ async def test_a_redirect_into_a_private_network_is_not_followed(served: Site, u
         await read(f"{served.base}/away?to={url}")
 
 
+async def test_a_page_of_the_internet_does_not_redirect_to_this_machine(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "is_local", lambda address: False)  # as if the first page were far away
+    with pytest.raises(HandlerError, match="is this machine, where a page of the internet may not lead"):
+        await read(f"{served.base}/away?to={served.base}/json")
+    assert not any(path.startswith("/json") for path in served.asked)
+
+
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [

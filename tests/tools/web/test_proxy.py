@@ -58,6 +58,14 @@ async def test_what_is_not_allowed_is_refused(line: str) -> None:
         assert (await through(proxy, f"{line}\n\n")).startswith(b"HTTP/1.1 403")
 
 
+@pytest.mark.parametrize("verb", ["GET", "CONNECT"])
+async def test_a_page_of_the_internet_does_not_reach_this_machine(served: Site, verb: str) -> None:
+    target = f"{served.base}/json" if verb == "GET" else served.base.removeprefix("http://")
+    async with guarding_proxy(private=False, local=False) as proxy:
+        assert (await through(proxy, f"{verb} {target} HTTP/1.1\n\n")).startswith(b"HTTP/1.1 403")
+    assert served.asked == []
+
+
 async def test_what_nobody_answers_is_unreachable() -> None:
     async with guarding_proxy(private=False) as proxy:
         assert (await through(proxy, "GET http://127.0.0.1:1/ HTTP/1.1\n\n")).startswith(b"HTTP/1.1 502")
