@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class JobKind(StrEnum):
@@ -31,8 +32,7 @@ class JobState(StrEnum):
         return self not in (JobState.RUNNING, JobState.WAITING)
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """One piece of work that outlives its call. Times are Unix seconds."""
 
     id: str
@@ -63,8 +63,7 @@ class JobView:
         return max(0.0, (now if self.ended is None else self.ended) - self.started)
 
 
-@dataclass(frozen=True, slots=True)
-class JobUse:
+class JobUse(Struct, frozen=True):
     """What a program and everything it started use now."""
 
     cpu: float | None
@@ -74,8 +73,7 @@ class JobUse:
     processes: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutput:
+class JobOutput(Struct, frozen=True):
     """A piece of a program's output."""
 
     text: str
@@ -87,8 +85,7 @@ class JobOutput:
     """Whether nothing more will come."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackView:
+class CallbackView(Struct, frozen=True):
     """A message of a server that comes back. Times are Unix seconds."""
 
     server: str
@@ -110,8 +107,7 @@ class CallbackView:
         return self.due is None and self.fired < self.repeat_count
 
 
-@dataclass(frozen=True, slots=True)
-class StepView:
+class StepView(Struct, frozen=True):
     """A part of a task. `completed` is Unix time, None while it is open."""
 
     id: int
@@ -119,8 +115,7 @@ class StepView:
     completed: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class TodoView:
+class TodoView(Struct, frozen=True):
     """A task of the lists a server keeps for its clients. Times are Unix seconds."""
 
     server: str
@@ -137,8 +132,7 @@ class TodoView:
         return sum(step.completed is not None for step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanView:
+class PlanView(Struct, frozen=True):
     """What a server's clients are planning, or planned last. `since` is ISO 8601, `file` an absolute path."""
 
     server: str
@@ -148,8 +142,7 @@ class PlanView:
     is_active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WorkView:
+class WorkView(Struct, frozen=True):
     """Versions, each of which grows with every change of its list, and what is small enough to be here."""
 
     jobs_version: int = 0

@@ -95,11 +95,11 @@ def job(name: str, state: JobState = JobState.RUNNING, **changes: Any) -> JobVie
 
 
 def callback(number: int, **changes: Any) -> CallbackView:
-    """A callback that is due in 42 seconds, for the second of three times."""
+    """A callback that is due in 24 minutes, for the second of three times."""
     now = time.time()
     known: dict[str, Any] = {
         "server": "profiles", "id": number, "message": f"message {number}", "delay_s": 60.0,
-        "repeat_count": 3, "fired": 1, "due": now + 41.9, "peer": "claude-code 2.1", "created": now - 78,
+        "repeat_count": 3, "fired": 1, "due": now + 1439.9, "peer": "claude-code 2.1", "created": now - 78,
         "last_fired": now - 18,
     }  # fmt: skip
     return CallbackView(**(known | changes))
@@ -111,8 +111,10 @@ def todo(number: int, name: str, *steps: str, **changes: Any) -> TodoView:
         StepView(at, text.removeprefix("x "), 1.0 if text.startswith("x ") else None)
         for at, text in enumerate(steps, 1)
     )
-    known: dict[str, Any] = {"created": float(number), "completed": None, "is_current": False}
-    return TodoView("profiles", number, name, steps=made, **(known | changes))
+    known: dict[str, Any] = {
+        "server": "profiles", "created": float(number), "completed": None, "is_current": False,
+    }  # fmt: skip
+    return TodoView(id=number, name=name, steps=made, **(known | changes))
 
 
 def plan(**changes: Any) -> PlanView:

@@ -581,8 +581,8 @@ class FakeLink:
         """Change what servers do on their own: another `WorkView`, its versions grown."""
         work = self.core.work
         versions = {name: getattr(work, name) + 1 for name in ("jobs_version", "callbacks_version")}
-        grown = replace(work, **versions, todo_version=work.todo_version + 1)
-        self.core = replace(self.core, work=replace(grown, **changes))
+        grown = structs.replace(work, **versions, todo_version=work.todo_version + 1)
+        self.core = replace(self.core, work=structs.replace(grown, **changes))
 
     def ask(self, *pages: Page) -> Question:
         """Add a waiting question and return it."""

@@ -20,7 +20,7 @@ def busy_link() -> FakeLink:
     link.job_list = [job("make"), job("sleep 9"), job("old", JobState.SUCCEEDED)]
     link.callback_list = [callback(1), callback(2, due=None)]
     link.todo_list = [todo(1, "Release", "x one", "two", is_current=True), todo(2, "Done", completed=1.0)]
-    link.works(running_jobs=2, next_callback=time.time() + 41.9, plans=(plan(),))
+    link.works(running_jobs=2, next_callback=time.time() + 589.9, plans=(plan(),))
     return link
 
 
@@ -60,7 +60,7 @@ async def test_empty_parts_teach() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "name"), [("plan mode", "plan"), ("2 jobs", "jobs"), ("◷ 0:4", "callbacks")]
+    ("words", "name"), [("plan mode", "plan"), ("2 jobs", "jobs"), ("◷ 9:", "callbacks")]
 )
 async def test_the_header_tells_and_leads_there(words: str, name: str) -> None:
     async with activity(busy_link(), size=(140, 30), show="inbox") as (app, pilot, pane):

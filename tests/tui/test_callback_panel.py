@@ -44,7 +44,7 @@ async def test_the_next_one_comes_first_and_what_is_over_last() -> None:
     async with activity(link_with(later, over, callback(3)), show="callbacks") as (_, _, pane):
         shown = rows(pane)
         assert [row.split()[1] for row in shown] == ["waiting", "waiting", "fired"]
-        assert "in 0:4" in shown[0] and "2 left" in shown[0] and "claude-code 2.1" in shown[0]
+        assert "in 23:" in shown[0] and "2 left" in shown[0] and "claude-code 2.1" in shown[0]
         assert "message 3" in shown[0] and "in 1:01:" in shown[1] and "s ago" in shown[2]
         assert tabs(pane)[2] == "Callbacks ◷2"
 
@@ -57,7 +57,7 @@ async def test_the_countdown_goes_on_by_itself() -> None:
         listing.tick(due - 9.5)
         assert "in 0:10" in rows(pane)[0]
         assert listing.tick(due + 1) and "now" in rows(pane)[0]
-        await until(pilot, lambda: "in 0:" in rows(pane)[0])
+        await until(pilot, lambda: "in 23:" in rows(pane)[0])
 
 
 async def test_r_fires_and_x_asks_before_it_cancels() -> None:

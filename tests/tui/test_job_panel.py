@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.link.values import JobKind, JobState, JobUse
+from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.job_list import STATES
 from mcpdesk.tui.widgets.job_panel import JobPanel
@@ -51,7 +50,7 @@ async def test_what_waits_and_runs_comes_first() -> None:
         shown = rows(pane)
         assert [row.split()[:2] for row in shown] == [["?", "needs"], ["▸", "running"], ["✓", "succeeded"]]
         assert "task  ask  half way" in shown[0]
-        assert "   7  make all" in shown[1] and "claude-code 2.1" in shown[1] and "2:05 min" in shown[1]
+        assert "   7  make all" in shown[1] and "claude-code 2.1" in shown[1] and "2:0" in shown[1]
         assert "exit 0" in shown[2] and "3.1 s" in shown[2]
 
 
@@ -77,6 +76,17 @@ async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
         link.works()
         await until(pilot, lambda: "whole" in str(view.query_one("JobDetail").border_title))
         assert "succeeded: exit code 0" in detail(view)
+
+
+async def test_what_is_left_out_is_said() -> None:
+    async with activity(link_with(job("make")), show="jobs") as (_, pilot, pane):
+        view = panel(pane)
+        for text, start in (("\ufffdthe end\n", 5_000_000), ("later\n", 9_000_000)):
+            view._add(JobOutput(text, start, start + len(text.encode()), is_last=False))
+            assert view.output.rows == [text.strip("\n\ufffd")]
+            await until(pilot, lambda: "MB before it" in str(view.query_one("JobDetail").border_title))
+        view._add(JobOutput("and on\n", 9_000_006, 9_000_013, is_last=False))
+        assert view.output.rows == ["later", "and on"]
 
 
 async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
@@ -153,7 +163,7 @@ async def test_the_selected_job_stays_selected() -> None:
         link.works()
         await until(pilot, lambda: panel(pane).jobs.row_count == 3)
         assert panel(pane).jobs.selected == chosen
-        link.job_list = [replace(chosen, state=S.FAILED, ended=2.0)]
+        link.job_list = [job("first", S.FAILED, started=1.0)]
         link.works()
         await until(pilot, lambda: panel(pane).jobs.row_count == 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -13,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -182,9 +184,8 @@ class JobPanel(Section):
         detail.query_one(".facts", Static).update(_facts(job, processes, self.size.width))
         follows = "following" if self.output.following else "not following (f)"
         state = "whole" if self._is_whole else follows
-        detail.border_title = f"output · {state}" if has_output else "task"
-        before = f"{size_text(self._left_out)} before this are in the file" if self._left_out else ""
-        detail.border_subtitle = before
+        before = f" · {size_text(self._left_out)} before it, in the file" if self._left_out else ""
+        detail.border_title = f"output · {state}{before}" if has_output else "task"
 
     def _show(self, jobs: tuple[JobView, ...]) -> None:
         self._jobs = jobs
@@ -209,7 +210,8 @@ class JobPanel(Section):
             self.jobs.uses = await asyncio.to_thread(self.link.usage)
         finally:
             self._looks["sample"] = time.monotonic() + SAMPLE_S
-        self._show(self.link.jobs())
+        with suppress(NoMatches):  # the screen may be taken down meanwhile
+            self._show(self.link.jobs())
 
     @work(group="read")
     async def _read(self, job: str) -> None:
@@ -219,8 +221,9 @@ class JobPanel(Section):
             piece = await asyncio.to_thread(self.link.output, job, self._read_to)
         finally:
             self._looks["read"] = time.monotonic() + READ_S
-        if job == self._shown:
-            self._add(piece)
+        with suppress(NoMatches):
+            if job == self._shown:
+                self._add(piece)
 
     def _add(self, piece: JobOutput | None) -> None:
         if piece is None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import work
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -108,7 +110,8 @@ class PlanPanel(Section):
             self._next_read = time.monotonic() + READ_S
         if plan.file == (self._plan.file if self._plan else "") and text != self._text:
             self._text = text
-            await self._show(text, plan)
+            with suppress(NoMatches):  # the screen may be taken down meanwhile
+                await self._show(text, plan)
 
     async def _show(self, text: str | None, plan: PlanView) -> None:
         detail = self.query_one(Detail)

@@ -90,7 +90,6 @@ class Section(Vertical):
         & > .body > .detail {
             height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
             border-top: solid $border-blurred; border-title-color: $text-muted;
-            border-subtitle-color: $text-muted;
         }
         & > .body > .detail:focus, & > .body > .detail:focus-within {
             border-top: solid $border; border-title-color: $text-primary;
