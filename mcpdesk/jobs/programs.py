@@ -182,6 +182,7 @@ class Programs:
         output = _output(self._folder, number)
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
+        program: Program
         tell = partial(_later, loop, lambda: self._begun(program, begun))
         process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
         program = Program(number, command, peer, process, output)
