@@ -15,6 +15,7 @@ from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.tools.web.fetch import Fetched
+    from mcpdesk.tools.web.readable import Readable
 
 MOST_WAIT_MS = 30_000
 MOST_CHARACTERS = 1_000_000
@@ -84,8 +85,8 @@ async def read_docs(
 
 async def _page(fetched: Fetched, format: Format, wait_ms: int, private: bool) -> ToolResult[Document]:
     html, way, note = await _html(fetched, wait_ms, private)
-    title, text = await asyncio.to_thread(_converted, html, format)
-    return _result(fetched, text, title, format, way, note)
+    page = await asyncio.to_thread(_converted, html, format)
+    return _result(fetched, page.text, page.title, format, way, note, is_cut=page.is_cut)
 
 
 async def _html(fetched: Fetched, wait_ms: int, private: bool) -> tuple[str, str, str]:
@@ -102,14 +103,12 @@ async def _html(fetched: Fetched, wait_ms: int, private: bool) -> tuple[str, str
     return drawn.html, drawn.way, ""
 
 
-def _converted(html: str, format: Format) -> tuple[str, str]:
-    """Title and text."""
+def _converted(html: str, format: Format) -> Readable:
     from mcpdesk.tools.web import readable
 
     if format == "html":
-        return readable.title_of(html), html
-    page = readable.plain(html) if format == "text" else readable.markdown(html)
-    return page.title, page.text
+        return readable.Readable(readable.title_of(html), html)
+    return readable.plain(html) if format == "text" else readable.markdown(html)
 
 
 def _other(fetched: Fetched) -> ToolResult[Document]:
@@ -124,9 +123,9 @@ def _other(fetched: Fetched) -> ToolResult[Document]:
 
 
 def _result(
-    fetched: Fetched, text: str, title: str, format: str, way: str, note: str
+    fetched: Fetched, text: str, title: str, format: str, way: str, note: str, *, is_cut: bool = False
 ) -> ToolResult[Document]:
-    is_cut = len(text) > MOST_CHARACTERS
+    is_cut = is_cut or len(text) > MOST_CHARACTERS
     document = _document(fetched, title, format, way, note, is_cut=is_cut)
     notes = [note] if note else []
     if document.truncated:

@@ -13,7 +13,7 @@ URL_LIMIT = 8_000
 MAPPED = ipaddress.ip_network("64:ff9b::/96")
 """IPv4 addresses in IPv6 dress, besides those Python knows."""
 INTERNET = ipaddress.ip_network("2000::/3")
-"""All that is given out of IPv6. What lies beyond it Python takes for the internet, site-local networks too."""
+"""All that is given out of IPv6. Beyond it lie site-local networks, which Python takes for the internet."""
 EXAMPLES = ipaddress.ip_network("3fff::/20")
 
 

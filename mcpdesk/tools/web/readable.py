@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 NOISE = (
-    "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "form", "svg", "iframe",
-    "button", "dialog",
+    "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "svg", "iframe",
+    "dialog", "button", "input", "select", "textarea",
 )  # fmt: skip
 ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
 ARTICLES = ("main", "article", "[role=main]")
+MOST_ARTICLES = 100
+"""That are looked at: some pages open thousands within each other."""
 LEAST = 200
 """Characters an article has to have; with fewer the whole body is taken."""
 MOST_CHARACTERS = 5_000_000
@@ -25,6 +27,8 @@ class Readable:
 
     title: str
     text: str
+    is_cut: bool = False
+    """Whether the page has more than `MOST_CHARACTERS`."""
 
 
 def markdown(page: str) -> Readable:
@@ -37,13 +41,13 @@ def markdown(page: str) -> Readable:
         text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
     except RecursionError:
         text = article.get_text("\n", strip=True)  # thousands of elements within each other
-    return Readable(_title(soup), _tidy(text))
+    return Readable(_title(soup), _tidy(text), _is_cut(page))
 
 
 def plain(page: str) -> Readable:
     """The article's words. Blocks, as `markdown`."""
     soup = _soup(page)
-    return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)))
+    return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)), _is_cut(page))
 
 
 def title_of(page: str) -> str:
@@ -57,6 +61,10 @@ def _soup(page: str) -> Any:
     return bs4.BeautifulSoup(page[:MOST_CHARACTERS], "html.parser")
 
 
+def _is_cut(page: str) -> bool:
+    return len(page) > MOST_CHARACTERS
+
+
 def _article(soup: Any) -> Any:
     for each in soup(list(NOISE)):
         each.decompose()
@@ -66,10 +74,23 @@ def _article(soup: Any) -> Any:
     for each in soup.select("[hidden], [aria-hidden=true]"):
         each.decompose()
     for selector in ARTICLES:
-        found = max(soup.select(selector), key=lambda each: len(each.get_text()), default=None)
+        found = max(
+            _outermost(soup.select(selector, limit=MOST_ARTICLES)),
+            key=lambda each: len(each.get_text()),
+            default=None,
+        )
         if found is not None and len(found.get_text(strip=True)) >= LEAST:
             return found
     return soup.body or soup
+
+
+def _outermost(elements: list[Any]) -> list[Any]:
+    """Of elements in the order of the page those that lie within none of the others."""
+    found: list[Any] = []
+    for each in elements:
+        if not found or all(found[-1] is not parent for parent in each.parents):
+            found.append(each)
+    return found
 
 
 def _title(soup: Any) -> str:

@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.web import browser, fetch
+from mcpdesk.tools.web import browser, fetch, readable
 from mcpdesk.tools.web.browser import WAYS, find_browser
 from tests.tools.support import ToolContext, use
 from tests.tools.web.pages import PNG, SENTENCE, Site, site
@@ -137,6 +137,16 @@ async def test_redirects_without_an_end_are_not(served: Site) -> None:
 async def test_what_is_too_large_is_cut_and_said(served: Site) -> None:
     result = await read(f"{served.base}/endless")
     assert result.structured["truncated"] and result.structured["bytes"] == 10 << 20
+    assert text(result).endswith("[the document is larger than what is given]")
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_page_with_too_much_markup_is_cut_and_said(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readable, "MOST_CHARACTERS", 500)
+    result = await read(served.base)
+    assert result.structured["truncated"]
     assert text(result).endswith("[the document is larger than what is given]")
 
 

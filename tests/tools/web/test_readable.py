@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import bs4
 import pytest
 
+from mcpdesk.tools.web import readable
 from mcpdesk.tools.web.fetch import decoded
 from mcpdesk.tools.web.readable import markdown, plain, title_of
 
@@ -12,6 +16,33 @@ def test_elements_without_end_do_not_end_us() -> None:
     deep = "<div>" * 20_000 + "deep" + "</div>" * 20_000
     assert "deep" in plain(deep).text
     assert "deep" in markdown(f"<html><body>{deep}</body></html>").text
+
+
+def test_articles_within_each_other_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[object] = []
+    longest = "<article>" * 50 + "word " * 100 + "</article>" * 50
+    words = bs4.Tag.get_text
+
+    def get_text(self: bs4.Tag, *more: Any, **named: Any) -> str:
+        counted.append(self)
+        return words(self, *more, **named)
+
+    monkeypatch.setattr(bs4.Tag, "get_text", get_text)
+    page = plain(f"<article>short</article>{longest}<article>short</article>")
+    assert page.text.startswith("word word") and "short" not in page.text
+    assert len(counted) < 10
+
+
+def test_a_page_that_is_one_form_is_read_without_its_fields() -> None:
+    fields = "<input value=x><select><option>y</select>"
+    page = markdown(f"<body><form><h1>Tides</h1><p>High</p>{fields}</form></body>")
+    assert page.text == "# Tides\n\nHigh"
+
+
+def test_a_page_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readable, "MOST_CHARACTERS", 10)
+    assert plain("<p>tides and more").is_cut and markdown("<p>tides and more").is_cut
+    assert not plain("<p>tides").is_cut
 
 
 def test_a_page_without_an_article_is_all_body() -> None:
