@@ -160,7 +160,7 @@ async def test_the_desk_hears_of_it_and_the_resource_tells(desk: RunningDesk) ->
     arguments = {"action": "set", "message": "stretch", "delay_seconds": 1}
     await answer(desk, "tools/call", {"name": "SetCallback", "arguments": arguments})
     await until(lambda: any("stretch" in notice.text for notice in desk.notices()), 5)
-    assert desk.notices()[-1].screen == "activity"
+    assert desk.notices()[-1].screen == "activity/callbacks"
     read = await answer(desk, "resources/read", {"uri": "callback://1"})
     assert '"state":"over"' in read["contents"][0]["text"].replace(" ", "")
 
