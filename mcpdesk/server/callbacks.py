@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import HandlerError
@@ -61,9 +62,13 @@ class Callbacks:
             return kept.add(connection, message, delay_s, repeat_count, peer, now)
 
         await self._refresh()
-        callback = await self._data.run(work)
-        self._setters[callback.id] = tell
-        await self._refresh()
+        try:
+            callback = await self._data.run(work)
+            self._setters[callback.id] = tell
+            await self._refresh()
+        except asyncio.CancelledError:
+            self._schedule.poke()  # it may have been kept by now, and shall not fire late
+            raise
         self._schedule.poke()
         return callback
 
@@ -88,7 +93,7 @@ class Callbacks:
     async def fire(self, number: int) -> bool:
         """Let a callback fire now, before its time; False when it is over."""
         callback = await self.get(number)
-        return callback is not None and callback.due is not None and await self._fire(callback)
+        return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def close(self) -> None:
         """Nothing fires any more. What waits stays in the file."""
@@ -96,16 +101,20 @@ class Callbacks:
 
     async def _fire_due(self) -> float | None:
         await self._refresh()
-        for callback in self.snapshot:
-            if callback.due is not None and callback.due <= self._clock():
-                await self._fire(callback)
+        now = self._clock()
+        due = [each for each in self.snapshot if each.due is not None and each.due <= now]
+        if due:
+            await self._fire(due)
         return min((each.due for each in self.snapshot if each.due is not None), default=None)
 
-    async def _fire(self, callback: Callback) -> bool:
+    async def _fire(self, callbacks: Sequence[Callback]) -> bool:
+        """Whether any of them fired, and not in another process."""
         now = self._clock()
-        is_ours = await self._data.run(lambda connection: kept.fire(connection, callback, now))
+        fired = await self._data.run(
+            lambda connection: [kept.fire(connection, callback, now) for callback in callbacks]
+        )
         await self._refresh()
-        return is_ours
+        return any(fired)
 
     async def _refresh(self) -> None:
         """Look at the file, and tell what changed: another process may have fired what we set."""

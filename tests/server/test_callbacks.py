@@ -12,6 +12,7 @@ import pytest
 from mcpdesk.server.callbacks import Callbacks, said, uri_of
 from mcpdesk.storage.callbacks import Callback
 from mcpdesk.storage.database import Database
+from tests.support.desk import until
 
 
 def silent(level: str, data: Any) -> None:
@@ -49,6 +50,54 @@ async def test_who_set_it_hears_of_it_though_another_process_fired(pair: tuple[C
     assert await second.fire(1)
     await first.all()
     assert told == [("notice", 1)]
+
+
+async def test_what_is_due_at_one_time_fires_at_once(tmp_path: Path) -> None:
+    now = [1000.0]
+    data = Database(tmp_path / "state.sqlite")
+    callbacks = Callbacks(data, lambda: now[0])
+    times: list[float | None] = []
+    looks: list[object] = []
+    callbacks.subscribe(lambda callback, has_fired: has_fired and times.append(callback.last_fired))
+    for _ in range(20):
+        await callbacks.set("tea", 5, 1, "client", silent)
+    now[0] = 1005.0
+    run = data.run
+
+    async def counted(work: Any) -> Any:
+        looks.append(work)
+        return await run(work)
+
+    data.run = counted  # type: ignore[method-assign]
+    await callbacks.wake()
+    await until(lambda: len(times) == 20, 5)
+    assert times == [1005.0] * 20 and len(looks) < 10
+    await callbacks.close()
+    data.close()
+
+
+async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path: Path) -> None:
+    data = Database(tmp_path / "state.sqlite")
+    callbacks = Callbacks(data)
+    fired, is_kept = asyncio.Event(), asyncio.Event()
+    callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
+    run = data.run
+
+    async def slow(work: Any) -> Any:
+        value = await run(work)
+        if isinstance(value, Callback):
+            data.run = run  # type: ignore[method-assign]
+            is_kept.set()
+            await asyncio.Event().wait()
+        return value
+
+    data.run = slow  # type: ignore[method-assign]
+    setting = asyncio.create_task(callbacks.set("tea", 0.05, 1, "client", silent))
+    await asyncio.wait_for(is_kept.wait(), 5)
+    setting.cancel()
+    await asyncio.wait_for(fired.wait(), 5)
+    await callbacks.close()
+    data.close()
 
 
 async def test_what_another_process_set_is_listed_and_cancelled(pair: tuple[Callbacks, Callbacks]) -> None:
