@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from secrets import token_hex
 
 import pytest
 
@@ -43,9 +44,10 @@ def test_marks_are_listed_outermost_first() -> None:
 
 
 def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
-    for mark in ("m.1", "m.12", "m.2"):
+    own = f"m.{token_hex(4)}"
+    for mark in (f"{own}.1", f"{own}.12", f"{own}.2"):
         sleepers.append(subprocess.Popen(["sleep", "200"], env=marked(dict(os.environ), mark)))
-    found = members({NOBODY: "m.1", NOBODY + 1: "m.2", NOBODY + 2: "m.3"})
+    found = members({NOBODY: f"{own}.1", NOBODY + 1: f"{own}.2", NOBODY + 2: f"{own}.3"})
     assert {leader: [row.pid for row in rows] for leader, rows in found.items()} == {
         NOBODY: [sleepers[0].pid],
         NOBODY + 1: [sleepers[2].pid],
@@ -85,14 +87,15 @@ def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subproc
 
 @pytest.mark.parametrize("command", ["setsid sleep 200 & echo", "sleep 200 & echo"])
 def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None:
-    leader = start(command, **{MARK: "f.1;"})
+    mark = f"f.{token_hex(4)}"
+    leader = start(command, **{MARK: f"{mark};"})
     leader.wait(5)
     assert leader.stdout is not None
     leader.stdout.close()
-    assert not is_surely_alone(leader.pid, "f.1")
-    left = members({leader.pid: "f.1"})[leader.pid]
-    assert len(left) == 1
+    is_alone = is_surely_alone(leader.pid, mark)
+    left = members({leader.pid: mark})[leader.pid]
     signal_all(left, 9)
+    assert (is_alone, len(left)) == (False, 1)
 
 
 def test_who_began_long_ago_is_not_taken_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
+from mcpdesk.jobs.priority import NICE
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.background import PIECE_BYTES
@@ -228,3 +229,13 @@ async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> No
     context.home.state.write_text("a file")
     with pytest.raises(HandlerError, match=r"no file for its output can be made in .*programs: "):
         await begin(context, "true")
+
+
+async def test_what_runs_in_the_background_gives_way(context: ToolContext) -> None:
+    gate = context.home.folder / "gate"
+    number = await begin(context, f"mkfifo {gate}; echo up; read < {gate}; nice")
+    await written(context, number, "up")
+    gate.write_text("go\n")
+    await ended(context, number)
+    assert (await read(context, number)).structured["output"] == f"up\n{NICE}\n"
+    assert int((await use("Bash", context, command="nice")).structured["stdout"]) < NICE
