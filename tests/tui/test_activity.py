@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
+from pathlib import Path
 
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobState
-from mcpdesk.tui.screens.activity import SECTIONS
-from tests.support.activity import activity, callback, job, lesson, plan, tabs, todo, until
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.activity import SECTIONS, ActivityPane
+from mcpdesk.tui.widgets.callback_panel import CallbackPanel
+from mcpdesk.tui.widgets.job_panel import JobPanel
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.activity import (
+    activity,
+    callback,
+    job,
+    lesson,
+    part,
+    plan,
+    row_texts,
+    tabs,
+    todo,
+    until,
+)  # fmt: skip
+from tests.support.desk import running_desk
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts
 
@@ -95,3 +114,38 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         await pilot.press("3")
         await until(pilot, lambda: pane.shown == "jobs")
         assert not any("broken before" in text for text in toasts(app))
+
+
+async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> None:
+    tools = ["BackgroundBash", "SetCallback", "TaskManager"]
+    (tmp_path / "mcp.json").write_text(json.dumps({"name": "own", "builtins": tools}))
+    async with running_desk(tmp_path) as link:
+
+        async def call(name: str, **arguments: object) -> None:
+            made = link.request("own", "tools/call", {"name": name, "arguments": arguments})
+            outcome = await asyncio.wrap_future(made.outcome)
+            assert outcome.result is not None and not outcome.result.get("isError"), outcome
+
+        await call("BackgroundBash", command="for n in 1 2 3; do echo line $n; done; exec sleep 600")
+        await call("SetCallback", action="set", message="stretch", delay_seconds=3600)
+        await call("TaskManager", action="create", query="Release")
+        app = DeskApp(link)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: app.main.shown)
+            await app.main.action_show_part("jobs")
+            pane = app.main.pane
+            assert isinstance(pane, ActivityPane)
+            await until(pilot, lambda: part(pane, JobPanel).output.rows[:3] == ["line 1", "line 2", "line 3"])
+            await until(pilot, lambda: tabs(pane) == ["Inbox", "Jobs ▸1", "Callbacks ◷1", "Tasks ○1", "Plan"])
+            await until(pilot, lambda: " %" in row_texts(part(pane, JobPanel).jobs)[0])
+            await pilot.press("x")
+            await until(pilot, lambda: isinstance(app.screen, Menu))
+            await pilot.press("x")
+            await until(pilot, lambda: "killed" in row_texts(part(pane, JobPanel).jobs)[0])
+            await pilot.press("right_square_bracket")
+            await until(pilot, lambda: pane.shown == "callbacks" and pane.section.listing.has_focus)
+            await pilot.press("r")
+            await until(pilot, lambda: "fired" in row_texts(part(pane, CallbackPanel).callbacks)[0])
+            await call("TaskManager", action="complete", query="", task_id=1)
+            await until(pilot, lambda: tabs(pane)[3] == "Tasks ✓")
+            assert link.busy() == ()

@@ -37,6 +37,12 @@ async def test_plan_mode_is_obvious_and_the_plan_is_markdown() -> None:
         assert app.focused is pane.section.entry
 
 
+async def test_since_when_is_said_by_the_clock_of_this_place() -> None:
+    for written, told in ((plan().since, "2026-01-0"), ("some\x07time", "some␇time")):
+        async with activity(link_with(plan(since=written)), show="plan") as (_, _, pane):
+            assert f"since {told}" in mode(pane) and "+00:00" not in mode(pane)
+
+
 async def test_what_is_written_appears_and_the_end_of_plan_mode_shows() -> None:
     link = link_with(plan())
     async with activity(link, show="plan") as (app, pilot, pane):

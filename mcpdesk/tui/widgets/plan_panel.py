@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from typing import ClassVar
 
 from textual import work
@@ -137,8 +138,16 @@ async def _markdown(detail: VerticalScroll, text: str) -> None:
     await detail.mount(Markdown(text, open_links=False))
 
 
+def _moment(written: str) -> str:
+    """A moment of ISO 8601 by the clock of this place."""
+    try:
+        return f"{datetime.fromisoformat(written).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return one_line(written, 25)
+
+
 def _mode(plan: PlanView) -> Content:
-    since = one_line(plan.since.replace("T", " "), 25)
+    since = _moment(plan.since)
     if plan.is_active:
         head = Content.assemble(
             ("● plan mode is ON", "bold $text-warning"),
