@@ -211,8 +211,8 @@ async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path
         await shown.answers("1", "enter")
         assert said(await calling) == "first"
         calling = call(client, "second")
-        await shown.answers("d", *"later", "enter")
-        assert said(await calling) == "The person at the desk denied this call of say: later."
+        await shown.answers("d", *"no", "enter")
+        assert said(await calling) == "The person at the desk denied this call of say: no."
         calling = call(client, "third")
         await shown.answers("3", "enter", "enter")
         assert said(await calling) == "The person at the desk denied this call of say."
