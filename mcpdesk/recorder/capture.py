@@ -199,9 +199,12 @@ class Recording:
         self._trim()
 
     def _trim(self) -> None:
-        """Let the oldest frames go from memory, a segment at a time: nobody waits for all of them."""
+        """Let the oldest frames go from memory, a segment at a time: nobody waits for all of them.
+
+        None goes that was not settled to its end: it may have been filled since.
+        """
         ring = self._store.ring
-        while ring.is_over:
+        while ring.is_over and ring.oldest_stop <= self._settled:
             with self._lock:
                 gone = ring.drop_oldest()
             del gone

@@ -77,6 +77,11 @@ class Ring:
         """Whether the oldest segment has to go; the newest always stays."""
         return self.cost > self.budget and len(self.segments) > 1
 
+    @property
+    def oldest_stop(self) -> int:
+        """The number behind the last frame of the segment to go next."""
+        return (next(iter(self.segments)) + 1) << SEGMENT_BITS
+
     def oldest(self) -> Segment:
         """The segment to go next."""
         return next(iter(self.segments.values()))

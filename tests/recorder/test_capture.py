@@ -280,3 +280,22 @@ def wait_until(condition: object) -> None:
 def resident_bytes() -> int:
     """Memory of this process that is in use."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_frames_that_came_while_others_were_written_stay_until_they_are_written_too(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
+    recording.start()
+    write, frames = recording._write, [b'{"n":%d}' % number for number in range(300)]
+    for data in frames[:100]:
+        recording.frame(1, IN, data)
+
+    def slowly(upto: int, noted: int) -> None:
+        write(upto, noted)
+        for data in frames[recording._store.count :]:
+            recording.frame(1, IN, data)
+        recording._write = write  # type: ignore[method-assign]
+
+    recording._write = slowly  # type: ignore[method-assign]
+    recording.close()
+    assert [recording.index.whole(number) for number in range(300)] == frames
+    assert not recording.error
