@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from mcpdesk.hosting.front_matter import read_document, text_of
 from mcpdesk.hosting.text_items import mime_type_of, text_or_bytes
 from mcpdesk.server.context import Context
 from mcpdesk.server.resource import Reader, Resource
-from mcpdesk.tools.skills import MOST_FILES, SKILL, SKILL_BYTES, skills_below, uri_of
+from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
 
 
 def skill_resources(bases: Sequence[Path]) -> list[Resource]:
@@ -26,15 +27,12 @@ def skill_resources(bases: Sequence[Path]) -> list[Resource]:
 
 def _resources(folder: Path) -> Iterator[Resource]:
     root = folder.resolve()
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
-    inside = [path for path in paths if path.resolve().is_relative_to(root)]
-    for path in inside[: MOST_FILES + 1]:
-        yield _resource(path, folder, root)
+    for path, status in files_of(folder):
+        yield _resource(path, status, folder, root)
 
 
-def _resource(path: Path, folder: Path, root: Path) -> Resource:
+def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
     place = path.relative_to(folder).as_posix()
-    status = path.stat()
     head = _head(path, place) if place == SKILL and status.st_size <= SKILL_BYTES else {}
     mime_type = mime_type_of(path)
     stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
@@ -68,5 +66,5 @@ def _head(path: Path, place: str) -> dict[str, str]:
     try:
         document = read_document(path.read_text("utf-8-sig", errors="replace"), place)
         return {key: text_of(document.fields, key, place) for key in ("title", "description")}
-    except RegistrationError:
+    except (RegistrationError, OSError):
         return {}

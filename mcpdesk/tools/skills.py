@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +27,7 @@ SKILL_BYTES = 1 << 20
 ARGUMENTS_LIMIT = 100_000
 """Characters."""
 MOST_FILES = 200
-"""Supporting files that are listed."""
+"""Files that may come with one."""
 
 
 class SkillFile(Struct, frozen=True):
@@ -67,9 +71,7 @@ async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> To
     """
     if len(arguments) > ARGUMENTS_LIMIT:
         raise HandlerError(f"arguments: has {len(arguments)} characters; {ARGUMENTS_LIMIT} are allowed")
-    folder = _folder(skill_name, ctx.home)
-    instructions = filled(_body(folder), arguments)
-    skill = Skill(skill_name, instructions, str(folder), tuple(_files(folder)))
+    skill = await asyncio.to_thread(_read, skill_name, arguments, ctx.home)
     return ToolResult((content.text(_text(skill)),), skill)
 
 
@@ -95,6 +97,45 @@ def filled(text: str, arguments: str) -> str:
     return result if places or not arguments else f"{result.rstrip()}\n\nARGUMENTS: {arguments}"
 
 
+def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """SKILL.md, then what comes with it: neither hidden files nor what a link leads out of the folder."""
+    yield from _existing([folder / SKILL])
+    yield from islice(_existing(_supporting(folder)), MOST_FILES)
+
+
+def _supporting(folder: Path) -> Iterator[Path]:
+    root = folder.resolve()
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each[0] != ".")
+        for path in (Path(place, each) for each in sorted(files) if each[0] != "."):
+            if path != folder / SKILL and _is_inside(path, root):
+                yield path
+
+
+def _existing(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:  # gone again: editors put files in place by turns
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield path, status
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root)  # Path.resolve raises where links go in circles
+
+
+def _read(name: str, arguments: str, home: Home) -> Skill:
+    folder = _folder(name, home)
+    files = (
+        SkillFile(uri_of(name, place), place, status.st_size)
+        for path, status in files_of(folder)
+        if (place := path.relative_to(folder).as_posix()) != SKILL
+    )
+    return Skill(name, filled(_body(folder), arguments), str(folder), tuple(files))
+
+
 def _words(arguments: str) -> list[str]:
     """As a shell splits them, or at blanks where quotes do not close."""
     import shlex
@@ -116,7 +157,7 @@ def _folder(name: str, home: Home) -> Path:
 def skills_below(base: Path) -> Iterator[Path]:
     """The folders of skills in a folder. What a link leads out of it is none."""
     for folder in sorted(base.iterdir()) if base.is_dir() else ():
-        is_inside = (folder / SKILL).resolve().is_relative_to(base.resolve())
+        is_inside = _is_inside(folder / SKILL, base.resolve())
         if is_inside and (folder / SKILL).is_file() and NAME.fullmatch(folder.name):
             yield folder
 
@@ -125,23 +166,15 @@ def _body(folder: Path) -> str:
     """The text of SKILL.md below its front matter."""
     path = folder / SKILL
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(SKILL_BYTES + 1)
     except OSError as error:
         raise HandlerError(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > SKILL_BYTES:
-        raise HandlerError(f"{path} has {len(data)} bytes; at most {SKILL_BYTES} are allowed")
+        raise HandlerError(f"{path} has more than {SKILL_BYTES} bytes, which are the most")
     text = data.decode("utf-8-sig", errors="replace")
     head, mark, body = text.removeprefix("---").partition("\n---")
     return body.partition("\n")[2].lstrip("\n") if text.startswith("---\n") and mark and head else text
-
-
-def _files(folder: Path) -> Iterator[SkillFile]:
-    root = folder.resolve()
-    paths = (path for path in sorted(folder.rglob("*")) if path.name != SKILL or path.parent != folder)
-    inside = (path for path in paths if path.is_file() and path.resolve().is_relative_to(root))
-    for path, _ in zip(inside, range(MOST_FILES), strict=False):
-        place = path.relative_to(folder).as_posix()
-        yield SkillFile(uri_of(folder.name, place), place, path.stat().st_size)
 
 
 def _text(skill: Skill) -> str:

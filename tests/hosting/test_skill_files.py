@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.hosting.skill_files import skill_resources
+from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 
 
@@ -46,6 +47,19 @@ def test_of_two_skills_with_one_name_the_earlier_base_counts(shop: Path, tmp_pat
 def test_what_leads_out_of_a_skill_is_left_out(shop: Path) -> None:
     (shop / "skills" / "review" / "leak.txt").symlink_to("/etc/passwd")
     assert not any("leak" in each.uri for each in skill_resources([shop / "skills"]))
+
+
+def test_the_files_of_a_skill_are_those_the_tool_lists(shop: Path) -> None:
+    skill = shop / "skills" / "review"
+    (skill / ".git").mkdir()
+    for hidden in (".env", ".git/config"):
+        (skill / hidden).write_text("secret")
+    (skill / "circle.md").symlink_to("circle.md")
+    (shop / "skills" / "circle").mkdir()
+    (shop / "skills" / "circle" / "SKILL.md").symlink_to("SKILL.md")
+    listed = [path.relative_to(skill).as_posix() for path, _ in files_of(skill)]
+    assert listed == ["SKILL.md", "logo.png", "lists/style guide.md"]
+    assert [each.name.partition("/")[2] for each in skill_resources([shop / "skills"])] == listed
 
 
 async def test_a_client_reads_what_a_skill_refers_to(shop: Path, tmp_path: Path) -> None:

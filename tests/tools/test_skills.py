@@ -50,6 +50,14 @@ async def test_the_files_of_a_skill_are_listed_as_resources(context: ToolContext
     assert f"Files of this skill, in {folder}:\n- checklist (8 bytes)" in told.content[0]["text"]
 
 
+async def test_a_folder_full_of_files_is_not_walked_to_its_end(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpdesk.tools.skills.MOST_FILES", 2)
+    write(context.home.skills[0], "review", a="1", b="2", c="3", **{".env": "secret"})
+    assert [each["path"] for each in (await invoke(context, "review"))["files"]] == ["a", "b"]
+
+
 async def test_the_folders_own_skill_comes_before_the_users(context: ToolContext) -> None:
     write(context.home.skills[1], "review", "mine")
     write(context.home.skills[1], "deploy", "deploy it")
@@ -85,7 +93,7 @@ async def test_a_skill_that_leads_out_of_its_folder_is_none(context: ToolContext
 
 async def test_a_skill_that_is_too_large_is_refused(context: ToolContext) -> None:
     write(context.home.skills[0], "review", "x" * (1 << 20) + "y")
-    with pytest.raises(HandlerError, match="has 1048577 bytes; at most 1048576"):
+    with pytest.raises(HandlerError, match="has more than 1048576 bytes, which are the most"):
         await invoke(context, "review")
 
 
