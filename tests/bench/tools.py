@@ -151,6 +151,7 @@ def _changes(seconds: float, in_flight: int) -> float:
 def _latest() -> float:
     """Milliseconds the latest of some callbacks comes after its time, the call that set it included."""
     with _server() as (pipe, _):
+        _call(pipe, "SetCallback", {"action": "list"})
         return max(_one_callback(pipe) for _ in range(CALLBACKS))
 
 
