@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import stat
+import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ def _read(file_path: str) -> tuple[Picture, bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
             return _decoded(file_path, kind, data)
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, MemoryError) as error:
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, MemoryError, struct.error) as error:
         raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
 
 
@@ -106,9 +107,13 @@ def _bytes_of(file_path: str) -> bytes:
             raise HandlerError(
                 f"file_path: {file_path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
             )
-        return path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise HandlerError(f"file_path: {file_path[:500]} cannot be read: {error.strerror}") from error
+    if len(data) > MOST_BYTES:  # a file of the system's own may have more than it says
+        raise HandlerError(f"file_path: {file_path} has more than the {MOST_BYTES:,} bytes that are allowed")
+    return data
 
 
 def _kind(data: bytes) -> str | None:

@@ -100,6 +100,32 @@ async def test_what_only_begins_like_a_picture_is_broken(tmp_path: Path, start: 
         await read(tmp_path / "fake")
 
 
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, format: str) -> None:
+    path, random = tmp_path / "odd", Random(5)
+    frames = [Image.new("RGB", (9, 9), (shade, 0, 0)) for shade in (0, 90, 200)]
+    more: dict[str, Any] = {"save_all": True, "append_images": frames[1:]} if format == "gif" else {}
+    frames[0].save(path, format, **more)
+    whole = path.read_bytes()
+    for _ in range(200):
+        data = bytearray(whole[: random.randrange(20, len(whole) + 1)])
+        data[random.randrange(12, len(data))] = random.choice((0, 255, random.randrange(256)))
+        path.write_bytes(data)
+        try:
+            images._read(str(path))
+        except HandlerError as error:
+            assert "is a broken" in str(error) or "unfolds to" in str(error)
+
+
+async def test_a_file_that_has_more_than_it_says_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path("/proc/self/smaps")  # the system says it has no bytes
+    monkeypatch.setattr(images, "MOST_BYTES", 100)
+    with pytest.raises(HandlerError, match="has more than the 100 bytes that are allowed"):
+        await read(path)
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"RIFF1234WAVE", b"II*\0"])
 async def test_what_is_no_picture_is_told_what_can_be_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file.png").write_bytes(data)
