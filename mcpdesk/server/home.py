@@ -70,8 +70,9 @@ class Home:
 
     @plan.setter
     def plan(self, plan: Plan | None) -> None:
-        self._plan = plan
-        self.rules += 1
+        if plan != self._plan:
+            self._plan = plan
+            self.rules += 1
 
     def refusal(self, tool: Tool) -> str:
         """Why a tool may not run now, whoever calls; empty when it may."""

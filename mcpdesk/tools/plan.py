@@ -17,7 +17,7 @@ from mcpdesk.protocol import codec, content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan, remember
+from mcpdesk.server.planning import Plan, recall, remember
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.texts import given
 
@@ -69,6 +69,8 @@ async def plan_mode(
         goal: Goal/description
         plan_file: Path to markdown plan file
     """
+    if ctx.home.has_state:
+        await recall(ctx.home)  # another process may have begun or ended it
     said = await _RUNS[action](ctx, goal, plan_file)
     status = _status(ctx.home.plan)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
@@ -132,7 +134,8 @@ def _words(status: PlanStatus) -> str:
 
 def _inside(folder: Path, wanted: str) -> Path:
     """A file a caller names, which has to lie in the server folder, whatever links are on the way."""
-    path = (folder / given("plan_file", wanted, PATH_LIMIT)).resolve()
+    # Not Path.resolve, which raises where links go in circles.
+    path = Path(os.path.realpath(folder / given("plan_file", wanted, PATH_LIMIT)))
     if not path.is_relative_to(folder.resolve()):
         raise HandlerError(f"plan_file: {wanted!r} lies outside the server folder {folder}")
     if path.suffix.lower() not in (".md", ".markdown"):

@@ -60,6 +60,20 @@ async def test_plan_mode_survives_the_server(home: Home, context: ToolContext) -
     await again.close()
 
 
+async def test_another_process_sees_the_plan_there_is(home: Home, context: ToolContext) -> None:
+    other = Home(home.folder, home.state)
+    assert not (await plan(ToolContext(home=other), "status"))["active"]
+    await plan(context, "enter", goal="Move house")
+    rules = home.rules
+    with pytest.raises(HandlerError, match="on already, for: Move house"):
+        await plan(ToolContext(home=other), "enter", goal="Another")
+    await plan(ToolContext(home=other), "exit")
+    assert not (await plan(context, "status"))["active"] and home.rules == rules + 1
+    await plan(context, "status")
+    assert home.rules == rules + 1, "nothing has changed"
+    await other.close()
+
+
 async def test_reset_forgets_the_plan_and_leaves_its_file(home: Home, context: ToolContext) -> None:
     path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
     assert await plan(context, "reset") == {
@@ -89,6 +103,7 @@ async def test_json_is_the_status_as_data(context: ToolContext) -> None:
         ({"action": "enter", "goal": "g", "plan_file": "run.sh"}, r"has to end with \.md"),
         ({"action": "enter", "goal": "g", "plan_file": "a\0.md"}, r"plan_file: holds the control character"),
         ({"action": "enter", "goal": "g", "plan_file": "taken.md"}, "is no file"),
+        ({"action": "enter", "goal": "g", "plan_file": "circle.md"}, "is no file"),
         ({"action": "enter", "goal": "g", "plan_file": "link/plan.md"}, "lies outside the server folder"),
     ],
 )
@@ -97,6 +112,7 @@ async def test_what_cannot_be_done_says_why(
 ) -> None:
     (context.home.folder / "taken.md").mkdir()
     (context.home.folder / "link").symlink_to(tmp_path)
+    (context.home.folder / "circle.md").symlink_to("circle.md")
     with pytest.raises(HandlerError, match=complaint):
         await use("PlanMode", context, **arguments)
     assert context.home.plan is None
