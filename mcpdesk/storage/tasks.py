@@ -10,6 +10,11 @@ from sqlite3 import Connection
 from mcpdesk.storage.facts import MOST_ID, fact, keep
 
 CURRENT = "task.current"
+MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
+MOST_CHARACTERS = 1_000_000
+"""Of names and steps that are read at a time."""
+STEP_COSTS = 50
+"""Characters that a step counts for besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,20 @@ def one(connection: Connection, number: int) -> Task | None:
 
 
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
-    """The newest tasks whose name contains a word, in either case; `is_open` leaves out completed ones."""
-    where = "WHERE instr(lower(name), lower(?)) AND (completed IS NULL OR NOT ?)"
-    return _tasks(connection, where, (word, is_open), limit)
+    """The newest tasks whose name contains a word, in either case; `is_open` leaves out completed ones.
+
+    At most `limit`, and no more after the first than `MOST_CHARACTERS` hold.
+    """
+    connection.create_function("folded", 1, str.casefold, deterministic=True)
+    return _tasks(connection, MATCHING, (word.casefold(), is_open), limit)
+
+
+def count_named(connection: Connection, word: str, *, is_open: bool = False) -> int:
+    """How many tasks there are of which `named` gives the newest."""
+    connection.create_function("folded", 1, str.casefold, deterministic=True)
+    sql = f"SELECT count(*) FROM tasks {MATCHING}"
+    (number,) = connection.execute(sql, (word.casefold(), is_open)).fetchone()
+    return int(number)
 
 
 def count(connection: Connection, task: int | None = None) -> int:
@@ -99,11 +115,15 @@ def count(connection: Connection, task: int | None = None) -> int:
 def _tasks(connection: Connection, where: str, values: Iterable[object], limit: int = 1) -> list[Task]:
     chosen = current(connection)
     sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
-    rows = connection.execute(sql, (*values, limit)).fetchall()
-    return [
-        Task(number, name, created, completed, number == chosen, _steps(connection, number))
-        for number, name, created, completed in reversed(rows)
-    ]
+    found: list[Task] = []
+    left = MOST_CHARACTERS
+    for number, name, created, completed in connection.execute(sql, (*values, limit)).fetchall():
+        steps = _steps(connection, number)
+        left -= len(name) + sum(len(step.text) + STEP_COSTS for step in steps)
+        if found and left < 0:
+            break
+        found.append(Task(number, name, created, completed, number == chosen, steps))
+    return found[::-1]
 
 
 def _steps(connection: Connection, task: int) -> tuple[Step, ...]:

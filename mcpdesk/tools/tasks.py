@@ -25,7 +25,7 @@ TEXT_LIMIT = 10_000
 MOST_TASKS = 10_000
 MOST_STEPS = 1_000
 LISTED = 200
-"""The newest tasks that `list` and `pending` give."""
+"""The newest tasks that `list` and `pending` give at most."""
 READING = frozenset(("list", "pending"))
 """Actions that change nothing."""
 
@@ -148,15 +148,18 @@ def _complete(connection: Connection, request: _Request) -> _Done:
 def _list(connection: Connection, request: _Request) -> _Done:
     from mcpdesk.storage import tasks
 
-    found = tasks.named(connection, request.query.strip(), LISTED)
-    return found, _counted(found, "task", request), None
+    word = request.query.strip()
+    found = tasks.named(connection, word, LISTED)
+    return found, _counted(len(found), tasks.count_named(connection, word), "task", word), None
 
 
 def _pending(connection: Connection, request: _Request) -> _Done:
     from mcpdesk.storage import tasks
 
-    found = tasks.named(connection, request.query.strip(), LISTED, is_open=True)
-    return found, _counted(found, "pending task", request), None
+    word = request.query.strip()
+    found = tasks.named(connection, word, LISTED, is_open=True)
+    total = tasks.count_named(connection, word, is_open=True)
+    return found, _counted(len(found), total, "pending task", word), None
 
 
 def _switch(connection: Connection, request: _Request) -> _Done:
@@ -184,8 +187,9 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
     if request.task_id is not None:
         return _task(connection, request.task_id)
     if by_name:
-        found = tasks.named(connection, given("task_id or query", request.query, NAME_LIMIT), 2)
-        if len(found) != 1:
+        word = given("task_id or query", request.query, NAME_LIMIT)
+        found = tasks.named(connection, word, 1)
+        if tasks.count_named(connection, word) != 1:
             many = "more than one task" if found else "no task"
             raise HandlerError(f"query: {many} has a name with {request.query!r}; give its task_id")
         return found[0]
@@ -204,12 +208,12 @@ def _task(connection: Connection, number: int) -> Kept:
     return task
 
 
-def _counted(found: list[Kept], what: str, request: _Request) -> str:
-    matching = f" with {request.query.strip()!r}" if request.query.strip() else ""
+def _counted(found: int, total: int, what: str, word: str) -> str:
+    matching = f" with {word[:80]!r}" if word else ""
     if not found:
         return f"No {what}{matching}."
-    newest = " (the newest)" if len(found) == LISTED else ""
-    return f"{len(found)} {what}{'s' if len(found) > 1 else ''}{matching}{newest}:"
+    newest = f", the newest {found} of them" if found < total else ""
+    return f"{total} {what}{'s' if total > 1 else ''}{matching}{newest}:"
 
 
 def _shown(task: Kept) -> Task:

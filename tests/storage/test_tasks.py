@@ -8,7 +8,7 @@ from sqlite3 import Connection, connect
 import pytest
 
 from mcpdesk.storage.migrations import MIGRATIONS
-from mcpdesk.storage.tasks import add, complete, count, create, current, named, one, switch
+from mcpdesk.storage.tasks import add, complete, count, count_named, create, current, named, one, switch
 
 
 @pytest.fixture
@@ -48,6 +48,25 @@ def test_the_newest_are_given_in_their_order(connection: Connection) -> None:
         create(connection, name)
     assert [task.name for task in named(connection, "A", 2)] == ["a2", "a3"]
     assert count(connection) == 4
+
+
+def test_names_match_in_either_case_of_any_script(connection: Connection) -> None:
+    create(connection, "Ärger, Straße")
+    for word in ("ärger", "ÄRGER", "strasse"):
+        assert [task.name for task in named(connection, word, 9)] == ["Ärger, Straße"]
+    assert named(connection, "\0", 9) == []
+
+
+def test_no_more_is_read_than_a_reader_can_bear(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpdesk.storage.tasks.MOST_CHARACTERS", 400)
+    for name in ("a", "b", "c"):
+        add(connection, create(connection, name), "x" * 100)
+    assert [task.name for task in named(connection, "", 9)] == ["b", "c"]
+    assert count_named(connection, "") == 3
+    add(connection, 3, "x" * 1000)
+    assert [task.name for task in named(connection, "", 9)] == ["c"], "the newest is always given"
 
 
 def test_the_last_created_is_current_until_another_is_chosen(connection: Connection) -> None:
