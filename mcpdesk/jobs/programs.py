@@ -96,6 +96,8 @@ class Program:
         self.error: BaseException | None = None
         self.read_by: dict[str, int] = {}
         """How many bytes each reader has had."""
+        self.reading = asyncio.Lock()
+        """Held while a piece is read: two calls at once of one reader get two pieces, not one twice."""
 
     @property
     def state(self) -> ProgramState:

@@ -107,12 +107,13 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
         task_id: The task ID returned by BackgroundBash
     """
     program = _program(task_id, ctx)
-    start = program.read_by.get(ctx.caller, 0)
-    try:
-        piece = await asyncio.to_thread(program.piece, start, PIECE_BYTES)
-    except OSError as error:
-        raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
-    program.read_by[ctx.caller] = piece.end
+    async with program.reading:
+        start = program.read_by.get(ctx.caller, 0)
+        try:
+            piece = await asyncio.to_thread(program.piece, start, PIECE_BYTES)
+        except OSError as error:
+            raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
+        program.read_by[ctx.caller] = piece.end
     task = _task(program.view())
     notes = [f"[{_words(task)}]"]
     if piece.has_more:

@@ -90,6 +90,14 @@ async def test_large_output_comes_in_pieces_and_is_whole(context: ToolContext) -
     assert "".join(pieces) == "".join(f"{each}\n" for each in range(1, 400_001))
 
 
+async def test_two_reads_at_once_of_one_caller_get_two_pieces(context: ToolContext) -> None:
+    number = await begin(context, "seq 1 400000")
+    await ended(context, number)
+    both = await asyncio.gather(read(context, number), read(context, number))
+    text = "".join(piece.structured["output"] for piece in both)
+    assert text == "".join(f"{each}\n" for each in range(1, 400_001))[: len(text)]
+
+
 async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
     gate = context.home.folder / "gate"
     number = await begin(context, rf"mkfifo {gate}; printf '\xe2\x82'; read < {gate}; printf '\xac!'")
