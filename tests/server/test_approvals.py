@@ -11,6 +11,7 @@ import pytest
 from mcpdesk.errors import StorageError
 from mcpdesk.server.approvals import AT_DESK, Policy, Ruling, policies_of
 from mcpdesk.server.home import Home
+from mcpdesk.server.planning import Plan
 from mcpdesk.server.tool import Tool
 from mcpdesk.storage import approvals as kept
 from tests.support.served import make_server
@@ -130,6 +131,8 @@ async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules
     await home.approvals.cycle("Bash")
     seen.append(home.rules)
     home.plan = None
+    assert home.rules == seen[-1]
+    home.plan = Plan("Move house", "plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
     seen.append(home.rules)
     assert seen == sorted(set(seen))
 
