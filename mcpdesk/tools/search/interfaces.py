@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 
 from mcpdesk.tools.search.engine import Engine, EngineError, Hit, at, check_page, check_status
+from mcpdesk.version import __version__
 
 MOST_BYTES = 4 << 20
 MOST_HITS = 20
-AGENT = "mcpdesk (https://pypi.org/project/mcpdesk)"
+AGENT = f"mcpdesk/{__version__}"
 TAG = re.compile(r"<[^>]+>")
 ATOM = "{http://www.w3.org/2005/Atom}"
 
