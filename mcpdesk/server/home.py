@@ -5,6 +5,7 @@ Everything here is made at its first use, so that a server that keeps nothing co
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -145,4 +146,5 @@ class Home:
         if "programs" in self.__dict__:
             await self.programs.close()
         if "data" in self.__dict__:
-            self.data.close()
+            # Another process may hold the file for seconds; other servers of this core stop meanwhile.
+            await asyncio.to_thread(self.data.close)

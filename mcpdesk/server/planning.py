@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.errors import StorageError
+
 if TYPE_CHECKING:
     from mcpdesk.server.home import Home
     from mcpdesk.server.tool import Tool
@@ -34,11 +36,14 @@ def refused(tool: Tool, plan: Plan | None) -> str:
 
 
 async def recall(home: Home) -> None:
-    """Take up the plan a previous run left."""
+    """Take up the plan a previous run left. Raises: StorageError."""
     from mcpdesk.storage.facts import fact
 
     kept = await home.data.run(lambda connection: fact(connection, KEY))
-    home.plan = None if kept is None else msgspec.json.decode(kept, type=Plan)
+    try:
+        home.plan = None if kept is None else msgspec.json.decode(kept, type=Plan)
+    except msgspec.DecodeError as error:
+        raise StorageError(f"{home.data.path} holds a plan that cannot be read: {error}") from error
 
 
 async def remember(home: Home, plan: Plan | None) -> None:

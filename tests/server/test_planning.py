@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.errors import StorageError
 from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan, refused, remember
+from mcpdesk.server.planning import KEY, Plan, refused, remember
 from mcpdesk.server.tool import Tool
+from mcpdesk.storage.facts import keep
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
 
@@ -49,6 +51,13 @@ async def test_a_plan_is_taken_up_by_the_next_run(home: Home) -> None:
     await again.wake()
     assert again.plan == PLAN
     await again.close()
+
+
+async def test_a_plan_nobody_can_read_is_named_with_its_file(home: Home) -> None:
+    await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
+    with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):
+        await home.wake()
+    assert home.plan is None
 
 
 async def test_a_forgotten_plan_stays_forgotten(home: Home) -> None:
