@@ -11,6 +11,9 @@ from typing import NamedTuple
 MARK = "MCPDESK_JOB"
 """The environment variable. Its value is a list of marks, each ended with `;`, outermost desk first."""
 
+EXEC_S = 0.25
+"""How long a process may be between two programs; on a busy machine it waits there for its turn."""
+
 
 class Row(NamedTuple):
     """A process that is there."""
@@ -96,11 +99,9 @@ def _row_of_psutil(pid: int) -> Row | None:
 
 
 def _marks_of_linux(pid: int) -> str:
-    for _ in range(_EXEC_LOOKS):
-        raw = _read(pid, "environ")
-        if raw or _read(pid, "cmdline"):
-            break
-        time.sleep(_EXEC_S)  # neither: it is about to become another program
+    deadline = time.monotonic() + EXEC_S
+    while not (raw := _read(pid, "environ")) and not _read(pid, "cmdline") and time.monotonic() < deadline:
+        time.sleep(_EXEC_PAUSE_S)  # neither: it is becoming another program, and the kernel has not set it up
     start = (b"\0" + raw).find(_ASSIGNED)
     return "" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2].decode("ascii", "replace")
 
@@ -130,7 +131,7 @@ def _newest_of_linux() -> int:
         return 0
 
 
-_EXEC_LOOKS, _EXEC_S = 20, 0.0005
+_EXEC_PAUSE_S = 0.0005
 _ASSIGNED = f"\0{MARK}=".encode()
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

@@ -21,14 +21,15 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
     yield started
     for sleeper in started:
-        sleeper.kill()
-        sleeper.wait(5)
+        with sleeper:
+            sleeper.kill()
 
 
 def start(command: str, **environment: str) -> subprocess.Popen[bytes]:
-    """A shell in a session of its own that has written a line."""
+    """A shell in a session of its own that has written a line, so it has its environment."""
     shell = subprocess.Popen(
         ["bash", "-c", command],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
         env=os.environ | environment,
@@ -46,7 +47,7 @@ def test_marks_are_listed_outermost_first() -> None:
 def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
     own = f"m.{token_hex(4)}"
     for mark in (f"{own}.1", f"{own}.12", f"{own}.2"):
-        sleepers.append(subprocess.Popen(["sleep", "200"], env=marked(dict(os.environ), mark)))
+        sleepers.append(start("echo; read", **marked(dict(os.environ), mark)))
     found = members({NOBODY: f"{own}.1", NOBODY + 1: f"{own}.2", NOBODY + 2: f"{own}.3"})
     assert {leader: [row.pid for row in rows] for leader, rows in found.items()} == {
         NOBODY: [sleepers[0].pid],
@@ -62,8 +63,6 @@ def test_a_leader_and_its_children_belong_to_the_family(sleepers: list[subproces
     assert len(found) == 3
     signal_all(found, 9)
     leader.wait(5)
-    assert leader.stdout is not None
-    leader.stdout.close()
     assert {row.pid for row in living(found)} <= {row.pid for row in found} - {leader.pid}
 
 
@@ -88,10 +87,8 @@ def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subproc
 @pytest.mark.parametrize("command", ["setsid sleep 200 & echo", "sleep 200 & echo"])
 def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None:
     mark = f"f.{token_hex(4)}"
-    leader = start(command, **{MARK: f"{mark};"})
-    leader.wait(5)
-    assert leader.stdout is not None
-    leader.stdout.close()
+    with start(command, **{MARK: f"{mark};"}) as leader:
+        assert leader.wait(5) == 0
     is_alone = is_surely_alone(leader.pid, mark)
     left = members({leader.pid: mark})[leader.pid]
     signal_all(left, 9)

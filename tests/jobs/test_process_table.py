@@ -64,6 +64,24 @@ def test_who_is_gone_is_nowhere() -> None:
     assert process_table._row_of_psutil(child.pid) is None and process_table._marks_of_psutil(child.pid) == ""
 
 
+def test_who_is_between_two_programs_is_waited_for(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # From the closing of its descriptors until the new program stands, the kernel shows neither.
+    unready = [b""] * 100
+    read = process_table._read
+    monkeypatch.setattr(
+        process_table, "_read", lambda pid, name: unready.pop() if unready else read(pid, name)
+    )
+    assert marks(sleeper.pid) == "s.1;" and not unready
+
+
+def test_who_never_becomes_a_program_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_table, "_read", lambda pid, name: b"")
+    monkeypatch.setattr(process_table, "EXEC_S", 0.002)
+    assert process_table._marks_of_linux(os.getpid()) == ""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 def test_the_newest_number_follows_each_process() -> None:
     with subprocess.Popen(["true"]) as child:
