@@ -13,6 +13,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.protocol.trace import Trace, read_trace
 
 if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import Feed
     from mcpdesk.server.client_requests import ClientRequests
     from mcpdesk.server.rounds import Round
 
@@ -44,7 +45,8 @@ class Call:
 
     `claims` are those of a verified token; None: there was none. Questions to the client go through
     `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
-    `asks_person` counts its questions that wait at the desk.
+    `asks_person` counts its questions that wait at the desk. `feed` takes what it puts out meanwhile;
+    None: nobody looks.
     """
 
     # Defaults stand here and not in `__init__`: most calls end without any of it.
@@ -52,6 +54,7 @@ class Call:
     claims: Mapping[str, Any] | None = None
     requests: ClientRequests | None = None
     round: Round | None = None
+    feed: Feed | None = None
     deadline: float | None = None
     limit_s = 0.0
     pauses = 0

@@ -21,6 +21,7 @@ from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
 if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import Feed
     from mcpdesk.server import asking
     from mcpdesk.server.asked import Elicited, Root, Sampled
     from mcpdesk.server.asking import Asking
@@ -114,7 +115,12 @@ class Context:
     @property
     def wants_progress(self) -> bool:
         """Whether the caller asked for progress."""
-        return self._call.progress_token is not None
+        return self._call.progress_token is not None or self._call.feed is not None
+
+    @property
+    def feed(self) -> Feed | None:
+        """Takes output while the tool runs, and the files it made; None: nobody looks before the result."""
+        return self._call.feed
 
     @property
     def audience(self) -> int:
@@ -126,6 +132,8 @@ class Context:
         call = self._call
         if message and call.round is not None:
             call.round.say(message)
+        if call.feed is not None and not call.stop:
+            call.feed.progress(progress, total, message)
         if call.progress_token is None or call.stop:
             return
         if not call.progress_sent < progress < math.inf:

@@ -1,0 +1,193 @@
+"""What running work puts out besides its result: text, progress, files. Bounded however slow its readers are.
+
+Nothing is queued for anybody: a reader says how far it is and gets what came since. Of a stream only the end
+is kept, so a reader that fell behind misses the middle, and is told how much of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from msgspec import Struct
+
+TAIL = 64 << 10
+"""Characters kept of each stream; while it runs up to twice as many."""
+FILES = 1000
+"""Files one call may report; later ones are not kept."""
+MESSAGE_LENGTH = 1000
+
+
+class Progress(NamedTuple):
+    """How far it is."""
+
+    value: float
+    total: float | None = None
+    message: str = ""
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1 where there is a total, else the value as it was reported."""
+        return min(1.0, max(0.0, self.value / self.total)) if self.total else self.value
+
+
+class Cursor(NamedTuple):
+    """How far a reader is; made by `Feed.since` alone. The default: it saw nothing."""
+
+    stdout: int = 0
+    stderr: int = 0
+    progress: int = 0
+    files: int = 0
+
+
+START = Cursor()
+
+
+class News(Struct, frozen=True):
+    """What came since a reader looked last, and where it goes on. Empty members: nothing new of that kind."""
+
+    cursor: Cursor
+    stdout: str = ""
+    stderr: str = ""
+    progress: Progress | None = None
+    """The newest alone."""
+    files: tuple[Path, ...] = ()
+    missed: int = 0
+    """Characters that are not kept any more."""
+
+    def __bool__(self) -> bool:
+        return bool(self.stdout or self.stderr or self.progress or self.files or self.missed)
+
+
+class _Tail:
+    """The end of a stream of text, and how much there was."""
+
+    def __init__(self, most: int) -> None:
+        self.size = 0
+        self._most = most
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        self.size += len(text)
+        kept = self._text + text
+        self._text = kept if len(kept) <= 2 * self._most else kept[-self._most :]
+
+    def since(self, position: int) -> tuple[str, int]:
+        """What came after a position, and how much of that is lost."""
+        start = self.size - len(self._text)
+        return self._text[max(0, position - start) :], max(0, start - position)
+
+    def end(self) -> str:
+        return self._text[-self._most :]
+
+
+class Feed:
+    """One running call's. Any thread writes and reads.
+
+    Listeners are called after every change, on the thread that made it, and must not block.
+    """
+
+    def __init__(self, tail: int = TAIL) -> None:
+        self._lock = Lock()
+        self._stdout, self._stderr = _Tail(tail), _Tail(tail)
+        self._progress: Progress | None = None
+        self._steps = 0
+        """How often progress was reported."""
+        self._files: list[Path] = []
+        self._listeners: dict[int, Callable[[], None]] = {}
+
+    @property
+    def size(self) -> int:
+        """Characters written so far, both streams."""
+        return self._stdout.size + self._stderr.size
+
+    @property
+    def latest(self) -> Progress | None:
+        """The newest progress; None: there was none."""
+        return self._progress
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What was produced, in order, each once."""
+        with self._lock:
+            return tuple(self._files)
+
+    def stdout(self, text: str) -> None:
+        """It wrote to its standard output."""
+        self._write(self._stdout, text)
+
+    def stderr(self, text: str) -> None:
+        """It wrote to its standard error."""
+        self._write(self._stderr, text)
+
+    def progress(self, value: float, total: float | None = None, message: str = "") -> None:
+        """It came so far. What is no number is left out."""
+        if not math.isfinite(value):
+            return
+        if total is not None and not (math.isfinite(total) and total > 0):
+            total = None
+        with self._lock:
+            self._progress = Progress(value, total, _sendable(message[:MESSAGE_LENGTH]))
+            self._steps += 1
+        self._tell()
+
+    def produced(self, path: Path) -> None:
+        """It made a file, which is there. Given with its absolute path."""
+        with self._lock:
+            if path in self._files or len(self._files) >= FILES:
+                return
+            self._files.append(path)
+        self._tell()
+
+    def tails(self) -> tuple[str, str]:
+        """The ends of both streams."""
+        with self._lock:
+            return self._stdout.end(), self._stderr.end()
+
+    def since(self, cursor: Cursor = START) -> News:
+        """What came after a reader's last look."""
+        with self._lock:
+            stdout, lost = self._stdout.since(cursor.stdout)
+            stderr, lost_too = self._stderr.since(cursor.stderr)
+            return News(
+                Cursor(self._stdout.size, self._stderr.size, self._steps, len(self._files)),
+                stdout,
+                stderr,
+                self._progress if self._steps > cursor.progress else None,
+                tuple(self._files[cursor.files :]),
+                lost + lost_too,
+            )
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a function after every change; what is returned ends that."""
+        key = id(listener)
+        with self._lock:
+            self._listeners[key] = listener
+
+        def forget() -> None:
+            with contextlib.suppress(KeyError):
+                del self._listeners[key]
+
+        return forget
+
+    def _write(self, tail: _Tail, text: str) -> None:
+        if not text:
+            return
+        with self._lock:
+            tail.add(_sendable(text))
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener()
+
+
+def _sendable(text: str) -> str:
+    """Text without halves of characters, which no JSON carries."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

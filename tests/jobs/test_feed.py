@@ -1,0 +1,130 @@
+"""A feed: bounded ends of two streams, the newest progress, and readers that come when they like."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.jobs.feed import FILES, START, Feed, Progress
+
+
+def test_a_reader_gets_what_came_since_its_last_look_and_nothing_twice() -> None:
+    feed = Feed()
+    feed.stdout("one ")
+    first = feed.since()
+    feed.stdout("two")
+    feed.stderr("oops")
+    second = feed.since(first.cursor)
+    assert (first.stdout, first.stderr) == ("one ", "")
+    assert (second.stdout, second.stderr) == ("two", "oops")
+    assert not feed.since(second.cursor)
+
+
+def test_readers_do_not_take_from_each_other() -> None:
+    feed = Feed()
+    feed.stdout("a")
+    early = feed.since()
+    feed.stdout("b")
+    assert feed.since(early.cursor).stdout == "b"
+    assert feed.since(START).stdout == "ab"
+
+
+def test_who_falls_behind_misses_the_middle_and_is_told_how_much() -> None:
+    feed = Feed(tail=10)
+    seen = feed.since().cursor
+    for number in range(100):
+        feed.stdout(f"{number:05}")
+    late = feed.since(seen)
+    assert late.missed + len(late.stdout) == 500
+    assert late.stdout.endswith("0009800099")
+    assert not feed.since(late.cursor)
+
+
+def test_memory_stays_level_while_output_grows() -> None:
+    feed = Feed(tail=1000)
+    for _ in range(2000):
+        feed.stdout("x" * 997)
+        assert sys.getsizeof(feed.since().stdout) < 2200
+    assert feed.size == 2000 * 997
+    assert len(feed.tails()[0]) == 1000
+
+
+def test_one_huge_piece_is_cut_to_its_end() -> None:
+    feed = Feed(tail=8)
+    feed.stderr("0123456789" * 1000)
+    assert feed.since().stderr == feed.tails()[1] == "23456789"
+
+
+def test_only_the_newest_progress_is_told() -> None:
+    feed = Feed()
+    feed.progress(1, 4, "reading")
+    feed.progress(2, 4, "drawing")
+    news = feed.since()
+    assert news.progress == Progress(2, 4, "drawing")
+    assert news.progress.share == 0.5
+    assert feed.since(news.cursor).progress is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_progress_that_is_no_number_is_left_out(value: float) -> None:
+    feed = Feed()
+    feed.progress(value, 10)
+    assert feed.latest is None
+    feed.progress(3, value)
+    assert feed.latest == Progress(3, None, "")
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "share"), [(5, 10, 0.5), (20, 10, 1.0), (-1, 10, 0.0), (7, None, 7)]
+)
+def test_share_of_progress_lies_between_nothing_and_all(value: float, total: float, share: float) -> None:
+    assert Progress(value, total).share == share
+
+
+def test_a_file_is_listed_once_and_not_without_end() -> None:
+    feed = Feed()
+    for _ in range(2):
+        feed.produced(Path("/tmp/a.png"))
+    assert feed.files == feed.since().files == (Path("/tmp/a.png"),)
+    for number in range(2 * FILES):
+        feed.produced(Path(f"/tmp/{number}"))
+    assert len(feed.files) == FILES
+
+
+def test_halves_of_characters_become_something_that_can_be_sent() -> None:
+    feed = Feed()
+    feed.stdout("ü\udc80")
+    feed.progress(1, 2, "\ud800")
+    assert feed.since().stdout == "ü?"
+    assert feed.latest == Progress(1, 2, "?")
+
+
+def test_listeners_hear_every_change_until_they_leave() -> None:
+    feed, heard = Feed(), []
+    forget = feed.listen(lambda: heard.append(feed.size))
+    feed.stdout("a")
+    feed.progress(1)
+    feed.produced(Path("/tmp/x"))
+    feed.stdout("")
+    forget()
+    forget()
+    feed.stdout("b")
+    assert heard == [1, 1, 1]
+
+
+def test_threads_write_at_one_time_and_nothing_is_lost() -> None:
+    feed = Feed(tail=1 << 20)
+
+    def write() -> None:
+        for _ in range(5000):
+            feed.stdout("ab")
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert feed.since().stdout == "ab" * 20000
