@@ -98,7 +98,7 @@ def curl(index: Index, number: int, url: str = "", headers: Mapping[str, str] | 
     if frame is None:
         return ""
     body = message(index, exchange, frame).value
-    said = http(index, frame)
+    said = http(index, exchange, frame)
     if said is None:
         pairs = {**_headers(exchange, body), **(headers or {})}
         return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
@@ -137,7 +137,7 @@ def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
     side: dict[str, Any] = {"message": value}
     if problem:
         side["problem"] = problem
-    if said := http(index, frame):
+    if said := http(index, exchange, frame):
         side["http"] = {"line": said[0], "headers": said[1]}
     return side
 
@@ -149,7 +149,7 @@ def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterat
         text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
-    if said := http(index, frame):
+    if said := http(index, exchange, frame):
         lines = "\n".join([said[0], *(f"{name}: {value}" for name, value in said[1])])
         yield f"{fence}http\n{lines}\n{fence}\n\n"
     yield f"{fence}json\n{text}\n{fence}\n"

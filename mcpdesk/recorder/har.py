@@ -56,7 +56,7 @@ def _entry(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 def _request(index: Index, exchange: Exchange) -> dict[str, Any]:
     assert exchange.request is not None
-    line, headers = http(index, exchange.request) or ("", ())
+    line, headers = http(index, exchange, exchange.request) or ("", ())
     method, _, rest = line.partition(" ")
     path, _, version = rest.rpartition(" ")
     body = _body(index, exchange, exchange.request)
@@ -73,7 +73,7 @@ def _request(index: Index, exchange: Exchange) -> dict[str, Any]:
 def _response(index: Index, exchange: Exchange) -> dict[str, Any]:
     """The answer; status 0, as browsers write it, where none came or nothing is known of it."""
     frame = exchange.response
-    line, headers = (http(index, frame) if frame is not None else None) or ("", ())
+    line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")
     status, _, words = rest.partition(" ")
     body = "" if frame is None else _body(index, exchange, frame)

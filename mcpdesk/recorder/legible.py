@@ -14,6 +14,8 @@ from mcpdesk.recorder.masking import mask_headers, mask_message, mask_text
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
 _BEGINNING = 16 << 10
+USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
+"""What is not noted around an answer to a POST: only others are."""
 
 
 class Legible(NamedTuple):
@@ -39,12 +41,21 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
     return Legible(mask_message(_part(index, exchange, frame, value), schema))
 
 
-def http(index: Index, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Request or status line and headers around a frame, secrets masked; None when it was not HTTP."""
+def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """Request or status line and headers around a frame, secrets masked; None: it was not HTTP."""
     note = index.note(frame)
-    if note is None:
-        return None
-    return (mask_text(note.line), mask_headers(note.headers, index.secret_headers))
+    if note is not None:
+        return (mask_text(note.line), mask_headers(note.headers, index.secret_headers))
+    return USUAL_ANSWER if _is_posted_answer(index, exchange, frame) else None
+
+
+def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
+    """Whether a frame without a note is what a POST was answered with."""
+    info = index.connections.get(exchange.connection)
+    if frame != exchange.response or exchange.request is None or info is None or info.transport != "http":
+        return False
+    asked = index.note(exchange.request)
+    return asked is not None and asked.line.startswith("POST ")
 
 
 def http_checked(

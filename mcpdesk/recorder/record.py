@@ -59,7 +59,10 @@ class Said(msgspec.Struct, gc=False, frozen=True):
 
 
 class HttpNote(msgspec.Struct, gc=False, frozen=True):
-    """What HTTP said around a frame: request line and headers, or status. Secrets are masked when shown."""
+    """What HTTP said around a frame: request line and headers, or status. Secrets are masked when shown.
+
+    An answer to a POST that was `200` with JSON and nothing else is not noted: it is the usual one.
+    """
 
     frame: int
     line: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from mcpdesk.recorder import legible
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.masking import MASK
-from tests.support.traffic import IN, busy_recording, call, request, settle
+from mcpdesk.recorder.record import HttpNote
+from tests.support.traffic import IN, OUT, busy_recording, call, connection, request, result, settle
 
 
 def test_messages_are_decoded_and_masked() -> None:
@@ -58,12 +59,30 @@ def test_a_frame_that_is_gone_says_so() -> None:
 
 def test_http_is_masked() -> None:
     index = busy_recording().index
-    said = legible.http(index, 0)
+    opening = index.exchange(0)
+    said = legible.http(index, opening, 0)
     assert said is not None
     line, headers = said
     assert line == f"POST /mcp/profiles?api_key={MASK} HTTP/1.1"
     assert dict(headers)["Authorization"] == f"Bearer {MASK}"
-    assert legible.http(index, 3) is None
+    assert legible.http(index, index.exchange(2), 3) is None
     index.secret_headers = frozenset({"host"})
-    said = legible.http(index, 0)
+    said = legible.http(index, opening, 0)
     assert said is not None and dict(said[1])["Host"] == MASK
+
+
+def test_an_answer_without_a_note_is_the_usual_one_only_where_it_answers_a_post() -> None:
+    recording = Recording(None)
+    for number, transport in ((1, "http"), (2, "sse"), (3, "stdio")):
+        recording.connect(connection(number, transport=transport))
+        asked = recording.frame(number, IN, request(1, "ping"))
+        if transport != "stdio":
+            recording.note(HttpNote(asked, "POST /mcp/profiles HTTP/1.1", ()))
+        recording.frame(number, OUT, result(1))
+    settle(recording)
+    index = recording.index
+    assert [legible.http(index, index.exchange(n), 2 * n + 1) for n in range(3)] == [
+        ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),)),
+        None,
+        None,
+    ]

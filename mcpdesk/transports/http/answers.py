@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -10,8 +11,11 @@ from aiohttp import web
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.recorder.record import Said
 
-JSON_HEADERS = {"Content-Type": "application/json"}
+JSON = "application/json"
+STREAM = "text/event-stream"
+JSON_HEADERS = {"Content-Type": JSON}
 
 
 class Accepted(NamedTuple):
@@ -32,6 +36,21 @@ def accepted(header: str) -> Accepted:
         anything or not kinds.isdisjoint({"application/json", "application/*"}),
         anything or not kinds.isdisjoint({"text/event-stream", "text/*"}),
     )
+
+
+def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> Said:
+    """Status line and headers of an answer as they are recorded: what the protocol gives a meaning."""
+    return Said(_line(status), (("Content-Type", kind), *headers.items())) if headers else _bare(status, kind)
+
+
+@lru_cache(maxsize=64)
+def _bare(status: int, kind: str) -> Said:
+    """One value for all answers of a kind: repeated notes are recorded once."""
+    return Said(_line(status), (("Content-Type", kind),))
+
+
+def _line(status: int) -> str:
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
 
 
 def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None = None) -> web.Response:

@@ -10,14 +10,13 @@ from aiohttp import web
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.record import Said
-from mcpdesk.transports.http.answers import accepted
+from mcpdesk.transports.http.answers import JSON, accepted
 
 if TYPE_CHECKING:
     from mcpdesk.transports.base import Rules
 
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
-JSON = "application/json"
 LONGEST_SHARED = 4 << 10
 """Characters of headers beyond which they are not kept for the next client that sends the same."""
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})

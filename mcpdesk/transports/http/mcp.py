@@ -14,10 +14,18 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
-from mcpdesk.transports.http.answers import Refused, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.answers import (
+    JSON,
+    STREAM,
+    Refused,
+    answer_said,
+    json_answer,
+    plain_error,
+    rpc_error,
+)
 from mcpdesk.transports.http.body import arrived_body, read_body
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
-from mcpdesk.transports.http.head import JSON, SESSION_HEADER, VERSION_HEADER, Head
+from mcpdesk.transports.http.head import SESSION_HEADER, VERSION_HEADER, Head
 from mcpdesk.transports.http.pulse import Pulse
 from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.resumption import ResumableStream
@@ -155,10 +163,13 @@ class McpRoutes:
             self._settle(session, outlet)
         if body is None:
             return Ready(status, None) if outlet.stream is None else await outlet.conclude(None)
-        record(connection, Direction.OUT, body, True)
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
-            return Ready(status, body, outlet.headers or None)
+            headers = outlet.headers or None
+            said = None if status == 200 and headers is None else answer_said(status, headers=headers)
+            record(connection, Direction.OUT, body, True, said)
+            return Ready(status, body, headers)
+        record(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)
 
     def _settle(self, session: Session, outlet: PostOutlet) -> None:
@@ -175,7 +186,7 @@ class McpRoutes:
         record = self._site.recorder.frame
         record(dialogue.connection, Direction.IN, body, False, head_of(request).said)
         refusal = codec.error_response(None, error)
-        record(dialogue.connection, Direction.OUT, refusal, True)
+        record(dialogue.connection, Direction.OUT, refusal, True, answer_said(400))
         return json_answer(400, refusal)
 
 

@@ -37,13 +37,13 @@ def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
         if line.startswith("POST "):
             yield _block(line, [_checked(header) for header in sorted(headers, key=_weight)])
         else:
-            yield from _as_it_was(index, one.request)
+            yield from _as_it_was(index, one, one.request)
     if one.response is not None:
-        yield from _as_it_was(index, one.response)
+        yield from _as_it_was(index, one, one.response)
 
 
-def _as_it_was(index: Index, frame: int) -> Iterator[Content]:
-    if (said := http(index, frame)) is not None:
+def _as_it_was(index: Index, one: Exchange, frame: int) -> Iterator[Content]:
+    if (said := http(index, one, frame)) is not None:
         yield _block(said[0], [_plain(name, value) for name, value in said[1]])
 
 

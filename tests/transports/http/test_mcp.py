@@ -270,6 +270,23 @@ async def test_frames_are_recorded_as_they_were_with_what_http_said() -> None:
         assert next(iter(served.recorder.connections.values())).peer == "checker 2.0"
 
 
+async def test_what_is_not_the_usual_answer_is_recorded_with_status_and_headers() -> None:
+    async with serving() as served:
+        await served.session()
+        for body in ({"jsonrpc": "2.0", "id": 2, "method": "ping"}, b"no json"):
+            await served.post(body)
+        await served.post(CALL, Accept="text/event-stream")
+        noted = [(note.line, dict(note.headers)) for note in served.recorder.notes]
+        answers = [(line, headers) for line, headers in noted if line.startswith("HTTP")]
+        assert [line for line, _ in answers] == [
+            "HTTP/1.1 200 OK",
+            "HTTP/1.1 400 Bad Request",
+            "HTTP/1.1 200 OK",
+        ]
+        assert answers[0][1]["Mcp-Session-Id"]
+        assert answers[2][1]["Content-Type"] == "text/event-stream"
+
+
 @pytest.mark.requirement("4.14", "5.13")
 @pytest.mark.parametrize(
     ("headers", "status"),
