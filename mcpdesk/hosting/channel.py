@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
@@ -32,9 +33,14 @@ class Channel:
     may_send = True
 
     def __init__(
-        self, endpoint: HostedEndpoint, transport: str, peer: str, write: Callable[[bytes], None]
+        self,
+        endpoint: HostedEndpoint,
+        transport: str,
+        peer: str,
+        write: Callable[[bytes], None],
+        principal: Principal = OPEN,
     ) -> None:
-        self.dialogue = endpoint.open(transport, peer, self.send)
+        self.dialogue = endpoint.open(transport, peer, self.send, principal)
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.frame
         self._endpoint = endpoint
@@ -51,8 +57,8 @@ class Channel:
         """Whether the peer's revision has arrays of messages."""
         return self.dialogue.conversation.may_batch
 
-    def take(self, frame: bytes) -> int:
-        """One frame arrived; returns its number in the record."""
+    def take(self, frame: bytes, principal: Principal | None = None) -> int:
+        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
         if len(frame) >= LARGE and (refused := self._refuse_large(len(frame))):
             number = self._record(self.connection, Direction.IN, frame)
             self.send(codec.error_response(_id_of(frame), refused))
@@ -64,7 +70,7 @@ class Channel:
             answer = self.dialogue.accept(frame, self)
         else:
             number = self._record(self.connection, Direction.IN, frame, True)
-            answer = self._accept(message, self)
+            answer = self._accept(message, self, None, principal)
         if isinstance(answer, tuple):
             if answer[1] is not None:
                 self.send(answer[1])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.terms import Terms
@@ -24,11 +25,17 @@ class HostedDialogue:
     """A conversation that the recorder knows by number."""
 
     def __init__(
-        self, endpoint: HostedEndpoint, transport: str, peer: str, push: Callable[[bytes], None] | None
+        self,
+        endpoint: HostedEndpoint,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        principal: Principal = OPEN,
     ) -> None:
         self.connection = next(_numbers)
         self.opened = time.time()
         self.conversation = Conversation(endpoint.dispatcher, transport, peer, push, self._known)
+        self.conversation.principal = principal
         self.accept = self.conversation.accept
         self.accept_message = self.conversation.accept_message
         self._endpoint = endpoint
@@ -103,6 +110,7 @@ class HostedDialogue:
                 revision=self._revision,
                 opened=self.opened,
                 closed=closed,
+                principal=conversation.principal.name,
             )
         )
 
@@ -123,17 +131,28 @@ class HostedEndpoint:
         """The server's name, as in its URL."""
         return self.server.name
 
-    def open(self, transport: str, peer: str, push: Callable[[bytes], None] | None = None) -> HostedDialogue:
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+    ) -> HostedDialogue:
         """Begin a dialogue."""
-        dialogue = HostedDialogue(self, transport, peer, push)
+        dialogue = HostedDialogue(self, transport, peer, push, principal)
         self.dialogues[dialogue.connection] = dialogue
         return dialogue
 
     def channel(
-        self, transport: str, peer: str, write: Callable[[bytes], None], opening: Mapping[str, str]
+        self,
+        transport: str,
+        peer: str,
+        write: Callable[[bytes], None],
+        opening: Mapping[str, str],
+        principal: Principal = OPEN,
     ) -> Channel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        channel = Channel(self, transport, peer, write)
+        channel = Channel(self, transport, peer, write, principal)
         channel.dialogue.conversation.opening = opening
         return channel
 

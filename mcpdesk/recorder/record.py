@@ -49,6 +49,8 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
     opened: float
     """Unix time in seconds."""
     closed: float | None = None
+    principal: str = ""
+    """Who opened it, where that was proved: `key`, or the subject of a token. Never a key or a token."""
 
 
 class Said(msgspec.Struct, gc=False, frozen=True):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.terms import Terms
@@ -43,7 +44,7 @@ class Call:
 
     `headers` came with the request itself; `opening` with the connection of a pipe over HTTP.
 
-    `claims` are those of a verified token; None: there was none. Questions to the client go through
+    `principal` is who asks. Questions to the client go through
     `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
     `asks_person` counts its questions that wait at the desk. `feed` takes what it puts out meanwhile;
     None: nobody looks.
@@ -51,7 +52,7 @@ class Call:
 
     # Defaults stand here and not in `__init__`: most calls end without any of it.
     opening: Mapping[str, str] | None = None
-    claims: Mapping[str, Any] | None = None
+    principal: Principal = OPEN
     requests: ClientRequests | None = None
     round: Round | None = None
     feed: Feed | None = None
@@ -89,6 +90,18 @@ class Call:
         meta = params.get("_meta")
         if isinstance(meta, dict) and "progressToken" in meta and is_id(meta["progressToken"]):
             self.progress_token = meta["progressToken"]
+
+    @property
+    def claims(self) -> Mapping[str, Any] | None:
+        """Those of a verified token; None: there was none."""
+        return self.principal.claims
+
+    @property
+    def owner(self) -> str:
+        """Who owns what it leaves behind: its principal, else its session, else whoever knows the id."""
+        if self.principal.identity:
+            return self.principal.identity
+        return "" if self.requests is None else self.requests.owner
 
     @property
     def is_desk(self) -> bool:

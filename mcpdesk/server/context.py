@@ -71,9 +71,7 @@ class Context:
     @property
     def caller(self) -> str:
         """Who calls, to tell callers apart: the same for all calls of a principal, or of a session."""
-        from mcpdesk.server.tasks import owner_of
-
-        return owner_of(self._call) or self._call.peer
+        return self._call.owner or self._call.peer
 
     @property
     def claims(self) -> Mapping[str, Any] | None:

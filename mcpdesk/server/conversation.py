@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.handshake import Phase, Session, log_level
@@ -58,6 +59,8 @@ class Conversation:
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
+        self.principal: Principal = OPEN
+        """Who opened it, and asks where a message brings nobody of its own."""
         self.calls = 0
         self.errors = 0
         self.terms = self.session.terms
@@ -100,16 +103,26 @@ class Conversation:
         return self.accept_message(message, outlet, headers)
 
     def accept_message(
-        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None = None
+        self,
+        message: Any,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
     ) -> Answer:
-        """Take one decoded message. `headers` are those of the HTTP request, None on pipes."""
+        """Take one decoded message. `headers` are those of the HTTP request, None on pipes.
+
+        `principal` is who sent it; None: whoever opened the conversation.
+        """
+        principal = principal or self.principal
         if type(message) is dict and message.get("method") == direct.METHOD:
             usual = self.dispatcher.direct.usual(message)
-            call = None if usual is None else self._call_directly(message, usual, outlet, headers)
+            call = None
+            if usual is not None:
+                call = self._call_directly(message, usual, outlet, headers, principal)
             if call is not None:
                 return call
         if isinstance(message, list):
-            return self._accept_batch(message, outlet, headers)
+            return self._accept_batch(message, outlet, headers, principal)
         try:
             kind = classify(message)
         except ProtocolError as error:
@@ -117,7 +130,7 @@ class Conversation:
                 return ACCEPTED
             return self.refused(readable_id(message), error, False)
         if kind is MessageKind.REQUEST:
-            return self._accept_request(message, outlet, headers)
+            return self._accept_request(message, outlet, headers, principal)
         if kind is MessageKind.NOTIFICATION:
             self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
@@ -139,12 +152,12 @@ class Conversation:
             jobs.forget_owner(self.dispatcher.server.name, self._requests.owner, reason)
 
     def _accept_request(
-        self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None
+        self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Answer:
         identifier: Id = message["id"]
         is_stateless = stateless.is_stateless(message, _version(headers))
         try:
-            return self._serve(message, identifier, is_stateless, outlet, headers)
+            return self._serve(message, identifier, is_stateless, outlet, headers, principal)
         except ProtocolError as error:
             return self.refused(identifier, error, is_stateless)
 
@@ -155,6 +168,7 @@ class Conversation:
         is_stateless: bool,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
+        principal: Principal,
     ) -> Answer:
         params: JSONObject = message.get("params") or {}
         method: str = message["method"] if is_stateless else canonical(message["method"])
@@ -174,9 +188,9 @@ class Conversation:
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.server.tools.version
             return Reply(200, codec.result_frame(identifier, ready))
-        return self._start(
-            Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
-        )
+        call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
+        call.principal = principal
+        return self._start(call)
 
     def _start(self, call: Call) -> Coroutine[Any, Any, Reply]:
         key = id_key(call.id)
@@ -192,7 +206,12 @@ class Conversation:
         return self._run(call)
 
     def _call_directly(
-        self, message: JSONObject, usual: direct.Usual, outlet: Outlet, headers: Mapping[str, str] | None
+        self,
+        message: JSONObject,
+        usual: direct.Usual,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal,
     ) -> Coroutine[Any, Any, Reply] | None:
         """A call on its direct way; None when something about it is unusual, or wrong."""
         params, identifier = message["params"], message["id"]
@@ -202,7 +221,7 @@ class Conversation:
         if terms is None or key in in_flight or len(in_flight) >= self.dispatcher.server.limits.in_flight:
             return None
         call = Call(identifier, direct.METHOD, params, terms, outlet, self.transport, self.peer, headers)
-        call.opening = self.opening
+        call.opening, call.principal = self.opening, principal
         if self.session.phase is Phase.READY and not terms.revision.is_stateless:
             call.requests = self._requests
         in_flight[key] = call
@@ -277,29 +296,35 @@ class Conversation:
             reason = params.get("reason")
             call.end(f"cancelled by the caller{': ' + reason if isinstance(reason, str) else ''}")
 
-    def _accept_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
+    def _accept_batch(
+        self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Answer:
         if not self.may_batch:
             return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
             return self.refused(None, invalid("an empty batch"), False)
-        return self._run_batch(batch, outlet, headers)
+        return self._run_batch(batch, outlet, headers, principal)
 
-    async def _run_batch(self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None) -> Reply:
+    async def _run_batch(
+        self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Reply:
         """Take all members in order, and await those that take time side by side."""
         if self._is_closed:
             return ACCEPTED
-        answers = [self._accept_member(message, outlet, headers) for message in batch]
+        answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
         at_once = [each for each in answers if isinstance(each, Reply)]
         later = await asyncio.gather(*(each for each in answers if not isinstance(each, Reply)))
         bodies = [each.body for each in (*at_once, *later) if each.body is not None]
         return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
-    def _accept_member(self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None) -> Answer:
+    def _accept_member(
+        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Answer:
         if isinstance(message, list):
             return self.refused(None, invalid("a batch inside a batch"), False)
         if isinstance(message, dict) and message.get("method") == "initialize":
             return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
-        return self.accept_message(message, outlet, headers)
+        return self.accept_message(message, outlet, headers, principal)
 
     def refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
         """The answer that says what was wrong."""
@@ -322,7 +347,8 @@ class Conversation:
     def _hear_changes(self) -> None:
         if self._push is None or self._subscriber is not None:
             return
-        self._subscriber = Subscriber(self.dispatcher.server.name, self._push, self.session.subscriptions)
+        server = self.dispatcher.server
+        self._subscriber = Subscriber(server.name, self._push, self.session.subscriptions, mode=server.mode)
         self.dispatcher.services.subscriptions.add(self._subscriber)
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:

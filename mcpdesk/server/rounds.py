@@ -257,8 +257,8 @@ class Round:
         """Speak under this request from now on."""
         call = self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
-        call.transport, call.peer, call.headers, call.claims = (
-            outer.transport, outer.peer, outer.headers, outer.claims,
+        call.transport, call.peer, call.headers, call.principal = (
+            outer.transport, outer.peer, outer.headers, outer.principal,
         )  # fmt: skip
         call.opening, call.requests = outer.opening, outer.requests
         call.progress_token, call.progress_sent = outer.progress_token, float("-inf")
@@ -340,7 +340,7 @@ class Rounds:
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
             raise invalid_params("inputResponses must be an object")
-        bound = binding(server, call.method, call.params, _principal(call))
+        bound = binding(server, call.method, call.params, call.principal.identity)
         state = RequestState("", bound, 0.0)
         if "requestState" in call.params:
             state = unseal(call.params["requestState"], self._secret(), bound, time.time())
@@ -384,11 +384,6 @@ class Rounds:
         operation = self._take(name)
         if operation is not None:
             operation.end(reason)
-
-
-def _principal(call: Call) -> str:
-    claims = call.claims or {}
-    return digest([claims.get("iss"), claims.get("sub")])
 
 
 def _request(asking: Asking[Any]) -> JSONObject:

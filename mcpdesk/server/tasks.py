@@ -12,7 +12,6 @@ from mcpdesk.jobs.job import Job
 from mcpdesk.jobs.store import NoRoom
 from mcpdesk.protocol import codec, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
-from mcpdesk.protocol.request_state import digest
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.call import Call
 from mcpdesk.server.offers import Offers
@@ -110,7 +109,7 @@ class Tasks:
     async def listed(self, call: Call) -> JSONObject:
         """A page of the caller's tasks, oldest first."""
         after = _number(call.params.get("cursor"))
-        jobs = self._jobs.owned(self._server.name, owner_of(call), after)
+        jobs = self._jobs.owned(self._server.name, call.owner, after)
         page = jobs[: self._server.limits.page_size]
         body: JSONObject = {"tasks": [tasks.core(job.task()) for job in page]}
         return body | {"nextCursor": _cursor(page[-1].number)} if len(page) < len(jobs) else body
@@ -127,7 +126,7 @@ class Tasks:
             raise invalid_params("notifications.taskIds must be a list of task ids")
         if not tasks.declares_extension(call.terms):
             raise tasks.missing_extension("notifications.taskIds")
-        found = (self._jobs.get(each, self._server.name, owner_of(call)) for each in dict.fromkeys(named))
+        found = (self._jobs.get(each, self._server.name, call.owner) for each in dict.fromkeys(named))
         return [job for job in found if job is not None]
 
     def detailed(self, job: Job) -> JSONObject:
@@ -142,7 +141,7 @@ class Tasks:
         try:
             job = self._jobs.add(
                 server=self._server.name,
-                owner=owner_of(call),
+                owner=call.owner,
                 tool=tool.name,
                 peer=call.peer,
                 ttl_s=_ttl_s(call, limits.task_ttl_s),
@@ -162,17 +161,10 @@ class Tasks:
         """The task a request names. Raises: RemoteProtocolError (-32602, -32021)."""
         if call.terms.revision.is_stateless and not tasks.declares_extension(call.terms):
             raise tasks.missing_extension(call.method)
-        job = self._jobs.get(call.params["taskId"], self._server.name, owner_of(call))
+        job = self._jobs.get(call.params["taskId"], self._server.name, call.owner)
         if job is None:
             raise invalid_params("Unknown task: it never was, has expired, or is not yours")
         return job
-
-
-def owner_of(call: Call) -> str:
-    """Who may see the tasks of a caller: its principal, else its session, else whoever knows the id."""
-    if call.claims is not None:
-        return f"principal:{digest([call.claims.get('iss'), call.claims.get('sub')])}"
-    return "" if call.requests is None else call.requests.owner
 
 
 def _ttl_s(call: Call, most_s: float | None) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import Recorder
 
 Reply: TypeAlias = tuple[int, bytes | None]
@@ -49,9 +50,16 @@ class Dialogue(Protocol):
         """Take one frame."""
 
     def accept_message(
-        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None = None
+        self,
+        message: Any,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
     ) -> Answer:
-        """Take one decoded message. `headers` are the HTTP request's; None on pipes."""
+        """Take one decoded message. `headers` are the HTTP request's; None on pipes.
+
+        `principal` is who sent it; None: whoever opened the dialogue.
+        """
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake; False when it is not one we serve."""
@@ -87,8 +95,8 @@ class Channel(Protocol):
     def may_batch(self) -> bool:
         """Whether the peer's revision has arrays of messages."""
 
-    def take(self, frame: bytes) -> int:
-        """One frame arrived; returns its number in the record."""
+    def take(self, frame: bytes, principal: Principal | None = None) -> int:
+        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
 
     def pause(self) -> None:
         """The peer does not keep up: let handlers that report wait."""
@@ -107,14 +115,29 @@ class Endpoint(Protocol):
     def name(self) -> str:
         """The server's name, as in its URL."""
 
+    @property
+    def key(self) -> str:
+        """What tells it from others: its name, and the mode it is seen in (`profiles?mode=review`)."""
+
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""
 
-    def open(self, transport: str, peer: str, push: Callable[[bytes], None] | None = None) -> Dialogue:
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+    ) -> Dialogue:
         """Begin a dialogue. `push` takes messages that belong to no request."""
 
     def channel(
-        self, transport: str, peer: str, write: Callable[[bytes], None], opening: Mapping[str, str]
+        self,
+        transport: str,
+        peer: str,
+        write: Callable[[bytes], None],
+        opening: Mapping[str, str],
+        principal: Principal = OPEN,
     ) -> Channel:
         """Begin a dialogue over frames. `write` takes each of them and must not block.
 
@@ -156,8 +179,11 @@ class Site(Protocol):
     def rules(self) -> Rules:
         """What holds now."""
 
-    def endpoint(self, name: str) -> Endpoint | None:
-        """The server of that name; the first one for an empty name."""
+    def endpoint(self, name: str, mode: str = "") -> Endpoint | None:
+        """The server of that name, seen in a mode; the first one for an empty name.
+
+        Raises: UnknownMode, which names the modes it has.
+        """
 
     def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
 from mcpdesk.protocol.revisions import R5
@@ -330,7 +331,7 @@ async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
 
 def known(claims: dict[str, Any] | None) -> str:
     call = Call(1, "tools/call", {}, Terms(R5), NOWHERE, peer="token:ada of x")
-    call.claims = claims
+    call.principal = Principal("token", claims=claims)
     return known_as(call)
 
 

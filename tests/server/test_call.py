@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
@@ -23,7 +24,7 @@ async def test_a_token_that_is_required_is_missed_until_its_claims_are_known() -
     call.check_token(False)
     with pytest.raises(RemoteProtocolError, match="missing JWT"):
         call.check_token(True)
-    call.claims = {"sub": "ada"}
+    call.principal = Principal("token", claims={"sub": "ada"})
     call.check_token(True)
 
 

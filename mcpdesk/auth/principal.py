@@ -1,0 +1,30 @@
+"""Who calls, as far as the transport could tell: anybody, whoever has the key, or the subject of a token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class Principal(Struct, frozen=True):
+    """One caller. Never holds a key or a token, so that it may be shown, logged and kept."""
+
+    kind: Literal["open", "key", "token"]
+    name: str = ""
+    """For people to read: the subject of a token, `key`; empty for anybody."""
+    claims: Mapping[str, Any] | None = None
+    """Those of a verified token: `sub`, `address`, `addr` and `tokenId` are texts whatever it said."""
+    scopes: frozenset[str] = frozenset()
+    """What its token allows, and what that includes."""
+    expires: float | None = None
+    """When its token ends, Unix time in seconds."""
+    identity: str = ""
+    """What sessions, tasks and states that belong to it are marked with; empty: nobody in particular."""
+
+
+OPEN = Principal("open")
+"""Anybody: nothing was asked for."""
+KEY = Principal("key", "key")
+"""Whoever has the key. All who have it are alike."""
