@@ -347,8 +347,7 @@ class Conversation:
     def _hear_changes(self) -> None:
         if self._push is None or self._subscriber is not None:
             return
-        server = self.dispatcher.server
-        self._subscriber = Subscriber(server.name, self._push, self.session.subscriptions, mode=server.mode)
+        self._subscriber = Subscriber(self.dispatcher.server.name, self._push, self.session.subscriptions)
         self.dispatcher.services.subscriptions.add(self._subscriber)
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
