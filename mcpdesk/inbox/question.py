@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 WEB = frozenset({"http", "https"})
 """Schemes of links a person may be asked to open."""
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class QuestionState(StrEnum):
@@ -119,3 +120,17 @@ def host_of(link: str) -> str:
         return (parts.hostname or "") if parts.scheme.lower() in WEB else ""
     except ValueError:
         return ""
+
+
+def oddities(link: str) -> Iterator[str]:
+    """What a person should notice before they open a link."""
+    host = host_of(link)
+    if not host:
+        yield "not a link of the web: it is not opened here"
+        return
+    if "xn--" in host or not host.isascii():
+        yield "the host is spelled with characters that can look like others"
+    if "@" in urlsplit(link).netloc:
+        yield "what stands before the @ is no host"
+    if link.lower().startswith("http:") and host not in LOCAL:
+        yield "http: others on the way can read along"

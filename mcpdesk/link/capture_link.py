@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -94,11 +95,13 @@ class CaptureLink:
         """Raises: DeskUserError, as nobody is there to be asked."""
         raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
 
-    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """There is no question."""
+        return _not_done()
 
-    def decline(self, question: int, reason: str = "") -> None:
+    def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """There is no question."""
+        return _not_done()
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """There is no tool."""
@@ -110,8 +113,9 @@ class CaptureLink:
     def revoke(self, grant: GrantView) -> None:
         """There is none."""
 
-    def cancel_question(self, question: int) -> None:
+    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """There is no question."""
+        return _not_done()
 
     def client(self, connection: int) -> ClientDetail | None:
         """Nobody is connected."""
@@ -140,6 +144,12 @@ class CaptureLink:
     def busy(self) -> tuple[str, ...]:
         """Nothing is lost by quitting."""
         return ()
+
+
+def _not_done() -> Future[bool]:
+    done: Future[bool] = Future()
+    done.set_result(False)
+    return done
 
 
 def _damage(lines: int) -> Notice:

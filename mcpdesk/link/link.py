@@ -119,11 +119,14 @@ class Link(Protocol):
     def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
         """Send one request as the peer `desk`, over the in-memory transport, recorded like any other."""
 
-    def answer(self, question: int, answers: Sequence[Answer]) -> None:
-        """Answer a waiting question; ignored when it is no longer waiting."""
+    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
+        """Answer a waiting question; False when it is no longer waiting, because the first answer wins.
 
-    def decline(self, question: int, reason: str = "") -> None:
-        """Decline a waiting question; ignored when it is no longer waiting."""
+        The future fails with ValueError for answers that do not fit.
+        """
+
+    def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
+        """Decline a waiting question; False when it is no longer waiting."""
 
     def client(self, connection: int) -> ClientDetail | None:
         """More about one client; None when it is gone."""
@@ -140,8 +143,8 @@ class Link(Protocol):
     def revoke(self, grant: GrantView) -> None:
         """Let a peer be approved again; ignored when it is anyway."""
 
-    def cancel_question(self, question: int) -> None:
-        """Close a waiting question without saying yes or no; ignored where that is not possible."""
+    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
+        """Close a waiting question without saying yes or no; False where that is not possible."""
 
     def watch(self, server: str, uri: str) -> None:
         """Hear of the changes of a resource, as the peer `desk`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from mcpdesk.hosting.client_config import client_config
@@ -38,14 +39,16 @@ from mcpdesk.recorder.index import Index
 class LocalLink:
     """Implements `Link` over a `Host`. Snapshots are read in place: the core need not answer for them."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, present: int = 1) -> None:
+        """`present` people look at this front end now: there is somebody to ask while it is not 0."""
         self._host = host
+        self._present = 0
         self._clients: dict[str, DeskClient] = {}
         self._shelves: dict[str, Shelf] = {}
         self._lock = threading.Lock()
         self._peers = Peers(host)
         self._work = Work(host)
-        host.call_soon(self._attend)
+        self.attend(present)
 
     @property
     def traffic(self) -> Index:
@@ -128,13 +131,13 @@ class LocalLink:
         """Send one request as the peer `desk`."""
         return self._client(server).request(method, params)
 
-    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
-        self._host.call_soon(lambda: self._host.inbox.answer(question, answers))
+        return self._ask_core(lambda: self._host.inbox.answer(question, answers, by))
 
-    def decline(self, question: int, reason: str = "") -> None:
+    def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a waiting question."""
-        self._host.call_soon(lambda: self._host.inbox.decline(question, reason))
+        return self._ask_core(lambda: self._host.inbox.decline(question, reason, by))
 
     def client(self, connection: int) -> ClientDetail | None:
         """More about one client."""
@@ -162,9 +165,9 @@ class LocalLink:
         """Let a peer be approved again."""
         self._host.call_soon(lambda: self._host.revoke(grant.server, grant.tool, grant.peer))
 
-    def cancel_question(self, question: int) -> None:
+    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Close a waiting question without saying yes or no."""
-        self._host.call_soon(lambda: self._host.inbox.cancel(question))
+        return self._ask_core(lambda: self._host.inbox.cancel(question, by))
 
     def watch(self, server: str, uri: str) -> None:
         """Hear of the changes of a resource."""
@@ -206,6 +209,10 @@ class LocalLink:
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
 
+    def attend(self, count: int) -> None:
+        """So many people more look at this front end, less when negative."""
+        self._host.call_soon(lambda: self._attend(count))
+
     def close(self) -> None:
         """This front end leaves."""
         self._host.call_soon(self._leave)
@@ -245,11 +252,25 @@ class LocalLink:
             problems=server.problems,
         )
 
-    def _attend(self) -> None:
-        self._host.inbox.audience += 1
+    def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:
+        """Run a function on the core's loop; its result, or what it raised, comes in the future."""
+        done: Future[bool] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function())
+            except ValueError as error:
+                done.set_exception(error)
+
+        self._host.call_soon(run)
+        return done
+
+    def _attend(self, count: int) -> None:
+        self._present += count
+        self._host.inbox.audience += count
 
     def _leave(self) -> None:
-        self._host.inbox.audience -= 1
+        self._attend(-self._present)
         with self._lock:
             clients = list(self._clients.values())
         for client in clients:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.inbox.question import Answer
+from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.protocol.revisions import SERVED_NAMES
 from tests.support.desk import RunningDesk, running_desk, until
@@ -136,6 +137,31 @@ async def test_a_question_is_declined_from_the_link(folder: Path) -> None:
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None
         assert outcome.result["structuredContent"]["status"] == "declined"
+
+
+async def test_the_first_answer_wins_and_says_whose_it_was(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        desk.request(
+            "own", "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTION}}
+        )
+        number = await question_of(desk)
+        with pytest.raises(ValueError, match="none of the options"):
+            await asyncio.wrap_future(desk.answer(number, [Answer(("c",))]))
+        assert await asyncio.wrap_future(desk.answer(number, [Answer(("b",))], "dashboard"))
+        assert not await asyncio.wrap_future(desk.answer(number, [Answer(("a",))]))
+        assert not await asyncio.wrap_future(desk.decline(number))
+        assert not await asyncio.wrap_future(desk.cancel_question(number))
+        (question,) = desk.questions()
+        assert (question.answered_by, question.answers[0].selected) == ("dashboard", ("b",))
+
+
+async def test_a_link_nobody_looks_at_is_no_audience(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        other = LocalLink(desk.host, present=0)
+        other.attend(2)
+        await until(lambda: desk.host.inbox.audience == 3)
+        other.close()
+        await until(lambda: desk.host.inbox.audience == 1)
 
 
 async def test_policies_and_standing_approvals_are_seen_and_changed(folder: Path) -> None:

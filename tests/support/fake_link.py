@@ -518,13 +518,13 @@ class FakeLink:
             call.finish(result, error)
         return call
 
-    def answer(self, question: int, answers: Sequence[Answer]) -> None:
+    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> None:
         self.answers.append((question, tuple(answers)))
-        self._settle(question, state=QuestionState.ANSWERED, answers=tuple(answers), answered_by="desk")
+        self._settle(question, state=QuestionState.ANSWERED, answers=tuple(answers), answered_by=by)
 
-    def decline(self, question: int, reason: str = "") -> None:
+    def decline(self, question: int, reason: str = "", by: str = "desk") -> None:
         self.declined.append((question, reason))
-        self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by="desk")
+        self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by=by)
 
     def client(self, connection: int) -> ClientDetail | None:
         return self.details.get(connection)
@@ -550,9 +550,9 @@ class FakeLink:
     def revoke(self, grant: GrantView) -> None:
         self.granted = tuple(one for one in self.granted if one != grant)
 
-    def cancel_question(self, question: int) -> None:
+    def cancel_question(self, question: int, by: str = "desk") -> None:
         self.cancelled.append(question)
-        self._settle(question, state=QuestionState.CANCELLED, answered_by="desk")
+        self._settle(question, state=QuestionState.CANCELLED, answered_by=by)
 
     def watch(self, server: str, uri: str) -> None:
         self.watching[uri] = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.render.link_text import link_text, oddities
+from mcpdesk.inbox.question import oddities
+from mcpdesk.tui.render.link_text import link_text
 
 
 def emphasised(link: str) -> list[str]:

@@ -12,7 +12,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from mcpdesk.tui.render.link_text import link_text, oddities
+from mcpdesk.inbox.question import oddities
+from mcpdesk.tui.render.link_text import link_text
 from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.widgets.question_words import LongWords, OwnWords
