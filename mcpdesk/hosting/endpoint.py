@@ -14,6 +14,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.server.conversation import Conversation
 from mcpdesk.server.dispatch import Dispatcher
+from mcpdesk.server.latency import Latency
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
@@ -115,6 +116,20 @@ class HostedDialogue:
         )
 
 
+class Past:
+    """What peers did who have left."""
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.latency = Latency()
+
+    def add(self, conversation: Conversation) -> None:
+        """One more has left."""
+        self.errors += conversation.errors
+        if conversation.latency is not None:
+            self.latency.join(conversation.latency)
+
+
 class HostedEndpoint:
     """One server of this core."""
 
@@ -123,6 +138,7 @@ class HostedEndpoint:
         self.recorder = recorder
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
+        self.past = Past()
         self.large_bytes = 0
         """Of large frames in flight on its channels."""
 
@@ -159,6 +175,7 @@ class HostedEndpoint:
     def forget(self, dialogue: HostedDialogue) -> None:
         """A dialogue ended."""
         self.dialogues.pop(dialogue.connection, None)
+        self.past.add(dialogue.conversation)
 
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""

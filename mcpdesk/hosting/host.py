@@ -35,6 +35,7 @@ from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
+    from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.service import HttpService
     from mcpdesk.transports.unix import UnixListener
 
@@ -124,6 +125,12 @@ class Host:
     def endpoints(self) -> list[HostedEndpoint]:
         """All servers, in order."""
         return list(self.by_name.values())
+
+    def figures(self) -> list[Figure]:
+        """What is counted now."""
+        from mcpdesk.hosting.figures import figures
+
+        return figures(self)
 
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""

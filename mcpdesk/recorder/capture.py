@@ -50,6 +50,8 @@ class Recording:
     ) -> None:
         self.path = path
         self.error = ""
+        self.settled_bytes = 0
+        """Bytes of the frames the writer has come to, a moment after they came."""
         self._max_file_bytes = max_file_bytes
         self._store = Store(ring_bytes)
         self._secret_headers = secret_headers
@@ -75,6 +77,11 @@ class Recording:
         index = Index(self._store)
         index.secret_headers = self._secret_headers
         return index
+
+    @property
+    def frames(self) -> int:
+        """How many there have been."""
+        return self._store.count
 
     def connect(self, info: ConnectionInfo) -> None:
         """Announce a connection, or what more is known of it."""
@@ -251,9 +258,11 @@ class Recording:
                 lines = made[1] if made and made[0] == start else frame_lines(frames, segment.doubtful)
                 if lines and file.add_group(len(frames), lines):
                     self._settled = stop
+                    self.settled_bytes += size
                     return
         for frame in frames:
             self._settled = frame.number + 1
+            self.settled_bytes += frame.size
             self._settle_frame(frame, segment, file)
 
     def _own_up(self, number: int, file: CaptureFile) -> None:

@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 
 KEPT = 64
 """Calls the figures are made of."""
 
 
 class Latency:
-    """Seconds of the last `KEPT` calls."""
+    """Seconds of the last `KEPT` calls, and of all together."""
 
-    __slots__ = ("_count", "_ring")
+    __slots__ = ("_ring", "count", "total_s")
 
     def __init__(self) -> None:
         self._ring = array("f")
-        self._count = 0
+        self.count = 0
+        """How many calls there were."""
+        self.total_s = 0.0
 
     def __len__(self) -> int:
         return len(self._ring)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._ring.tolist())
 
     def add(self, seconds: float) -> None:
         """One more call ended."""
         if len(self._ring) < KEPT:
             self._ring.append(seconds)
         else:
-            self._ring[self._count % KEPT] = seconds
-        self._count += 1
+            self._ring[self.count % KEPT] = seconds
+        self.count += 1
+        self.total_s += seconds
+
+    def join(self, other: Latency) -> None:
+        """Add the calls of another peer."""
+        count, total_s = self.count + other.count, self.total_s + other.total_s
+        for seconds in other:
+            self.add(seconds)
+        self.count, self.total_s = count, total_s
 
     def at(self, share: float) -> float | None:
         """What `share` of the calls did not exceed, in seconds; None before the first call."""
-        ordered = sorted(self._ring.tolist())
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+        return at(sorted(self), share)
+
+
+def at(ordered: list[float], share: float) -> float | None:
+    """What `share` of the seconds did not exceed; None where there are none."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import Recorder
+from mcpdesk.transports.figure import Figure
 
 Reply: TypeAlias = tuple[int, bytes | None]
 """HTTP status and body; no body, nothing to say."""
@@ -191,3 +192,6 @@ class Site(Protocol):
     @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
+
+    def figures(self) -> Sequence[Figure]:
+        """What is counted now."""

@@ -260,6 +260,17 @@ def test_header_bytes_that_are_no_utf8_do_not_stop_the_capture(tmp_path: Path) -
     archive.close()
 
 
+@pytest.mark.parametrize("name", ["whole.jsonl", ""])
+def test_frames_and_their_bytes_are_counted_whole(tmp_path: Path, name: str) -> None:
+    recording = Recording(tmp_path / name if name else None)
+    recording.start()
+    sizes = [10, 20_000, KEPT_BYTES * 3, 0] * 100
+    for size in sizes:
+        recording.frame(1, IN, b"x" * size)
+    recording.close()
+    assert (recording.frames, recording.settled_bytes) == (len(sizes), sum(sizes))
+
+
 def test_closing_twice_and_reading_afterwards_is_fine(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

@@ -16,6 +16,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Said
 from mcpdesk.transports.base import Rules
+from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.service import HttpService
 from tests.support.served import Peer
 
@@ -66,6 +67,9 @@ class Served:
 
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
+
+    def figures(self) -> list[Figure]:
+        return [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
 
     async def post(self, message: Any, **headers: str) -> aiohttp.ClientResponse:
         """POST a message; keyword names become header names."""

@@ -34,6 +34,10 @@ class Listener(web.Server):
         self.budget = Budget(lambda: rules().max_bodies_bytes)
         self._rules = rules
         self._lanes: Lanes[None] = Lanes(lambda _: None)
+        self.accepted = 0
+        """Connections so far."""
+        self._requests = 0
+        """Of connections that are closed."""
         self._left: dict[Dialogue, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -48,6 +52,16 @@ class Listener(web.Server):
         )
 
     @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self._open())
+
+    @property
+    def requests(self) -> int:
+        """How many requests there have been."""
+        return self._requests + sum(each._request_count for each in self._open())
+
+    @property
     def left(self) -> int:
         """How many dialogues go on without their connection."""
         return len(self._left)
@@ -55,6 +69,7 @@ class Listener(web.Server):
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count one more. Of too many, one that is idle makes room, or this one is turned away."""
         super().connection_made(handler, transport)
+        self.accepted += 1
         assert isinstance(handler, Connection)
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep)
@@ -66,6 +81,11 @@ class Listener(web.Server):
             min(idle, key=lambda each: each.used).force_close()
         else:
             handler.refuse(503, f"{most} connections are open already (max_connections)")
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """One less."""
+        super().connection_lost(handler, exc)
+        self._requests += handler._request_count
 
     def hang_up(self, connection: int) -> bool:
         """End the connection of a sessionless dialogue; False when it is none of these."""

@@ -21,6 +21,7 @@ from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
+from mcpdesk.transports.http.metrics import metrics
 from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
@@ -135,7 +136,7 @@ class HttpService:
                 return refusal
         route = self._route(request, head)
         if route is None:
-            return self._facts(request, head.path)
+            return await self._facts(request, head.path)
         endpoint, way = route
         if head.passed is not rules:
             if not rules.enable_mcp:
@@ -161,14 +162,17 @@ class HttpService:
         endpoint = self._site.endpoint(name)
         return None if endpoint is None else (endpoint, way)
 
-    def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
         page = _FACTS.get(path)
-        if page is None:
+        if page is None and path != "/metrics":
             served = ", ".join(f"/mcp/{endpoint.name}" for endpoint in self._site.endpoints())
-            return plain_error(404, f"Nothing at {path[:100]}; served: {served}, /health, /status")
+            return plain_error(404, f"Nothing at {path[:100]}; served: {served}, /health, /status, /metrics")
         if request.method not in ("GET", "HEAD"):
             return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
-        return page(self._site)
+        if page is not None:
+            return page(self._site)
+        assert self._listener is not None
+        return await metrics(self._site, self._listener, len(self._mcp.sessions))
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:

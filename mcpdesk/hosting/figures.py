@@ -1,0 +1,135 @@
+"""What a core counts, for `/metrics`. Nothing is kept for its sake: it looks at what is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mcpdesk.inbox.question import QuestionState
+from mcpdesk.jobs.programs import ProgramState
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server.latency import at
+from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.hosting.host import Host
+
+QUANTILES = (0.5, 0.95, 0.99)
+LOOKED_AT = 256
+"""Peers whose latest calls are looked at: with thousands of them, those that came last say enough."""
+
+
+def figures(host: Host) -> list[Figure]:
+    """Everything but what listeners count themselves. On the core's loop."""
+    return [*_of_core(host), *_of_servers(host), *_of_work(host)]
+
+
+def _of_core(host: Host) -> Iterator[Figure]:
+    recording = host.recording
+    waiting = sum(question.state is QuestionState.WAITING for question in host.inbox.questions())
+    yield Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})])
+    yield Figure("uptime_seconds", "gauge", "How long the core has run.", [Sample(host.uptime_s)])
+    yield Figure("frames_total", "counter", "Frames recorded.", [Sample(recording.frames)])
+    yield Figure(
+        "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.settled_bytes)]
+    )
+    yield Figure("questions_waiting", "gauge", "Questions that wait for a person.", [Sample(waiting)])
+
+
+def _of_servers(host: Host) -> Iterator[Figure]:
+    endpoints = host.endpoints()
+    yield Figure("items", "gauge", "What is offered.", [each for one in endpoints for each in _items(one)])
+    yield Figure(
+        "items_unavailable",
+        "gauge",
+        "What is left out, because it is broken or lacks something.",
+        [each for one in endpoints for each in _unavailable(one)],
+    )
+    yield Figure(
+        "peers", "gauge", "Connections and sessions.", [each for one in endpoints for each in _peers(one)]
+    )
+    yield Figure(
+        "calls_in_flight",
+        "gauge",
+        "Requests whose handlers run.",
+        [
+            Sample(
+                sum(len(each.conversation.running) for each in one.dialogues.values()), {"server": one.name}
+            )
+            for one in endpoints
+        ],
+    )
+    yield Figure(
+        "errors_total",
+        "counter",
+        "Requests answered with a JSON-RPC error.",
+        [Sample(_errors(one), {"server": one.name}) for one in endpoints],
+    )
+    yield Figure(
+        "call_duration_seconds",
+        "summary",
+        "Requests whose handlers ran; the quantiles are of the latest ones.",
+        [each for one in endpoints for each in _durations(one)],
+    )
+
+
+def _of_work(host: Host) -> Iterator[Figure]:
+    tasks = Counter(job.status for job in host.services.jobs.snapshot())
+    homes = (one.server.home for one in host.endpoints())
+    programs = Counter(
+        view.state
+        for home in homes
+        if home is not None and home.has_made("programs")
+        for view in home.programs.views()
+    )
+    yield Figure(
+        "jobs",
+        "gauge",
+        "Calls that outlive their request (call), and programs in the background (program).",
+        [
+            *(Sample(tasks[state], {"kind": "call", "state": state.value}) for state in TaskStatus),
+            *(Sample(programs[state], {"kind": "program", "state": state.value}) for state in ProgramState),
+        ],
+    )
+
+
+def _items(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    server = endpoint.server
+    for registry in (server.tools, server.resources, server.templates, server.prompts):
+        count = len(registry) if registry is not server.tools or server.tools_enabled else 0
+        yield Sample(count, {"server": server.name, "kind": registry.kind})
+
+
+def _unavailable(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    server = endpoint.server
+    for registry in (server.tools, server.resources, server.templates, server.prompts):
+        yield Sample(len(registry.unavailable), {"server": server.name, "kind": registry.kind})
+
+
+def _peers(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    transports = Counter(each.conversation.transport for each in endpoint.dialogues.values())
+    for transport in ("http", "websocket", "sse", "stdio", "unix", "memory"):
+        yield Sample(transports[transport], {"server": endpoint.name, "transport": transport})
+
+
+def _errors(endpoint: HostedEndpoint) -> int:
+    return endpoint.past.errors + sum(each.conversation.errors for each in endpoint.dialogues.values())
+
+
+def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    known = [each.conversation.latency for each in endpoint.dialogues.values()]
+    ended = [latency for latency in known if latency is not None]
+    name = {"server": endpoint.name}
+    together = sorted(
+        [*endpoint.past.latency, *(one for each in islice(reversed(ended), LOOKED_AT) for one in each)]
+    )
+    for share in QUANTILES:
+        if (value := at(together, share)) is not None:
+            yield Sample(value, {**name, "quantile": str(share)})
+    totals = (endpoint.past.latency, *ended)
+    yield Sample(sum(each.total_s for each in totals), name, "_sum")
+    yield Sample(sum(each.count for each in totals), name, "_count")
