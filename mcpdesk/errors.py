@@ -14,6 +14,7 @@ DeskError
 │       ├── MissingCapability
 │       └── ClientTimeout
 └── DeskUserError            a person made a mistake: one sentence and a hint
+    └── UnknownMode          a server has no such mode
 """
 
 from __future__ import annotations
@@ -130,3 +131,16 @@ class DeskUserError(DeskError):
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
+
+
+class UnknownMode(DeskUserError):
+    """A server was asked for in a mode it does not have; `known` are those it has."""
+
+    def __init__(self, server: str, mode: str, known: tuple[str, ...], only: str = "") -> None:
+        which = f"Its modes: {', '.join(known)}." if known else "It has no modes: leave the mode out."
+        if only:
+            which = f"It is served in the mode {only!r} alone."
+        super().__init__(f"The server {server!r} has no mode {mode[:80]!r}. {which}")
+        self.server = server
+        self.mode = mode
+        self.known = known

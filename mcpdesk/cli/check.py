@@ -62,7 +62,7 @@ def looked_at(folder: str) -> tuple[tuple[CatalogueItem, ...], tuple[str, ...]]:
         host.load()
         server = host.endpoints()[0].server
         warnings = host.folders[server.name].warnings
-        return Shelf(server).catalogue().items, (*server.problems, *(f"mcp.json: {one}" for one in warnings))
+        return Shelf(server).catalogue().items, (*server.problems, *warnings)
 
 
 def fault(item: CatalogueItem) -> str:

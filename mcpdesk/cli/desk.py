@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
 
 EPILOG = """\b
@@ -22,8 +22,9 @@ Examples:
 @click.command(name="desk", epilog=EPILOG, short_help="Open the desk (the default command).")
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...")
 @click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
+@mode_option
 @setting_options
-def command(folders: tuple[str, ...], theme: str | None, **values: Any) -> int:
+def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: Any) -> int:
     """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
     from mcpdesk import paths
 
@@ -33,7 +34,7 @@ def command(folders: tuple[str, ...], theme: str | None, **values: Any) -> int:
     from mcpdesk.cli.screen import run_desk
     from mcpdesk.hosting.effective import plan_for
 
-    return run_desk(plan_for(places, flags, os.environ, may_move=True), theme)
+    return run_desk(plan_for(places, flags, os.environ, may_move=True, mode=mode), theme)
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:

@@ -26,6 +26,12 @@ def setting_options(function: Command) -> Command:
     return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
 
 
+def mode_option(function: Command) -> Command:
+    """Give a command `--mode`."""
+    text = "Serve the tools of this mode alone, to everybody. The folder's mcp.json has its modes."
+    return click.option("--mode", default="", metavar="NAME", help=text)(function)
+
+
 def given_flags(values: dict[str, Any]) -> dict[str, object]:
     """The flags of `setting_options`, as `settings.resolve` wants them.
 

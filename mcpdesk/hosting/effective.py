@@ -34,8 +34,9 @@ def plan_for(
     *,
     http: bool = True,
     may_move: bool = False,
+    mode: str = "",
 ) -> Plan:
-    """What a core is to host. The first folder's settings are the core's.
+    """What a core is to host, and in which mode alone. The first folder's settings are the core's.
 
     Raises: DeskUserError, ManifestError as `effective_settings`.
     """
@@ -49,6 +50,7 @@ def plan_for(
         http=http,
         may_move=may_move,
         capture=capture_path(resolved.settings.state_dir, folders),
+        mode=mode,
     )
 
 

@@ -133,12 +133,21 @@ class Past:
 class HostedEndpoint:
     """One server of this core."""
 
-    def __init__(self, server: Server, services: Services, recorder: Recorder) -> None:
+    def __init__(
+        self, server: Server, services: Services, recorder: Recorder, whole: HostedEndpoint | None = None
+    ) -> None:
+        """`whole` is the endpoint of the same server as a whole, for one that sees it in a mode."""
         self.server = server
         self.recorder = recorder
+        self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
+        self.modes: dict[str, HostedEndpoint] = {}
+        """The same server in modes, as far as anybody asked for them."""
         self.past = Past()
+        if whole is not None:
+            self.dialogues, self.past = whole.dialogues, whole.past
+            self.dispatcher.tasks.share(whole.dispatcher.tasks)
         self.large_bytes = 0
         """Of large frames in flight on its channels."""
 
@@ -171,6 +180,19 @@ class HostedEndpoint:
         channel = Channel(self, transport, peer, write, principal)
         channel.dialogue.conversation.opening = opening
         return channel
+
+    def in_mode(self, view: Server) -> HostedEndpoint:
+        """The endpoint of a view of the server. Its dialogues are among those of this one."""
+        kept = self.modes.get(view.mode)
+        if kept is None:
+            kept = HostedEndpoint(view, self.dispatcher.services, self.recorder, self)
+            self.modes[view.mode] = kept
+        return kept
+
+    def forget_offers(self) -> None:
+        """The server was read again: nothing kept of its identity holds."""
+        for endpoint in (self, *self.modes.values()):
+            endpoint.dispatcher.offers.forget()
 
     def forget(self, dialogue: HostedDialogue) -> None:
         """A dialogue ended."""

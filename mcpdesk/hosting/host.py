@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from mcpdesk.auth import api_key
 from mcpdesk.auth.policy import key_due
-from mcpdesk.errors import DeskUserError, TransportError
+from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
@@ -62,6 +62,8 @@ class Plan(Struct, frozen=True):
     """Listen on HTTP only once the screen says it is drawn, `DRAWING_S` seconds later at the latest."""
     capture: Path | None = None
     """The capture file; None keeps frames in memory only."""
+    mode: str = ""
+    """Serve every folder in this mode, and nothing else of it."""
 
 
 class Host:
@@ -118,9 +120,17 @@ class Host:
             return "key"
         return "open" if self._is_key_due(no_auth=False) else "loopback"
 
-    def endpoint(self, name: str) -> HostedEndpoint | None:
-        """The server of that name; the first one for an empty name."""
-        return self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
+    def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
+        """The server of that name, seen in a mode; the first one for an empty name.
+
+        Raises: UnknownMode, which names the modes it has.
+        """
+        endpoint = self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
+        if not mode or endpoint is None or endpoint.server.mode == mode:
+            return endpoint
+        if only := endpoint.server.mode:
+            raise UnknownMode(endpoint.name, mode, (only,), only)
+        return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
 
     def endpoints(self) -> list[HostedEndpoint]:
         """All servers, in order."""
@@ -150,7 +160,8 @@ class Host:
     def load(self) -> None:
         """Read every folder. Needs no loop.
 
-        Raises: ManifestError for a folder that cannot be hosted; DeskUserError for two of one name.
+        Raises: ManifestError for a folder that cannot be hosted; DeskUserError for two of one name, and for a
+        folder without the mode that is asked for.
         """
         for folder in self.plan.folders:
             hosted = HostedFolder(folder, self.settings, self.journal)
@@ -160,8 +171,9 @@ class Host:
                 message = f"Two servers are called {name!r}: {other} and {folder}."
                 raise DeskUserError(message, "Change `name` in one mcp.json.")
             self.folders[name] = hosted
-            self.by_name[name] = HostedEndpoint(hosted.server, self.services, self.recording)
-            hosted.server.tools.subscribe(lambda _: self._settle_rules())
+            server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
+            self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
+            server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
         for warning in self._unknown_tools():
@@ -245,13 +257,11 @@ class Host:
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
 
-        Raises: TransportError when there is no such server; DeskUserError for a mode it does not have.
+        Raises: TransportError when there is no such server; UnknownMode for a mode it does not have.
         """
-        endpoint = self.endpoint(server or "")
+        endpoint = self.endpoint(server or "", mode)
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")
-        if mode:
-            raise DeskUserError(f"The server {endpoint.name!r} has no mode {mode!r}.", "Leave --mode out.")
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
 
     def disconnect(self, connection: int) -> bool:
@@ -333,7 +343,7 @@ class Host:
 
     def _reload(self, hosted: HostedFolder) -> None:
         changes = hosted.reload()
-        self.by_name[hosted.server.name].dispatcher.offers.forget()
+        self.by_name[hosted.server.name].forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
 

@@ -12,6 +12,7 @@ from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.manifest import FILE
+from mcpdesk.hosting.modes import Modes
 from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
@@ -43,13 +44,15 @@ class HostedFolder:
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         self.server.home = Home(self.folder, state, self._skills, _options(settings))
+        self.modes = Modes(self.server)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
         for warning in self.warnings:
-            journal.log("warning", "server", warning, "mcp.json", self.server.name)
+            where, _, told = warning.partition(": ")
+            journal.log("warning", "server", told, where, self.server.name)
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
@@ -73,8 +76,9 @@ class HostedFolder:
         for problem in self.server.problems:
             if problem not in problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
+        told = {_without_place(warning) for warning in warnings}
         for warning in self.warnings:
-            if warning not in warnings:
+            if _without_place(warning) not in told:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
             if each.name in changes.broken:
@@ -89,9 +93,17 @@ class HostedFolder:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the manifest says of tools that are not there."""
-        named = self._loaded.manifest.approvals
+        manifest, known = self._loaded.manifest, self.tools
+        approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
+        modes = [
+            (("modes", mode, "tools", index), f"modes.{mode}.tools", name)
+            for mode, given in manifest.modes.items()
+            for index, name in enumerate(given.tools)
+        ]
         return tuple(
-            f"approvals.{name}: {no_tool(name, self.tools)}" for name in named if name not in self.tools
+            f"{manifest.source(*trail)}: {where}: {no_tool(name, known)}"
+            for trail, where, name in (*approvals, *modes)
+            if name not in known or (name == EVERY and trail[0] == "modes")
         )
 
     @property
@@ -156,7 +168,9 @@ class HostedFolder:
                 self._loaded.resources.append(each)
             elif isinstance(each, ResourceTemplate) and each.uri_template not in own:
                 self._loaded.templates.append(each)
+        self.modes.choose(self._loaded.manifest.modes)
         changes = apply(self._loaded, self.server, known, refused)
+        self.modes.settle()
         assert self.server.home is not None
         manifest = self._loaded.manifest
         self.server.home.approvals.configure(
@@ -176,6 +190,11 @@ def no_tool(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=1)
     return f"there is no tool {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _without_place(warning: str) -> str:
+    """What is said, wherever it stands by now."""
+    return warning.partition(": ")[2]
 
 
 def _unknown(name: str) -> str:

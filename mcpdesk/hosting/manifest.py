@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
+from mcpdesk.hosting.places import Step, place_of
 from mcpdesk.server.approvals import Policy
 from mcpdesk.setting import Given, converted
 
@@ -50,19 +51,6 @@ class Mode(_Part):
     description: str = ""
 
 
-class Command(_Part):
-    """A program offered as the tool `<stage>-<command>`."""
-
-    stage: str
-    command: str
-    run: list[str]
-    description: str = ""
-    parameters: dict[str, Any] = {}
-    produces: list[str] = []
-    timeout_ms: int | None = None
-    progress: Literal["json-lines", "percent"] | None = None
-
-
 class Icon(_Part):
     """A picture of the server."""
 
@@ -86,7 +74,7 @@ class _File(_Part):
     approvals: dict[str, Any] = {}
     auth: Auth = msgspec.field(default_factory=Auth)
     modes: dict[str, Mode] = {}
-    commands: list[Command] = []
+    commands: list[Any] = []
     settings: dict[str, Any] = {}
 
 
@@ -108,9 +96,17 @@ class Manifest(Struct, frozen=True):
     """By tool; `*` stands for all that are not named."""
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = field(default_factory=dict)
-    commands: tuple[Command, ...] = ()
+    commands: tuple[Any, ...] = ()
+    """As they stand in the file: a mistake in one leaves the others as they are."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings by name; names and values have been checked."""
+    text: str = ""
+    """The file's."""
+
+    def source(self, *trail: Step) -> str:
+        """`mcp.json:12`: where the file says something."""
+        line = place_of(self.text, *trail).line
+        return FILE if line is None else f"{FILE}:{line}"
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -126,7 +122,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest(folder, _name_of(folder))
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(f"cannot be read: {error}", str(path)) from error
-    return _manifest(folder, _checked(_parse(text, path), text, path))
+    return _manifest(folder, _checked(_parse(text, path), text, path), text)
 
 
 def _existing(folder: Path) -> Path:
@@ -194,6 +190,9 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     for name, policy in file.approvals.items():
         if policy not in POLICIES:
             raise refuse(f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}", name)
+    for name in file.modes:
+        if not NAME.fullmatch(name):
+            raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", name)
     _check_auth(file.auth, refuse)
     return file
 
@@ -227,10 +226,9 @@ def _places(data: dict[str, Any]) -> list[tuple[str, dict[str, Any], list[str]]]
     modes = data.get("modes")
     for name, mode in modes.items() if isinstance(modes, dict) else ():
         found.append((f"modes.{name}.", mode, _names(Mode)))
-    for key, part in (("commands", Command), ("icons", Icon)):
-        items = data.get(key)
-        for index, item in enumerate(items if isinstance(items, list) else ()):
-            found.append((f"{key}[{index}].", item, _names(part)))
+    icons = data.get("icons")
+    for index, item in enumerate(icons if isinstance(icons, list) else ()):
+        found.append((f"icons[{index}].", item, _names(Icon)))
     return [place for place in found if isinstance(place[1], dict)]
 
 
@@ -273,7 +271,7 @@ def _place(text: str, key: str, last: bool = False) -> tuple[int | None, int | N
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
-def _manifest(folder: Path, file: _File) -> Manifest:
+def _manifest(folder: Path, file: _File, text: str) -> Manifest:
     return Manifest(
         folder=folder,
         name=file.name or _name_of(folder),
@@ -289,6 +287,7 @@ def _manifest(folder: Path, file: _File) -> Manifest:
         modes=file.modes,
         commands=tuple(file.commands),
         settings=file.settings,
+        text=text,
     )
 
 
@@ -303,4 +302,4 @@ def _name_of(folder: Path) -> str:
 
 WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
          "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
-CHOICES = {"progress": "json-lines, percent", "theme": "light, dark"}
+CHOICES = {"theme": "light, dark"}

@@ -14,6 +14,7 @@ from mcpdesk.link.catalogue import Shelf
 from mcpdesk.link.desk_answers import folder_roots
 from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.link.modes import ModeList
 from mcpdesk.link.peers import Peers
 from mcpdesk.link.values import (
     CallbackView,
@@ -45,6 +46,7 @@ class LocalLink:
         self._present = 0
         self._clients: dict[str, DeskClient] = {}
         self._shelves: dict[str, Shelf] = {}
+        self._modes: dict[str, ModeList] = {}
         self._lock = threading.Lock()
         self._peers = Peers(host)
         self._work = Work(host)
@@ -240,6 +242,13 @@ class LocalLink:
             shelf = self._shelves[name] = Shelf(self._host.by_name[name].server)
         return shelf
 
+    def _mode_list(self, name: str) -> ModeList:
+        """Made at the first look, as a shelf is."""
+        modes = self._modes.get(name)
+        if modes is None:
+            modes = self._modes[name] = ModeList(self._host.folders[name])
+        return modes
+
     def _server_view(self, name: str) -> ServerView:
         server = self._host.by_name[name].server
         return ServerView(
@@ -250,6 +259,8 @@ class LocalLink:
             url=self._host.url(name),
             catalogue_version=self._shelf(name).version,
             problems=server.problems,
+            modes=self._mode_list(name).views(),
+            mode=server.mode,
         )
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:

@@ -88,7 +88,7 @@ class Peers:
 
 def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
     conversation = dialogue.conversation
-    latency = conversation.latency
+    latency, seen = conversation.latency, conversation.dispatcher.server
     return ClientView(
         connection=dialogue.connection,
         server=endpoint.name,
@@ -100,7 +100,8 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
         errors=conversation.errors,
         p50_s=None if latency is None else latency.at(0.5),
         p95_s=None if latency is None else latency.at(0.95),
-        tools=_tools(conversation.tools_listed, endpoint.server.tools.version),
+        tools=_tools(conversation.tools_listed, seen.tools.version),
+        mode=seen.mode,
     )
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "JobUse",
     "JobView",
     "LogLine",
+    "ModeView",
     "Notice",
     "Outcome",
     "Parked",
@@ -127,6 +128,18 @@ class Protection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ModeView:
+    """A selection of a server's tools, which clients ask for with `?mode=NAME` or `--mode NAME`."""
+
+    name: str
+    description: str
+    tools: tuple[str, ...]
+    """What it offers now, in the order the manifest has it."""
+    missing: tuple[tuple[str, str], ...] = ()
+    """What else it names, and why that is not offered."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerView:
     """One hosted server."""
 
@@ -139,6 +152,9 @@ class ServerView:
     catalogue_version: int
     problems: tuple[str, ...] = ()
     """Trouble that belongs to no single item: manifest, context.py."""
+    modes: tuple[ModeView, ...] = ()
+    mode: str = ""
+    """The mode everybody sees it in, the desk too; empty: as a whole."""
 
 
 class ToolsSeen(StrEnum):
@@ -217,6 +233,8 @@ class ClientView:
     """Of its latest calls; None before the first."""
     p95_s: float | None = None
     tools: ToolsSeen = ToolsSeen.NEVER
+    mode: str = ""
+    """The mode in which it sees the server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,8 @@ class Conversation:
     def _hear_changes(self) -> None:
         if self._push is None or self._subscriber is not None:
             return
-        self._subscriber = Subscriber(self.dispatcher.server.name, self._push, self.session.subscriptions)
+        server = self.dispatcher.server
+        self._subscriber = Subscriber(server.name, self._push, self.session.subscriptions, mode=server.mode)
         self.dispatcher.services.subscriptions.add(self._subscriber)
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:

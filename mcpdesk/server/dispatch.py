@@ -198,7 +198,8 @@ class Dispatcher:
         tag = {SUBSCRIPTION_KEY: call.id}
         params = {"_meta": tag, "notifications": honoured}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
-        subscriber = Subscriber(self.server.name, call.outlet.send, set(uris), wanted, call.id)
+        server, send = self.server, call.outlet.send
+        subscriber = Subscriber(server.name, send, set(uris), wanted, call.id, server.mode)
         subscriptions = self.services.subscriptions
         subscriptions.add(subscriber)
         with ExitStack() as stack:
@@ -231,7 +232,7 @@ class Dispatcher:
 
     def _changed(self, kind: str) -> None:
         if self._is_announced(kind):
-            self.services.subscriptions.list_changed(self.server.name, kind)
+            self.services.subscriptions.list_changed(self.server.name, kind, self.server.mode)
 
     def _log_failure(self, call: Call, error: BaseException) -> None:
         text, where = outcome.author_lines(error, self.server.folder)

@@ -94,7 +94,13 @@ class Registry(Generic[T]):
         return self._serve(self.unavailable)
 
     def _serve(self, refused: tuple[Unavailable, ...]) -> bool:
-        fresh = {name: item for name, item in self._known.items() if self._chosen.get(name, item.is_offered)}
+        return self._put(
+            {name: item for name, item in self._known.items() if self._chosen.get(name, item.is_offered)},
+            refused,
+        )
+
+    def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
+        """Serve exactly this, and say whether that is something else than before."""
         altered = frozenset(name for name, item in fresh.items() if self._items.get(name) != item)
         served_changed = (
             bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)

@@ -28,6 +28,12 @@ class Limits(Struct, frozen=True):
     max_tasks: int = 1000
     task_ttl_s: float | None = 3600.0
     """How long a task is kept from when it began, and the most a client may ask for; None: for good."""
+    job_ttl_s: float = 3600.0
+    """How long an asynchronous call is kept after its end."""
+    jobs_at_once: int = 16
+    """Asynchronous calls that run at a time; others wait for their turn."""
+    output_dirs: tuple[Path, ...] = (Path("/tmp"),)
+    """Where, besides the server's folder, files may lie that such calls give out."""
     in_flight: int = 1024
     """Requests one connection or session may have in flight."""
     large_bytes: int = 256 << 20
@@ -63,8 +69,22 @@ class Server(Struct, eq=False):
         default_factory=lambda: Registry("template", lambda item: item.uri_template)
     )
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
+    mode: str = ""
+    """The mode it is seen in; empty: as a whole."""
 
     @property
     def runs_programs(self) -> bool:
         """Whether any tool can start programs, which makes a key due over TCP."""
         return any(tool.runs_programs for tool in self.tools)
+
+    def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
+        """The same server with other tools; `keep_up` lets it follow."""
+        view = Server(self.name, tools=tools, mode=mode)
+        view.keep_up(self)
+        return view
+
+    def keep_up(self, whole: Server) -> None:
+        """Be what another one is, but for the tools and the mode."""
+        for name in self.__struct_fields__:
+            if name not in ("tools", "mode"):
+                setattr(self, name, getattr(whole, name))

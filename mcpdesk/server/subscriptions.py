@@ -32,6 +32,8 @@ class Subscriber(Struct, eq=False):
     uris: set[str]
     wanted: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
     listen_id: Id | None = None
+    mode: str = ""
+    """The mode in which it sees the server."""
 
 
 class Subscriptions:
@@ -60,11 +62,11 @@ class Subscriptions:
         """End every listen stream with its result."""
         self._closed.set()
 
-    def list_changed(self, server: str, kind: str) -> None:
-        """A registry of `server` changed."""
+    def list_changed(self, server: str, kind: str, mode: str = "") -> None:
+        """A registry of `server`, as it is seen in `mode`, changed."""
         wanted, method = LIST_CHANGED[kind]
         for subscriber in self._of(server):
-            if wanted in subscriber.wanted:
+            if wanted in subscriber.wanted and subscriber.mode == mode:
                 subscriber.send(_message(subscriber, method, {}))
 
     def resource_updated(self, server: str, uri: str) -> None:

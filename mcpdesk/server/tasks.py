@@ -33,6 +33,10 @@ class Tasks:
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
 
+    def share(self, whole: Tasks) -> None:
+        """Have what runs in common with the tasks of the same server as a whole."""
+        self._works = whole._works
+
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
         """Whether the caller of the core design wants a task, as far as it may.
 

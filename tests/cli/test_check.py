@@ -52,4 +52,4 @@ def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Pat
     (folder / "mcp.json").write_text(json.dumps(manifest | {"approvals": {"gret": "ask"}}))
     finished = mcpdesk("check", str(folder))
     assert finished.returncode == 1
-    assert "mcp.json: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout
+    assert "mcp.json:1: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout

@@ -84,7 +84,7 @@ def test_a_policy_for_a_tool_that_is_not_there_is_a_warning_once(folder: Path) -
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "deny", "nope": "ask"}}')
     hosted.reload()
     told = [notice for notice in journal.notices() if notice.severity is Severity.WARNING]
-    assert [notice.text for notice in told] == ["own: approvals.nope: there is no tool 'nope'"]
+    assert [notice.text for notice in told] == ["own: mcp.json:1: approvals.nope: there is no tool 'nope'"]
 
 
 async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tmp_path: Path) -> None:

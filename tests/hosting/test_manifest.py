@@ -41,7 +41,8 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     assert manifest.auth.jwt is not None
     assert manifest.auth.jwt.leeway_s == 5
     assert manifest.modes["review"].tools == ["Bash"]
-    assert manifest.commands[0].run == ["convert", "{input}"]
+    assert manifest.commands[0]["run"] == ["convert", "{input}"]
+    assert manifest.source("modes", "review") == "mcp.json:6"
     assert manifest.settings == {"tool_timeout_ms": 500, "max_body_bytes": "1M"}
 
 
@@ -77,12 +78,8 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         ('{"auth": {"jwt": {"algorithms": ["HS256"]}}}', ":1:11:", "exactly one of secret_env"),
         ('{"auth": {"jwt": {"algorithms": ["none"], "secret_env": "S"}}}', ":1:19:", 'never "none"'),
         ('{"modes": {"review": {"tool": []}}}', ":1:23:", "did you mean tools?"),
-        ('{"commands": [{"stage": "a", "command": "b"}]}', ":1:2:", "lacks the key run"),
-        (
-            '{"commands": [{"stage": "a", "command": "b", "run": [], "progress": "x"}]}',
-            ":1:57:",
-            "allowed: json-lines, percent",
-        ),
+        ('{"modes": {"a b": {"tools": []}}}', ":1:12:", "modes: 'a b' is not allowed as a name"),
+        ('{"commands": {}}', ":1:2:", "commands: has to be a list"),
         ("[" * 100_000, "", "nested too deeply"),
     ],
 )

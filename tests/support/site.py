@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
@@ -62,7 +63,9 @@ class Served:
         self.client: aiohttp.ClientSession
         self.service = HttpService(self)
 
-    def endpoint(self, name: str) -> HostedEndpoint | None:
+    def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
+        if mode:
+            raise UnknownMode(self.hosted.name, mode, ())
         return self.hosted if name in ("", self.hosted.name) else None
 
     def endpoints(self) -> list[HostedEndpoint]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import ProtocolError, RemoteProtocolError, UnknownMode
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.recorder.record import Said
 
 JSON = "application/json"
@@ -71,6 +71,14 @@ def plain_error(
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
     """A refusal that JSON-RPC clients understand."""
     return json_answer(status, codec.error_response(identifier, error))
+
+
+def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
+    """A refusal that names the modes there are; `is_message` for a JSON-RPC message."""
+    modes = list(error.known)
+    if is_message:
+        return rpc_error(404, RemoteProtocolError(ErrorCode.INVALID_PARAMS, error.message, {"modes": modes}))
+    return plain_error(404, error.message, modes=modes)
 
 
 class Refused(Exception):

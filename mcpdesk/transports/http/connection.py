@@ -84,7 +84,7 @@ class Connection(RequestHandler):
 
         None when that revision is not one served without a handshake.
         """
-        key = (endpoint.name, revision)
+        key = (endpoint.key, revision)
         dialogue = self.dialogues.get(key)
         if dialogue is None:
             name = peer()

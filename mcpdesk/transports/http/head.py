@@ -39,6 +39,7 @@ class Head:
         "is_plain",
         "line",
         "method",
+        "mode",
         "noted",
         "passed",
         "path",
@@ -70,7 +71,10 @@ class Head:
         self.session = headers.get(SESSION_HEADER)
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """Whether its body is what follows, without ado."""
-        self.wants_stream = bool(query) and not SWITCHED_ON.isdisjoint(parse_qs(query).get("stream", ()))
+        asked = parse_qs(query) if query else {}
+        self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
+        self.mode = asked.get("mode", ("",))[0]
+        """The mode it asks to see the server in; empty: as a whole."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
         self.repeated = repeated[0] if repeated else ""
         """A routing header given more than once: intermediaries may have read the other one."""

@@ -74,7 +74,7 @@ class McpRoutes:
             return refusal
         if "text/event-stream" not in request.headers.get("Accept", ""):
             return _post_only(endpoint)
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.name)
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key)
         if session is None:
             return plain_error(404, "No such session: initialize again")
         last = request.headers.get(LAST_EVENT_HEADER)
@@ -92,7 +92,7 @@ class McpRoutes:
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.name)
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key)
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.end(session, "the client ended the session")
@@ -119,7 +119,7 @@ class McpRoutes:
             return session.dialogue, session
         if head.session is None:
             return self._sessionless(request, endpoint, version), None
-        known_session = self.sessions.get(head.session, endpoint.name)
+        known_session = self.sessions.get(head.session, endpoint.key)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise Refused(rpc_error(404, missing, readable_id(message)))

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from mcpdesk.errors import TransportError
+from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.http import status
-from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.answers import no_mode, plain_error
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.head import Head
@@ -148,6 +148,11 @@ class HttpService:
             head.passed = rules
         verbs = self._verbs[way]
         verb = verbs.get(head.method)
+        if head.mode:
+            try:
+                endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
+            except UnknownMode as error:
+                return no_mode(error, is_message=way == "" and head.method == "POST")
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)

@@ -31,7 +31,8 @@ class Session:
         self, endpoint: Endpoint, peer: str, kept_bytes: int = KEPT_BYTES, shelf: Shelf | None = None
     ) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
-        self.server = endpoint.name
+        self.server = endpoint.key
+        """And the mode: a session belongs to what it was begun with."""
         self.is_kept = False
         self.events = EventStore(kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes))
         self.standing = self.events.open()

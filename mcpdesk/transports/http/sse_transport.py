@@ -38,7 +38,8 @@ class SseRoutes:
         identifier = secrets.token_urlsafe(ID_BYTES)
         listening = _Listening(request, endpoint)
         place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
-        listening.stream.put(f"event: endpoint\ndata: {place}messages?connection={identifier}\n\n".encode())
+        where = f"{place}messages?connection={identifier}{_mode(endpoint)}"
+        listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
         self._open[identifier] = listening
         try:
             await listening.last()
@@ -85,6 +86,12 @@ class SseRoutes:
         path = head.line.partition("?")[0]
         frame = listening.channel.take(body)
         self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", head.noted))
+
+
+def _mode(endpoint: Endpoint) -> str:
+    """The part of a query that asks for the same mode again."""
+    _, _, mode = endpoint.key.partition("?")
+    return f"&{mode}" if mode else ""
 
 
 class _Listening:

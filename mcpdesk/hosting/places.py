@@ -1,0 +1,70 @@
+"""Where in a JSON text things stand: the line and column of a value or key, found by the way to it.
+
+For texts that have been parsed already; what is not found has no place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+Step = str | int
+"""A key of an object, or a position in a list."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+class Place(NamedTuple):
+    """Both counted from 1; None: not found."""
+
+    line: int | None = None
+    column: int | None = None
+
+
+class _Member(NamedTuple):
+    step: Step
+    start: int
+    """Where its key begins; in a list, the value."""
+    value: int
+
+
+def place_of(text: str, *trail: Step) -> Place:
+    """The place of a key, or of an item of a list; as far as the way to it leads."""
+    found, value = None, _skip(text, 0)
+    for step in trail:
+        # Of a key given twice the last one counts, as for the parser.
+        members = [each for each in _members(text, value) if each.step == step]
+        if not members:
+            break
+        found, value = members[-1].start, members[-1].value
+    if found is None:
+        return Place()
+    return Place(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+
+
+def _members(text: str, start: int) -> Iterator[_Member]:
+    """The members of the object or list that begins at `start`; none of anything else."""
+    kind = text[start : start + 1]
+    if kind not in ("{", "["):
+        return
+    at = _skip(text, start + 1)
+    index = 0
+    while text[at : at + 1] not in ("}", "]", ""):
+        begun: int = at
+        step: Step = index
+        if kind == "{":
+            step, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # behind the colon
+        yield _Member(step, begun, at)
+        _, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        index += 1
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

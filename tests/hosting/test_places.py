@@ -1,0 +1,88 @@
+"""Lines and columns of keys and items, found by the way to them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpdesk.hosting.places import Place, place_of
+
+TEXT = """{
+  "name": "x",
+  "commands": [
+    {"stage": "a", "run": ["name"]},
+    {
+      "stage": "b",
+      "run": ["p", "{name}"]
+    }
+  ],
+  "modes": {"a]b": {"tools": [
+     "one", "two"]}}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("trail", "place"),
+    [
+        (("name",), (2, 3)),
+        (("commands", 0), (4, 5)),
+        (("commands", 0, "run", 0), (4, 28)),
+        (("commands", 1), (5, 5)),
+        (("commands", 1, "stage"), (6, 7)),
+        (("commands", 1, "run", 1), (7, 20)),
+        (("modes", "a]b", "tools", 1), (11, 13)),
+    ],
+)
+def test_key_or_item_has_its_line_and_column(trail: tuple[str | int, ...], place: tuple[int, int]) -> None:
+    assert place_of(TEXT, *trail) == place
+
+
+def test_way_that_ends_early_leads_to_the_last_step_that_is_there() -> None:
+    assert place_of(TEXT, "commands", 1, "description") == (5, 5)
+    assert place_of(TEXT, "name", "further") == (2, 3)
+    assert place_of(TEXT, "nothing") == Place()
+    assert place_of(TEXT) == Place()
+
+
+def test_of_a_key_given_twice_the_last_one_counts() -> None:
+    assert place_of('{"a": 1,\n "a": 2}', "a") == (2, 2)
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def trails(value: Any, before: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], Any]]:
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+    members = (
+        list(value.items())
+        if isinstance(value, dict)
+        else list(enumerate(value))
+        if isinstance(value, list)
+        else []
+    )
+    for step, inner in members:
+        found += [((*before, step), inner), *trails(inner, (*before, step))]
+    return found
+
+
+@given(JSON, st.sampled_from([None, 1, 3]), st.booleans())
+def test_whatever_stands_at_a_place_is_what_was_looked_for(
+    value: Any, indent: int | None, is_ascii: bool
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
+    lines = text.split("\n")
+    for trail, inner in trails(value):
+        line, column = place_of(text, *trail)
+        assert line is not None and column is not None
+        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
+        found, _ = json.JSONDecoder().raw_decode(rest)
+        assert found == (trail[-1] if isinstance(trail[-1], str) else inner)
