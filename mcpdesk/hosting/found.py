@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -63,6 +64,14 @@ def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str)
     ]
     earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
     return Found(list(previous.items), broken + earlier, [])
+
+
+def unfit(path: Path, folder: Path) -> str:
+    """Why a path is no file of a server folder; empty when it is one."""
+    if not path.resolve().is_relative_to(folder):
+        return "is a link that leaves the server folder"
+    # A pipe would be waited for, a device may have no end.
+    return "" if path.is_file() else "is no file, or not there"
 
 
 def kind_of(item: Item) -> str:

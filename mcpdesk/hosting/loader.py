@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError, RegistrationError
-from mcpdesk.hosting.found import Found, nothing_new, without_duplicates
+from mcpdesk.hosting.found import Found, nothing_new, unfit, without_duplicates
 from mcpdesk.hosting.manifest import Manifest, read_manifest
 from mcpdesk.hosting.module_file import ModuleFile, dashed
 from mcpdesk.hosting.namespace import Namespace
@@ -138,8 +138,8 @@ def _read_file(
     before = previous.files.get(path, Found()) if previous else Found()
     place = path.relative_to(folder).as_posix()
     name = path.relative_to(base).with_suffix("").as_posix()
-    if not path.resolve().is_relative_to(folder):
-        return nothing_new(Found(), kind, dashed(name), "is a link that leaves the server folder", place)
+    if reason := unfit(path, folder):
+        return nothing_new(Found(), kind, dashed(name), reason, place)
     try:
         if path.suffix == ".py":
             return _read_python(loaded, previous, kind, path, environment)

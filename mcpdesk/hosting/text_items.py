@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,15 @@ from urllib.parse import quote
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.completers import listed
-from mcpdesk.hosting.found import Found
+from mcpdesk.hosting.found import Found, unfit
 from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
 from mcpdesk.hosting.module_texts import check_arguments
 from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource
+
+_log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
 """Files up to this size are compared by content and read where they stand."""
@@ -89,13 +92,15 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
 
 
 def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:
-    def contents() -> str | bytes:
-        if not path.resolve().is_relative_to(folder):
-            raise PermissionError(f"{path.name} leaves the server folder")
+    def contents() -> str | bytes | None:
+        """None when the file is gone, or was replaced by something that is no resource of this folder."""
+        if reason := unfit(path, folder):
+            _log.warning("%s %s", path.name, reason)
+            return None
         content = text_or_bytes(path.read_bytes(), mime_type)
         return content if isinstance(content, bytes) else _document(path, content, path.name).body
 
-    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
+    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes | None:
         return contents() if is_small else await asyncio.to_thread(contents)
 
     return read

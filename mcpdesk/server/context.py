@@ -304,10 +304,22 @@ class Context:
 
 
 async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
-    """The context of one call, with what `context.py` makes of the request."""
+    """The context of one call, with what `context.py` makes of the request.
+
+    Raises: HandlerError naming the place in `context.py`, or saying what that said with `fail`.
+    """
     context = Context(server, services, call, name)
     if server.create_context is not None:
-        context.context = await server.create_context(context.request)
+        try:
+            context.context = await server.create_context(context.request)
+        except HandlerError:
+            raise
+        except Exception as error:
+            from mcpdesk.server.outcome import author_lines, described
+
+            place = author_lines(error, server.folder)[1] or "context.py"
+            told = HandlerError(f"{name} got no context: {place}: {described(error)}")
+            raise told.with_traceback(error.__traceback__) from None
     return context
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,6 +146,13 @@ def test_link_out_of_the_folder_is_refused(load: Load, tmp_path: Path) -> None:
     loaded = load({})
     assert loaded.resources == []
     assert out(loaded)["leak"].reason == "is a link that leaves the server folder"
+
+
+@pytest.mark.parametrize("place", ["tools/pipe.py", "resources/pipe.txt", "prompts/pipe.md"])
+def test_pipe_is_not_waited_for(load: Load, tmp_path: Path, place: str) -> None:
+    (tmp_path / place).parent.mkdir()
+    os.mkfifo(tmp_path / place)
+    assert out(load({}))["pipe"].reason == "is no file, or not there"
 
 
 def test_hidden_files_and_helpers_are_no_items(load: Load) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,14 +102,28 @@ async def test_file_is_read_as_it_is_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("12.12")
-async def test_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
+async def test_file_that_became_a_link_out_of_the_folder_is_no_resource(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     inside = tmp_path / "inside"
     item = resource(inside, "a.txt", "fine")
     (tmp_path / "secret").write_text("secret", "utf-8")
     (inside / "resources/a.txt").unlink()
     (inside / "resources/a.txt").symlink_to(tmp_path / "secret")
-    with pytest.raises(PermissionError, match="leaves the server folder"):
-        await read(item)
+    assert await read(item) is None
+    assert "a.txt is a link that leaves the server folder" in caplog.text
+
+
+async def test_file_that_is_gone_or_became_something_else_is_no_resource(tmp_path: Path) -> None:
+    item = resource(tmp_path, "a.txt", "fine")
+    path = tmp_path / "resources/a.txt"
+    path.unlink()
+    assert await read(item) is None
+    path.mkdir()
+    assert await read(item) is None
+    path.rmdir()
+    os.mkfifo(path)
+    assert await read(item) is None
 
 
 def test_nested_files_have_nested_names(tmp_path: Path) -> None:

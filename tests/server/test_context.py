@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcpdesk import fail
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.server import person
@@ -54,7 +55,18 @@ async def test_a_context_that_raises_is_a_tool_error() -> None:
     peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
     result = (await peer.response(1))["result"]
     assert result["isError"] is True
-    assert "no user" in result["content"][0]["text"]
+    assert result["content"][0]["text"] == "echo got no context: context.py: KeyError: 'no user'"
+
+
+async def test_a_context_that_refuses_says_so_in_its_own_words() -> None:
+    async def refusing(request: RequestView) -> Any:
+        fail("members only")
+
+    peer = Peer()
+    peer.server.create_context = refusing
+    peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    result = (await peer.response(1))["result"]
+    assert (result["isError"], result["content"][0]["text"]) == (True, "members only")
 
 
 async def test_a_handler_cannot_invent_a_log_level() -> None:
