@@ -235,6 +235,8 @@ class ClientView:
     tools: ToolsSeen = ToolsSeen.NEVER
     mode: str = ""
     """The mode in which it sees the server."""
+    caller: str = ""
+    """What it proved to be: `key`, `token of ada`; empty: nothing was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ CATALOGUE: tuple[Action, ...] = (
     Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
     Action("cycle_policy", "p", "policy", "Catalogue", "catalogue",
         "Clients may call the tool, may once you approve, or may not: allow, ask, deny.", footer=False),
+    Action("pick_mode", "m", "mode", "Catalogue", "catalogue",
+        "Show the tools of one mode, as clients see them with ?mode=NAME.", footer=False),
 )  # fmt: skip
 
 FORM: tuple[Action, ...] = (

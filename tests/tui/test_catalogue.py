@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
 from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
 from tests.support.fake_link import sample_catalogue
 from tests.support.widgets import staged, until
@@ -100,3 +100,34 @@ async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() ->
         asked = [one.item.name for one in stage.heard if isinstance(one, CatalogueList.PolicyAsked)]
         assert asked == ["place-order"]
         assert [one.message for one in stage._notifications] == ["Only tools have a policy."]
+
+
+async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
+    pane = CataloguePane()
+    review = ModeView(
+        "review", "Look, change nothing.", ("user-profile",), (("lok", "there is no tool 'lok'"),)
+    )
+    async with staged(pane, (60, 30)) as (stage, pilot):
+        pane.rows.load(sample_catalogue(), (review,))
+        pane.rows.focus()
+        await pilot.press("m")
+        await until(pilot, lambda: "1 tool, 1 missing" in stage.shown())
+        await pilot.press("1")
+        await until(pilot, lambda: "▾ Tools of review" in stage.shown())
+        assert "✕ lok" in stage.shown() and "place-order" not in stage.shown()
+        assert pane.rows.item is not None and pane.rows.item.name == "user-profile"
+        pane.rows.load(sample_catalogue()[1:], (ModeView("review", "", ("place-order",)),))
+        await until(pilot, lambda: "place-order" in stage.shown() and "lok" not in stage.shown())
+        await pilot.press("m")
+        await until(pilot, lambda: "all tools" in stage.shown())
+        await pilot.press("0")
+        await until(pilot, lambda: "slow-report" in stage.shown())
+
+
+async def test_a_server_without_modes_says_how_to_have_some() -> None:
+    pane = CataloguePane()
+    async with staged(pane, (60, 24)) as (stage, pilot):
+        pane.rows.load(sample_catalogue())
+        pane.rows.focus()
+        await pilot.press("m")
+        assert any("mcp.json names them" in one.message for one in stage._notifications)

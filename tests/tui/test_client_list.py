@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mcpdesk.tui.widgets.client_list import COLUMNS, GIVING_WAY, ClientList
 from tests.support.fake_link import sample_view
 
 
-def shown(width: int) -> list[str]:
+def shown(width: int, caller: str = "") -> list[str]:
     listing = ClientList()
-    listing.clients = sample_view(0.0).clients
+    listing.clients = tuple(replace(one, caller=caller) for one in sample_view(0.0).clients)
     listing.widths = [12 for _ in COLUMNS]
     return [COLUMNS[at] for at in listing.shown(width)]
 
 
 def test_everything_is_shown_where_there_is_room() -> None:
-    assert shown(200) == list(COLUMNS)
+    assert shown(200, "token of ada") == list(COLUMNS)
+    assert shown(200) == [one for one in COLUMNS if one != "caller"]
 
 
 def test_columns_give_way_in_order_and_the_name_stays() -> None:
-    assert shown(14 * 10 + 1) == [one for one in COLUMNS if one != GIVING_WAY[0]]
+    assert shown(14 * 11 + 1, "key") == [one for one in COLUMNS if one != GIVING_WAY[0]]
     assert shown(20) == ["name", "calls", "errors"]
 
 

@@ -26,6 +26,10 @@ def test_a_client_that_said_little() -> None:
         "tools          never listed",
         "connected      2 min",
     ]
+    assert lines(EMPTY, caller="token of ada", mode="review")[:2] == [
+        "known as       token of ada",
+        "mode           review",
+    ]
     assert title_of(client(revision="")) == "cursor · hello over http · nothing said yet"
 
 

@@ -59,12 +59,25 @@ async def test_sorting_goes_through_the_columns() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         names = []
-        for _ in range(11):
+        for _ in range(12):
             names.append(pane.listing.clients[0].name)
             await pilot.press("s")
             await pilot.pause()
         code, cursor = "claude-code 2.1", "cursor 1.4"
-        assert names == [code, cursor, code, cursor, cursor, cursor, code, cursor, cursor, cursor, code]
+        assert names == [
+            code,
+            cursor,
+            code,
+            cursor,
+            cursor,
+            cursor,
+            code,
+            cursor,
+            cursor,
+            cursor,
+            code,
+            "desk",
+        ]
         assert "name↑" in str(pane.query_one(".heads").content)
 
 

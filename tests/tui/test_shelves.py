@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
-from mcpdesk.tui.render.shelves import CatalogueRow, Entry, Reason, Shelf, badges, rows
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
+from mcpdesk.tui.render.shelves import CatalogueRow, Entry, Reason, Shelf, badges, rows, seen_in
 from tests.support.fake_link import sample_catalogue
 
 
@@ -62,3 +62,18 @@ def test_a_policy_is_a_word_with_its_origin_and_a_glyph_of_its_own() -> None:
     told = [(badge.word, badge.glyph) for one in (asks, denied) for badge in badges(one)]
     assert told == [("ask (mcp.json)", "?"), ("deny (chosen at the desk)", "⊘")]
     assert badges(replace(plain, policy_origin="mcp.json")) == []
+
+
+def test_a_mode_leaves_its_tools_in_its_order_and_says_what_it_lacks() -> None:
+    items = sample_catalogue()
+    assert seen_in(None, items) == list(items)
+    mode = ModeView(
+        "review", "", ("slow-report", "user-profile"), (("send-mail", "x"), ("lok", "no such tool"))
+    )
+    seen = seen_in(mode, items)
+    tools = [(one.name, one.problem) for one in seen if one.kind is ItemKind.TOOL]
+    assert [name for name, _ in tools] == ["slow-report", "user-profile", "send-mail", "lok"]
+    assert "MAIL_TOKEN" in tools[2][1] and tools[3][1] == "no such tool"
+    assert [one for one in seen if one.kind is not ItemKind.TOOL] == [
+        one for one in items if one.kind is not ItemKind.TOOL
+    ]

@@ -62,6 +62,10 @@ def pace(seconds: float | None) -> str:
 
 
 def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
+    if client.caller:
+        yield "known as", [client.caller]
+    if client.mode:
+        yield "mode", [client.mode]
     yield "capabilities", [capabilities_text(detail.capabilities)]
     figures = f" · p50 {pace(client.p50_s)} · p95 {pace(client.p95_s)}" if client.p50_s is not None else ""
     failed = f"{client.errors} error{'' if client.errors == 1 else 's'}"

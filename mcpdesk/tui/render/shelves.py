@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.fuzzy import Matcher
 
-from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
 
 TITLES = {
     ItemKind.TOOL: "Tools",
@@ -81,6 +81,25 @@ def badges(item: CatalogueItem) -> list[Badge]:
     return ruled + [
         Badge(word, glyph, style) for key, value, word, glyph, style in _BADGES if said.get(key) is value
     ]
+
+
+def seen_in(mode: ModeView | None, items: Iterable[CatalogueItem]) -> list[CatalogueItem]:
+    """What a mode leaves: its tools in its order, those it names and has not, and all that is no tool."""
+    if mode is None:
+        return list(items)
+    by_name: dict[str, CatalogueItem] = {}
+    others = []
+    for item in items:
+        if item.kind is ItemKind.TOOL:
+            by_name[item.name] = item
+        else:
+            others.append(item)
+    offered = [by_name[name] for name in mode.tools if name in by_name]
+    missing = [
+        by_name.get(name) or CatalogueItem(ItemKind.TOOL, name, name, problem=reason)
+        for name, reason in mode.missing
+    ]
+    return offered + missing + others
 
 
 def rows(items: Iterable[CatalogueItem], query: str, folded: frozenset[ItemKind]) -> list[CatalogueRow]:

@@ -12,7 +12,7 @@ from textual.reactive import reactive
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ServerView
+from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ModeView, ServerView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.call_menus import choose_copy, choose_saved, history_menu
 from mcpdesk.tui.drafts import Draft, Drafts
@@ -36,6 +36,7 @@ _SLIM_BELOW = 110
 _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
 _QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
+_UNSEEN: tuple[int, tuple[ModeView, ...]] = (-1, ())
 _SETTLE_S = 0.1
 """How long the cursor rests on an item before its form is built."""
 
@@ -65,7 +66,7 @@ class WorkbenchPane(Vertical):
         self._link = link
         self._drafts = Drafts(link, History())
         self._watches = Watches(link)
-        self._catalogue_version = -1
+        self._seen = _UNSEEN
         self._pending: Timer | None = None
         self._aimed: CatalogueItem | None = None
 
@@ -327,16 +328,16 @@ class WorkbenchPane(Vertical):
         names = [server.name for server in view.servers]
         wanted = getattr(self.app, "server", "") or (names[0] if names else "")
         if wanted != self.server:
-            self.server, self._catalogue_version = wanted, -1
+            self.server, self._seen = wanted, _UNSEEN
             self._aimed = self.item_pane.draft = None
-        version = next((one.catalogue_version for one in view.servers if one.name == self.server), -1)
-        if self.server in names and version != self._catalogue_version:
-            self._catalogue_version = version
-            self._load_catalogue(next(one for one in view.servers if one.name == self.server))
+        shown = next((one for one in view.servers if one.name == self.server), None)
+        if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
+            self._seen = shown.catalogue_version, shown.modes
+            self._load_catalogue(shown)
 
     def _load_catalogue(self, server: ServerView) -> None:
         catalogue = self._link.catalogue(self.server)
-        self.catalogue.rows.load(catalogue.items)
+        self.catalogue.rows.load(catalogue.items, server.modes)
         if not catalogue.items:
             self.item_pane.teach(server)
         open_item = self.item

@@ -6,16 +6,26 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.shelves import TITLES, CatalogueRow, Entry, Reason, Shelf, badges, label, rows
+from mcpdesk.tui.render.shelves import (
+    TITLES,
+    CatalogueRow,
+    Entry,
+    Reason,
+    Shelf,
+    badges,
+    label,
+    rows,
+    seen_in,
+)
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
@@ -52,6 +62,9 @@ class CatalogueList(LineList):
     def __init__(self) -> None:
         super().__init__()
         self.running: frozenset[tuple[ItemKind, str]] = frozenset()
+        self.mode: ModeView | None = None
+        """The mode the tools are shown of; None: all of them."""
+        self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
         self._folded: frozenset[ItemKind] = frozenset()
@@ -69,9 +82,11 @@ class CatalogueList(LineList):
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
         return None if row is None or isinstance(row, Shelf) else row.item
 
-    def load(self, items: tuple[CatalogueItem, ...]) -> None:
-        """Show other items; the cursor stays on the one it was on."""
-        self._items = items
+    def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
+        """Show other items; the cursor stays on the one it was on, and the mode the one it was."""
+        self._items, self._modes = items, modes
+        chosen = "" if self.mode is None else self.mode.name
+        self.mode = next((mode for mode in modes if mode.name == chosen), None)
         self._lay_out(self.item)
 
     def filter(self, query: str) -> None:
@@ -79,9 +94,14 @@ class CatalogueList(LineList):
         self._query = query
         self._lay_out(None if query else self.item)
 
+    def see_in(self, mode: ModeView | None) -> None:
+        """Show the tools of a mode, or all."""
+        self.mode = mode
+        self._lay_out(self.item)
+
     def unhide(self, item: CatalogueItem) -> None:
-        """Drop the filter, unfold the item's group, and put the cursor on it."""
-        self._query, self._folded = "", self._folded - {item.kind}
+        """Drop filter and mode, unfold the item's group, and put the cursor on it."""
+        self._query, self._folded, self.mode = "", self._folded - {item.kind}, None
         self._lay_out(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
@@ -103,8 +123,12 @@ class CatalogueList(LineList):
         if isinstance(row, Shelf):
             count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
             title = f"{'▾' if row.is_open else '▸'} {TITLES[row.kind]}"
+            mode = ""
+            if self.mode is not None and row.kind is ItemKind.TOOL:
+                mode = f" of {one_line(self.mode.name, max(4, width - cell_len(title) - len(count) - 6))}"
             yield title, "lines--head"
-            yield " " * max(1, width - cell_len(title) - len(count) - 1) + count, "lines--muted"
+            yield mode, "lines--key"
+            yield " " * max(1, width - cell_len(title + mode) - len(count) - 1) + count, "lines--muted"
         elif isinstance(row, Reason):
             yield f"      {one_line(row.item.problem)}", "lines--warn" if row.item.stale else "lines--bad"
         else:
@@ -148,6 +172,27 @@ class CatalogueList(LineList):
         else:
             self.notify("Only tools have a policy.", markup=False)
 
+    @work(exclusive=True, group="menu")
+    async def action_pick_mode(self) -> None:
+        """Choose the mode whose tools are shown."""
+        if not self._modes:
+            self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
+            return
+        from mcpdesk.tui.widgets.menu import Choice, Menu
+
+        every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
+        modes = (None, *self._modes)
+        choices = [Choice("all tools", 0, f"{every} tools", "0", help="What clients see without ?mode=.")]
+        for number, mode in enumerate(self._modes, 1):
+            missing = f", {len(mode.missing)} missing" if mode.missing else ""
+            hint = f"{len(mode.tools)} tool{'' if len(mode.tools) == 1 else 's'}{missing}"
+            told = mode.description or ", ".join(mode.tools)
+            choices.append(Choice(mode.name, number, hint, str(number) if number < 10 else "", help=told))
+        current = modes.index(self.mode) if self.mode in modes else 0
+        chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
+        if chosen is not None:
+            self.see_in(modes[chosen])
+
     def action_unfold(self) -> None:
         """Unfold the group, or choose the item."""
         if self.cursor < len(self._rows):
@@ -175,7 +220,7 @@ class CatalogueList(LineList):
             yield f" {badge.glyph}", badge.style
 
     def _lay_out(self, keep_item: CatalogueItem | None, keep: bool = False) -> None:
-        self._rows = rows(self._items, self._query, self._folded)
+        self._rows = rows(seen_in(self.mode, self._items), self._query, self._folded)
         at = self._find(keep_item.kind, keep_item.name) if keep_item else None
         if at is None and not keep:
             at = next((at for at, row in enumerate(self._rows) if isinstance(row, Entry)), 0)

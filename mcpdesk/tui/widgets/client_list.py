@@ -16,13 +16,14 @@ from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 COLUMNS = (
-    "name", "server", "transport", "revision", "era", "since", "calls", "errors", "p50", "p95", "tools",
+    "name", "server", "transport", "revision", "era", "since", "calls", "errors", "p50", "p95",
+    "tools", "caller",
 )  # fmt: skip
 NUMBERS = frozenset(("since", "calls", "errors", "p50", "p95"))
-GIVING_WAY = ("era", "server", "tools", "p50", "transport", "p95", "revision", "since")
+GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
 """Columns that go where there is little room, the first one first."""
 GAP = 2
-_MUTED = frozenset(("server", "transport", "era", "since"))
+_MUTED = frozenset(("server", "caller", "transport", "era", "since"))
 
 
 class ClientList(LineList):
@@ -78,12 +79,17 @@ class ClientList(LineList):
 
     def shown(self, width: int) -> list[int]:
         """Which columns fit into so many cells, by their places."""
-        left = list(range(len(COLUMNS)))
+        left = [at for at, column in enumerate(COLUMNS) if column != "caller" or self._has_callers]
         for name in GIVING_WAY:
             if 1 + sum(self.widths[at] + GAP for at in left) <= width:
                 break
-            left.remove(COLUMNS.index(name))
+            left = [at for at in left if COLUMNS[at] != name]
         return left
+
+    @property
+    def _has_callers(self) -> bool:
+        """Whether anybody proved to be somebody."""
+        return any(client.caller for client in self.clients)
 
     def heads(self, marked: int, width: int) -> str:
         """The line of heads; `marked` is the column it is sorted by."""
@@ -123,7 +129,7 @@ def cells(client: ClientView, now: float) -> tuple[str, ...]:
     """What its row shows, a text for every column."""
     return (
         one_line(client.name, 26),
-        one_line(client.server, 20),
+        one_line(f"{client.server} · {client.mode}" if client.mode else client.server, 24),
         client.transport,
         one_line(client.revision, 12) or "…",
         era(client.revision),
@@ -133,6 +139,7 @@ def cells(client: ClientView, now: float) -> tuple[str, ...]:
         pace(client.p50_s),
         pace(client.p95_s),
         client.tools.value,
+        one_line(client.caller, 24) or "–",
     )
 
 

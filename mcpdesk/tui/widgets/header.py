@@ -64,7 +64,8 @@ def _brand() -> Part:
 def _server(server: ServerView | None, several: bool) -> Part:
     if server is None:
         return Part(Content.styled(" no server ", "$text-warning"), rank=90)
-    text = Content.styled(f" {one_line(server.name, 30)}{' ▾' if several else ''} ", "bold")
+    mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
+    text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
     short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
     tip = f"{server.title or server.name} {server.version}\n{server.folder}"
     return Part(text, "screen.pick_server" if several else "", tip, short, rank=90)
