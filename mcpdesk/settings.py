@@ -43,6 +43,7 @@ class Settings(Struct, frozen=True):
     page_size: int
     session_ttl_s: int
     request_timeout_s: int
+    drain_timeout_s: int
     max_connections: int
     max_sessions: int
     max_in_flight: int
@@ -110,6 +111,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("request_timeout_s", Kind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
             least=1),
+    Setting("drain_timeout_s", Kind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
+            "How long running calls and jobs may go on once serve was asked to end."),
     Setting("max_connections", Kind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
             least=1),

@@ -10,13 +10,13 @@ from mcpdesk.auth import api_key
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
+from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host, Plan
 
-DRAIN_S = 20.0
-"""How long running calls may go on after the end was asked for."""
-GRACE_S = DRAIN_S + 10
+GRACE_S = 10.0
+"""How long the end may take once nothing runs any more, or the time for that is over."""
 LOOK_S = 0.1
 
 
@@ -42,7 +42,8 @@ async def _serve(host: Host) -> None:
     def stop(reason: str) -> None:
         loop.call_soon_threadsafe(asked.set)
 
-    with JournalPrinter(host) as log, Ending(stop, grace_s=GRACE_S) as ending:
+    grace_s = host.settings.drain_timeout_s + GRACE_S
+    with JournalPrinter(host) as log, Ending(stop, grace_s=grace_s) as ending:
         try:
             await host.start()
             log.follow()
@@ -52,7 +53,9 @@ async def _serve(host: Host) -> None:
                 log.follow()
                 await _either(asked, LOOK_S)
             log.say(f"{ending.reason}: finishing what is under way")
-            await _drain(host)
+            if left := await _drain(host, log):
+                limit_s = host.settings.drain_timeout_s
+                log.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
         finally:
             await host.stop()
 
@@ -65,15 +68,29 @@ async def _either(event: asyncio.Event, most_s: float) -> None:
         return
 
 
-async def _drain(host: Host) -> None:
-    """Wait until no call is under way; streams that would never end are ended."""
+async def _drain(host: Host, log: JournalPrinter) -> str:
+    """Begin no calls any more, and wait until none is under way; returns which ones took too long.
+
+    Clients are heard meanwhile: what runs may ask them something, and they may ask how their jobs stand.
+    Streams that would never end are ended.
+    """
+    for hosted in host.folders.values():
+        hosted.stop()
     host.services.subscriptions.close()
-    end = time.monotonic() + DRAIN_S
-    while time.monotonic() < end:
-        dialogues = [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
-        if all(dialogue.is_idle for dialogue in dialogues):
-            return
+    end = time.monotonic() + host.settings.drain_timeout_s
+    while (left := _under_way(host)) and time.monotonic() < end:
+        log.follow()
         await asyncio.sleep(LOOK_S)
+    return left
+
+
+def _under_way(host: Host) -> str:
+    """`2 calls and 1 job`; empty when nothing runs."""
+    dialogues = [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
+    calls = sum(len(dialogue.conversation.running) for dialogue in dialogues)
+    jobs = sum(job.status is TaskStatus.WORKING for job in host.services.jobs.snapshot())
+    counted = ((calls, "call"), (jobs, "job"))
+    return " and ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in counted if number)
 
 
 def greeting(host: Host) -> list[str]:

@@ -120,6 +120,11 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
 
+    def stop(self) -> None:
+        """Begin no calls of tools any more."""
+        assert self.server.home is not None
+        self.server.home.stop()
+
     async def close(self) -> None:
         """End what the server still does."""
         if self.server.home is not None:

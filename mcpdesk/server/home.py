@@ -53,6 +53,7 @@ class Home:
         """Told of each callback that is set, fires or is cancelled."""
         self.rules = 0
         """Grows whenever other tools may run than before: the plan changed, or a policy."""
+        self._is_stopping = False
         self.approvals = Approvals(self)
         """Which tools clients may call."""
         self._plan: Plan | None = None
@@ -77,7 +78,14 @@ class Home:
 
     def refusal(self, tool: Tool) -> str:
         """Why a tool may not run now, whoever calls; empty when it may."""
+        if self._is_stopping:
+            return f"{tool.name} was not called: the server is stopping. Call again once it is back."
         return refused(tool, self._plan) or self.approvals.refusal(tool.name)
+
+    def stop(self) -> None:
+        """Begin no calls of tools any more; those that run go on."""
+        self._is_stopping = True
+        self.rules += 1
 
     @property
     def outputs(self) -> Path:

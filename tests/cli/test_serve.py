@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import signal
 import socket
@@ -9,9 +11,11 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 
 if TYPE_CHECKING:
@@ -46,6 +50,22 @@ async def leave() -> str:
 '''
 
 
+BREW = '''
+import asyncio
+from pathlib import Path
+
+from mcpdesk import tool
+
+
+@tool(task="required")
+async def brew() -> str:
+    """Brew tea."""
+    await asyncio.sleep(2)
+    Path(__file__).parents[1].joinpath("tea").write_text("ready")
+    return "brewed"
+'''
+
+
 def listening(url: str) -> urllib.request.Request:
     """A request of the stateless era whose answer is a stream without end."""
     method, version, prefix = "subscriptions/listen", "2026-07-28", "io.modelcontextprotocol/"
@@ -65,12 +85,20 @@ def address(service: Service) -> str:
     return service.says("serving small at").rpartition(" ")[2]
 
 
-def post(url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+def exchange(url: str, method: str, params: dict[str, Any], session: str = "") -> tuple[dict[str, Any], str]:
+    """The answer to a request, and the session it belongs to, if any."""
+    number = {} if method.startswith("notifications/") else {"id": 1}
+    body = json.dumps({"jsonrpc": "2.0", **number, "method": method, "params": params}).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if session:
+        headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
-        result: dict[str, Any] = json.loads(answer.read())
-    return result
+        result: dict[str, Any] = json.loads(answer.read() or b"{}")
+        return result, answer.headers.get("Mcp-Session-Id", "")
+
+
+def post(url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return exchange(url, method, params)[0]
 
 
 def test_served_folder_answers_and_sigterm_ends_with_zero(serve: Serve, folder: Path) -> None:
@@ -105,6 +133,83 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
         assert service.end() == 0
         assert b'"resultType":"complete"' in stream.read()
     assert time.monotonic() - began < 8
+
+
+def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:
+    service = serve(str(folder), "--port", "0")
+    url = address(service)
+    answers: list[dict[str, Any]] = []
+    call = {"name": "wait", "arguments": {"seconds": 2.0}}
+    caller = threading.Thread(target=lambda: answers.append(post(url, "tools/call", call)))
+    caller.start()
+    service.says("waiting")
+    service.process.send_signal(signal.SIGTERM)
+    service.says("finishing what is under way")
+    refused = post(url, "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})["result"]
+    assert refused["isError"]
+    assert refused["content"][0]["text"].startswith("greet was not called: the server is stopping")
+    assert len(post(url, "tools/list", {})["result"]["tools"]) == 2
+    caller.join(10)
+    assert answers[0]["result"]["content"][0]["text"] == "waited"
+    assert service.process.wait(10) == 0
+
+
+def test_call_that_takes_too_long_is_ended_and_told(serve: Serve, folder: Path) -> None:
+    service = serve(str(folder), "--port", "0", "--drain-timeout-s", "1")
+    url = address(service)
+    call = {"name": "wait", "arguments": {"seconds": 25}}
+
+    def lose() -> None:
+        with contextlib.suppress(OSError, HTTPException):
+            post(url, "tools/call", call)
+
+    caller = threading.Thread(target=lose)
+    caller.start()
+    service.says("waiting")
+    assert service.end() == 0
+    service.says("ended 1 call that took longer than 1 s (drain_timeout_s)")
+    caller.join(10)
+    assert not caller.is_alive()
+
+
+def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
+    (folder / "tools" / "brew.py").write_text(BREW)
+    service = serve(str(folder), "--port", "0")
+    url = address(service)
+    client = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    opened, session = exchange(url, "initialize", hello)
+    assert "tasks" in opened["result"]["capabilities"]
+    exchange(url, "notifications/initialized", {}, session)
+    begun, _ = exchange(url, "tools/call", {"name": "brew", "arguments": {}, "task": {}}, session)
+    task = {"taskId": begun["result"]["task"]["taskId"]}
+    service.process.send_signal(signal.SIGTERM)
+    service.says("finishing what is under way")
+    assert exchange(url, "tasks/get", task, session)[0]["result"]["status"] == "working"
+    assert service.process.wait(10) == 0
+    assert (folder / "tea").read_text() == "ready"
+
+
+async def test_streams_end_in_order_when_the_server_stops(serve: Serve, folder: Path) -> None:
+    service = serve(str(folder), "--port", "0")
+    url = await asyncio.to_thread(address, service)
+    client = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    _, session = await asyncio.to_thread(exchange, url, "initialize", hello)
+    events = {"Accept": "text/event-stream"}
+    async with (
+        aiohttp.ClientSession() as web,
+        web.get(url, headers={"Mcp-Session-Id": session, **events}) as standing,
+        web.get(f"{url}/sse", headers=events) as old,
+        web.ws_connect(f"{url}/ws") as socket,
+    ):
+        assert standing.status == old.status == 200
+        assert await asyncio.to_thread(service.end) == 0
+        async with asyncio.timeout(10):
+            await standing.read()
+            assert b"event: endpoint" in await old.read()
+            farewell = await socket.receive()
+            assert (farewell.type, farewell.data) == (aiohttp.WSMsgType.CLOSE, aiohttp.WSCloseCode.GOING_AWAY)
 
 
 def test_taken_port_is_told(serve: Serve, mcpdesk: Run, folder: Path) -> None:
