@@ -1,0 +1,44 @@
+"""MCP servers for chat programs: their tools as a model API wants them told, and calls that can be trusted.
+
+    from mcpdesk.bridge import Client, client_tools
+
+    async with Client("http://127.0.0.1:3333/mcp/hello", api_key=key) as client:
+        tools = await client_tools(client, "anthropic")
+        reply = await model(messages, tools=tools.schemas)
+        messages += [reply, *await tools.answer(reply)]
+
+A target is a URL, a server folder (hosted in this process) or a `Server`. Everything is asyncio. What a
+server sends is checked before it is handed on; what can go wrong is a `CallError` of four kinds: `HttpError`
+(HTTP said no, or nothing), `InvalidAnswer` (what came is no answer), `RpcError` (the server answered with an
+error) and `CallTimeout`. A tool that fails is none of them, but a result. `sample_servers/chat` is a whole
+program.
+"""
+
+from __future__ import annotations
+
+from mcpdesk.bridge.calls import call_tool, tool_schemas
+from mcpdesk.bridge.client import Client, Target
+from mcpdesk.bridge.model_api import ApiName
+from mcpdesk.bridge.schemas import ToolSchema, ToolSchemas
+from mcpdesk.bridge.text import format_result
+from mcpdesk.bridge.tools import ClientTool, ClientTools, client_tools
+from mcpdesk.errors import CallError, CallTimeout, HttpError, InvalidAnswer, RpcError
+
+__all__ = [
+    "ApiName",
+    "CallError",
+    "CallTimeout",
+    "Client",
+    "ClientTool",
+    "ClientTools",
+    "HttpError",
+    "InvalidAnswer",
+    "RpcError",
+    "Target",
+    "ToolSchema",
+    "ToolSchemas",
+    "call_tool",
+    "client_tools",
+    "format_result",
+    "tool_schemas",
+]

@@ -1,0 +1,237 @@
+"""A small client of any server: over HTTP in every revision, or of a server folder in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mcpdesk.bridge import answers
+from mcpdesk.bridge.mirroring import mirror, without_invalid
+from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer, RpcError
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.server.server import Server
+
+if TYPE_CHECKING:
+    from mcpdesk.bridge.line import Line
+    from mcpdesk.server.schema import Validator
+
+Target: TypeAlias = str | os.PathLike[str] | Server
+"""A URL, a server folder, or a `Server` put together in code."""
+DEFAULT_TIMEOUT_S = 30.0
+DEFAULT_MAX_BYTES = 16 << 20
+
+
+class Client:
+    """Asks one server, in its newest revision, and believes only answers that are well formed.
+
+    >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client:
+    ...     tools = await client.list_tools()
+    ...     result = await client.call_tool("greet", {"name": "Ada"})
+
+    A URL is spoken to statelessly (2026-07-28) if the server can, else in a session of the newest revision it
+    has. A folder is hosted in this process for as long as the client is open. The first request connects; any
+    number may be under way at once. Redirects are not followed, so a token goes nowhere else; cookies are
+    not kept; an answer of more than `max_bytes` is refused.
+
+    Every request raises `HttpError`, `InvalidAnswer`, `RpcError` or `CallTimeout`, all of them `CallError`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        mode: str = "",
+        token: str | None = None,
+        api_key: str | None = None,
+        api_key_header: str = "X-API-Key",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`mode` is one of the server's; `token` a bearer token; `api_key` goes out as `api_key_header`;
+        `timeout_s` bounds each request that names no time of its own; `headers` go with every request.
+
+        Raises: DeskUserError for a URL, key or token that cannot be used.
+        """
+        self.target = target
+        self.mode = mode
+        self.timeout_s = timeout_s
+        self._token = token
+        self._headers = dict(headers or {})
+        if api_key:
+            self._headers[api_key_header] = _sendable(api_key, "key")
+        if token:
+            self._headers["Authorization"] = f"Bearer {_sendable(token, 'token')}"
+        self._max_bytes = max_bytes
+        self._line: Line | None = None
+        self._connecting = asyncio.Lock()
+        self._tools: dict[str, dict[str, Any]] = {}
+        self._outputs: dict[str, Validator | None] = {}
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the session, if there is one, and the connections. The next request would open new ones."""
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
+    async def connect(self, timeout_s: float | None = None) -> Mapping[str, Any]:
+        """Reach the server and learn what it is.
+
+        Returns its name and version, as it says, with the `revision` spoken and its `instructions`.
+        Raises: CallError when it cannot be reached; ManifestError, DeskUserError for a folder.
+        """
+        async with self._limit(timeout_s, "connecting"):
+            line = await self._connected()
+        told = {"revision": line.revision.name, "instructions": line.instructions}
+        return {**line.server, **told}
+
+    async def request(
+        self, method: str, params: dict[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """The result of any request, such as `resources/read`; only its envelope has been checked."""
+        async with self._limit(timeout_s, method):
+            return await (await self._connected()).request(method, params or {}, {})
+
+    async def list_tools(self, *, timeout_s: float | None = None) -> list[dict[str, Any]]:
+        """The tools of all pages, as `tools/list` defines them.
+
+        Over HTTP, tools whose arguments cannot be mirrored as they ask are left out: the protocol wants it.
+        """
+        async with self._limit(timeout_s, "tools/list"):
+            line = await self._connected()
+            tools = await self._pages(line)
+        self._tools = {tool["name"]: tool for tool in tools}
+        self._outputs.clear()
+        return tools
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Call a tool and return its result: `content`, perhaps `structuredContent`, `isError` on failure.
+
+        A tool that fails is a result; only what is no result is an exception. Where the tool was listed
+        before, structured content is held against its output schema. A call that takes too long is cancelled.
+        """
+        given = dict(arguments or {})
+        async with self._limit(timeout_s, name):
+            line = await self._connected()
+            try:
+                result = await self._call(line, name, given)
+            except RpcError as error:
+                if error.code != ErrorCode.HEADER_MISMATCH or not line.mirrors:
+                    raise
+                await self.list_tools()  # its schema is not the one we know
+                result = await self._call(line, name, given)
+        return self._checked(line, name, answers.checked_call(result, line.target))
+
+    async def _call(self, line: Line, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        known = self._tools.get(name)
+        headers = mirror(known["inputSchema"], arguments) if known and line.mirrors else {}
+        return await line.request("tools/call", {"name": name, "arguments": arguments}, headers)
+
+    async def _pages(self, line: Line) -> list[dict[str, Any]]:
+        tools: list[dict[str, Any]] = []
+        cursors: set[str] = set()
+        params: dict[str, Any] = {}
+        while True:
+            page = await line.request("tools/list", params, {})
+            tools += answers.checked_tools(page, line.target)
+            cursor = answers.checked_cursor(page, line.target)
+            if cursor is None:
+                return without_invalid(tools) if line.mirrors else tools
+            if cursor in cursors or len(tools) > answers.MOST_TOOLS:
+                raise InvalidAnswer("tools/list: the pages have no end", line.target)
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+
+    def _checked(self, line: Line, name: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Raises: InvalidAnswer for structured content the tool did not declare."""
+        known = self._tools.get(name)
+        if known is None or "outputSchema" not in known or result.get("isError"):
+            return result
+        if name not in self._outputs:
+            self._outputs[name] = _compiled(known["outputSchema"])
+        validator = self._outputs[name]
+        if validator is None or line.revision.structured == "none":
+            return result
+        if "structuredContent" not in result:
+            raise InvalidAnswer(f"{name}: the result lacks the structured content it declares", line.target)
+        failures = validator.failures(result["structuredContent"], 3)
+        if failures:
+            reason = "; ".join(f"{'.'.join(map(str, each.path))} {each.message}".strip() for each in failures)
+            raise InvalidAnswer(
+                f"{name}: the structured content is not what it declares: {answers.excerpt(reason)}",
+                line.target,
+            )
+        return result
+
+    async def _connected(self) -> Line:
+        async with self._connecting:
+            if self._line is None:
+                self._line = await self._opened()
+            return self._line
+
+    async def _opened(self) -> Line:
+        if isinstance(self.target, Server):
+            from mcpdesk.bridge.hosted import line_to
+
+            return line_to(self.target)
+        place = os.fspath(self.target)
+        if "://" not in place:
+            from mcpdesk.bridge.hosted import host_folder
+
+            return await host_folder(Path(place), self.mode)
+        from mcpdesk.bridge.eras import meet
+        from mcpdesk.bridge.wire import Wire
+
+        wire = Wire(place, self._headers, self.mode, self._max_bytes)
+        try:
+            return await meet(wire)
+        except BaseException:
+            await wire.close()
+            raise
+
+    @asynccontextmanager
+    async def _limit(self, timeout_s: float | None, what: str) -> AsyncIterator[None]:
+        seconds = self.timeout_s if timeout_s is None else timeout_s
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            target = self._line.target if self._line is not None else ""
+            raise CallTimeout(f"{what}: no answer within {seconds:g} s", target) from None
+
+
+def _sendable(secret: str, what: str) -> str:
+    """Raises: DeskUserError for what no header can carry; it does not repeat it."""
+    if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
+        raise DeskUserError(
+            f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"
+        )
+    return secret
+
+
+def _compiled(schema: dict[str, Any]) -> Validator | None:
+    """None for a schema that cannot be used here: then nothing can be held against it."""
+    from mcpdesk.server.schema import SchemaError, compile_schema
+
+    try:
+        return compile_schema(schema)
+    except SchemaError:
+        return None

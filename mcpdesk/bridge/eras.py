@@ -1,0 +1,228 @@
+"""How a server is spoken with over HTTP: stateless, or in a session. Source: WIRE 1.3, 4, 5."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from mcpdesk.bridge.line import IDENTITY, Line
+from mcpdesk.bridge.wire import Reply, Wire
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer
+from mcpdesk.protocol.headers import encode_value
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
+from mcpdesk.protocol.stateless import SERVER_KEY, request_meta
+
+PARTING_S = 2.0
+"""How long taking leave may take."""
+MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
+
+
+async def meet(wire: Wire) -> Line:
+    """Find out which era a server is of, newest first.
+
+    Raises: CallError when it is of none, or cannot be reached.
+    """
+    stateless = Stateless(wire)
+    reply = await stateless.discover()
+    is_modern = "supportedVersions" in (_result(reply) or {}) or reply.code in MODERN
+    if reply.status >= 500 or reply.status in (401, 403) or 300 <= reply.status < 400:
+        raise reply.failure(wire.target)
+    if not is_modern:
+        return await _shaken(wire)
+    offered = _versions(reply)
+    if LATEST.name in offered and stateless.accept(reply):
+        return stateless
+    if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in offered):
+        return await _shaken(wire)
+    told = ", ".join(offered) or "none"
+    raise InvalidAnswer(f"it serves the revisions {told}, this client {', '.join(BY_NAME)}", wire.target)
+
+
+def _result(reply: Reply) -> dict[str, Any] | None:
+    result = reply.message.get("result") if isinstance(reply.message, dict) else None
+    return result if isinstance(result, dict) else None
+
+
+def _versions(reply: Reply) -> list[str]:
+    result = _result(reply)
+    error = {} if result is not None else reply.message["error"].get("data") or {}
+    named = (result or {}).get("supportedVersions") or (
+        error.get("supported") if isinstance(error, dict) else []
+    )
+    return [each[:40] for each in named if isinstance(each, str)] if isinstance(named, list) else []
+
+
+async def _shaken(wire: Wire) -> Line:
+    session = Session(wire)
+    await session.open()
+    return session
+
+
+class Stateless:
+    """Every request stands alone."""
+
+    revision = LATEST
+    mirrors = True
+
+    def __init__(self, wire: Wire) -> None:
+        self.target = wire.target
+        self.server: Mapping[str, Any] = {}
+        self.instructions = ""
+        self._wire = wire
+        self._ids = count(1)
+
+    async def discover(self) -> Reply:
+        """Ask what the server is. Raises: HttpError when it cannot be reached, InvalidAnswer."""
+        return await self._post(next(self._ids), "server/discover", {}, {})
+
+    def accept(self, reply: Reply) -> bool:
+        """Take over what the server says of itself; False when it said nothing."""
+        result = _result(reply)
+        if result is None:
+            return False
+        meta, told = result.get("_meta"), result.get("instructions")
+        server = meta.get(SERVER_KEY) if isinstance(meta, dict) else None
+        self.server = server if isinstance(server, dict) else {}
+        self.instructions = told if isinstance(told, str) else ""
+        return True
+
+    async def request(
+        self, method: str, params: dict[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The result; cancelling it closes the connection, which is what the server goes by."""
+        identifier = next(self._ids)
+        reply = await self._post(identifier, method, params, headers)
+        return reply.result(identifier, self.target)
+
+    async def close(self) -> None:
+        """Close the connections; the server keeps nothing."""
+        await self._wire.close()
+
+    async def _post(
+        self, identifier: int, method: str, params: dict[str, Any], headers: Mapping[str, str]
+    ) -> Reply:
+        row = METHODS.get(method)
+        routing = {"MCP-Protocol-Version": self.revision.name, "Mcp-Method": method, **headers}
+        if row is not None and row.routing_field:
+            routing["Mcp-Name"] = encode_value(str(params.get(row.routing_field, "")))
+        meta = request_meta(self.revision, IDENTITY) | params.get("_meta", {})
+        message = _request(identifier, method, params | {"_meta": meta})
+        return await self._wire.post(message, routing)
+
+
+class Session:
+    """Requests after a handshake, in the newest revision both know."""
+
+    mirrors = False
+
+    def __init__(self, wire: Wire) -> None:
+        self.target = wire.target
+        self.revision = LATEST_HANDSHAKE
+        self.server: Mapping[str, Any] = {}
+        self.instructions = ""
+        self._wire = wire
+        self._ids = count(1)
+        self._headers: dict[str, str] = {}
+        self._opening = asyncio.Lock()
+        self._partings: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Shake hands. Raises: CallError when the server does not."""
+        self._headers = {}
+        params = {"protocolVersion": LATEST_HANDSHAKE.name, "capabilities": {}, "clientInfo": IDENTITY}
+        identifier = next(self._ids)
+        reply = await self._wire.post(_request(identifier, "initialize", params), {}, self._asked)
+        result = reply.result(identifier, self.target)
+        version = result.get("protocolVersion")
+        revision = BY_NAME.get(version) if isinstance(version, str) else None
+        if revision is None or revision.is_stateless:
+            raise InvalidAnswer(f"it answers the handshake with the revision {version!r}", self.target)
+        self.revision = revision
+        server, told = result.get("serverInfo"), result.get("instructions")
+        self.server = server if isinstance(server, dict) else {}
+        self.instructions = told if isinstance(told, str) else ""
+        session = reply.headers.get("mcp-session-id")
+        if session:
+            self._headers["Mcp-Session-Id"] = session
+        if revision.has_version_header:
+            self._headers["MCP-Protocol-Version"] = revision.name
+        await self._notify("notifications/initialized", {})
+
+    async def request(
+        self, method: str, params: dict[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The result; a session the server has forgotten is opened again, once."""
+        used = self._headers
+        try:
+            return await self._request(method, params)
+        except HttpError as error:
+            if error.status != 404 or "Mcp-Session-Id" not in used:
+                raise
+        async with self._opening:
+            if self._headers is used:
+                await self.open()
+        return await self._request(method, params)
+
+    async def close(self) -> None:
+        """End the session; a server that does not answer soon is left alone."""
+        if self._partings:
+            await asyncio.wait(self._partings, timeout=PARTING_S)
+        if "Mcp-Session-Id" in self._headers:
+            with suppress(CallError, TimeoutError):
+                async with asyncio.timeout(PARTING_S):
+                    await self._wire.delete(self._headers)
+        await self._wire.close()
+
+    async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        identifier = next(self._ids)
+        try:
+            reply = await self._wire.post(_request(identifier, method, params), self._headers, self._asked)
+        except asyncio.CancelledError:
+            self._part(
+                "notifications/cancelled", {"requestId": identifier, "reason": "nobody waits any more"}
+            )
+            raise
+        if reply.status == 404 and "Mcp-Session-Id" in self._headers:
+            raise reply.failure(self.target)
+        return reply.result(identifier, self.target)
+
+    def _part(self, method: str, params: dict[str, Any]) -> None:
+        """Tell the server without waiting for it."""
+
+        async def tell() -> None:
+            with suppress(CallError, TimeoutError):
+                async with asyncio.timeout(PARTING_S):
+                    await self._notify(method, params)
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._partings.add(task)
+        task.add_done_callback(self._partings.discard)
+
+    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+        message = {"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {})
+        reply = await self._wire.post(message, self._headers)
+        if reply.status >= 400:
+            raise reply.failure(self.target)
+
+    async def _asked(self, message: dict[str, Any]) -> None:
+        """Answer what the server asks: that we live, and that we offer nothing else."""
+        if "id" not in message:
+            return
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] == "ping":
+            answer["result"] = {}
+        else:
+            answer["error"] = {
+                "code": int(ErrorCode.METHOD_NOT_FOUND),
+                "message": "this client offers nothing",
+            }
+        await self._wire.post(answer, self._headers)
+
+
+def _request(identifier: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params}

@@ -1,0 +1,130 @@
+"""A server of this process as something that can be called: frames over memory, as every peer sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.bridge.answers import is_response, result_of
+from mcpdesk.bridge.line import IDENTITY
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import LATEST
+from mcpdesk.protocol.stateless import request_meta
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Said
+    from mcpdesk.server.server import Server
+
+
+class HostedLine:
+    """Requests to one server, on the loop they are made on. `host` is what is to be stopped at the end."""
+
+    revision = LATEST
+    mirrors = False
+
+    def __init__(self, endpoint: HostedEndpoint, host: Host | None = None) -> None:
+        from mcpdesk.hosting.channel import Channel
+
+        self.target = endpoint.name
+        self.server: Mapping[str, Any] = {"name": endpoint.name, "version": endpoint.server.version}
+        self.instructions = endpoint.server.instructions
+        self._host = host
+        self._channel = Channel(endpoint, "memory", "bridge", self._received)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._ids = count(1)
+
+    async def request(self, method: str, params: JSONObject, headers: Mapping[str, str]) -> JSONObject:
+        """The result. Raises: RpcError, InvalidAnswer; LocalProtocolError for params JSON cannot carry."""
+        identifier = next(self._ids)
+        meta = request_meta(self.revision, IDENTITY) | params.get("_meta", {})
+        frame = codec.request(identifier, method, params | {"_meta": meta})
+        self._waiting[identifier] = asyncio.get_running_loop().create_future()
+        try:
+            self._channel.take(frame)
+            message = await self._waiting[identifier]
+        except asyncio.CancelledError:
+            reason = {"requestId": identifier, "reason": "nobody waits any more"}
+            self._channel.take(codec.notification("notifications/cancelled", reason))
+            raise
+        finally:
+            del self._waiting[identifier]
+        return result_of(message, identifier, self.target)
+
+    async def close(self) -> None:
+        """End its calls, and the server if it was started for this line."""
+        self._channel.close("the caller has left")
+        if self._host is not None:
+            await self._host.stop()
+
+    def _received(self, frame: bytes) -> None:
+        message = codec.decode(frame)
+        waiting = self._waiting.get(message.get("id")) if is_response(message) else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+
+async def host_folder(folder: Path, mode: str) -> HostedLine:
+    """Host a server folder for one caller.
+
+    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode.
+    """
+    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host import Host, Plan
+
+    settings = effective_settings({}, os.environ, folder).settings
+    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    try:
+        host.load()
+        await host.wake()
+        endpoint = host.endpoint("", mode)
+        assert endpoint is not None
+        return HostedLine(endpoint, host)
+    except BaseException:
+        await host.stop()
+        raise
+
+
+def line_to(server: Server) -> HostedLine:
+    """Call a server that was put together in code."""
+    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.server.services import Services
+
+    def log(*_: object, **__: object) -> None:
+        """Nobody reads it."""
+
+    return HostedLine(HostedEndpoint(server, Services(Inbox(), log), Unrecorded()))
+
+
+class Unrecorded:
+    """Keeps no frames."""
+
+    def connect(self, info: ConnectionInfo) -> None:
+        """Nobody looks."""
+
+    def frame(
+        self,
+        connection: int,
+        direction: Direction,
+        data: bytes,
+        is_json: bool = False,
+        said: Said | None = None,
+    ) -> int:
+        """Nobody looks."""
+        return 0
+
+    def together(
+        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+    ) -> int:
+        """Nobody looks."""
+        return 0
+
+    def note(self, note: HttpNote) -> None:
+        """Nobody looks."""

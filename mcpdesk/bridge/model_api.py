@@ -1,0 +1,66 @@
+"""What the model APIs accept as tools, as data: names, argument names, lengths and the shape of a tool."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from mcpdesk.errors import DeskUserError
+
+ApiName: TypeAlias = Literal["openai", "anthropic"]
+"""`openai`: chat completions. `anthropic`: messages."""
+
+
+class ModelApi(Struct, frozen=True):
+    """One API's rules."""
+
+    name: str
+    tool_name: re.Pattern[str]
+    argument_name: re.Pattern[str] | None
+    """What the arguments of a tool may be called; None: anything."""
+    longest_name: int = 64
+    longest_description: int | None = None
+    """Characters; None: the API knows no limit."""
+    most_tools: int | None = None
+    """Tools one request may bring along."""
+
+    def shape(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """A tool as a request to the API has it."""
+        if self.name == "openai":
+            function = {"name": name, "description": description, "parameters": schema}
+            return {"type": "function", "function": function}
+        return {"name": name, "description": description, "input_schema": schema}
+
+    def shortened(self, description: str) -> str:
+        """A description cut at a word where the API takes no longer one."""
+        longest = self.longest_description
+        if longest is None or len(description) <= longest:
+            return description
+        head = description[: longest - 1]
+        return (head.rsplit(None, 1)[0] if " " in head[-80:] else head).rstrip() + "…"
+
+
+APIS: dict[str, ModelApi] = {
+    "openai": ModelApi(
+        "openai",
+        tool_name=re.compile(r"[A-Za-z0-9_-]{1,64}"),
+        argument_name=None,
+        longest_description=1024,
+        most_tools=128,
+    ),
+    "anthropic": ModelApi(
+        "anthropic",
+        tool_name=re.compile(r"[A-Za-z0-9_-]{1,64}"),
+        argument_name=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
+    ),
+}
+"""By name. Both refuse a whole request for one tool that breaks a rule."""
+
+
+def model_api(name: str) -> ModelApi:
+    """The rules of the API of that name. Raises: DeskUserError when there is none."""
+    if name not in APIS:
+        raise DeskUserError(f"There is no model API {name!r}.", f"Known: {', '.join(APIS)}.")
+    return APIS[name]

@@ -1,0 +1,122 @@
+"""The most readable text of a result, for a model or a person."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NOTHING = "(no output)"
+
+
+def format_result(result: Any) -> str:
+    """The text of a result, whatever its shape.
+
+    Of a tool's result: its text content, with images and the like named by kind and size; without content,
+    the structured content; of one that is an error, with `Error: ` in front. Contents of a resource and
+    messages of a prompt are texts, too, and so is a list of content blocks. What is meant for the user alone
+    is left out where there is something for the model. Never empty.
+    """
+    if isinstance(result, str):
+        return result or NOTHING
+    if isinstance(result, Sequence):
+        return _joined(result) or NOTHING
+    if not isinstance(result, Mapping):
+        return NOTHING if result is None else value_text(result)
+    text = _body(result)
+    if result.get("isError") is True:
+        return _as_error(text)
+    return text or NOTHING
+
+
+def content_text(block: Any) -> str:
+    """One content block, or one of a resource's contents, in words."""
+    match block:
+        case str():
+            return block
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource", "resource": {**contents}}:
+            return content_text(contents)
+        case {"type": "resource_link", "uri": uri, **rest}:
+            return _link(str(uri), rest)
+        case {"type": str(kind), "data": str(data), **rest}:
+            return f"[{kind}, {rest.get('mimeType', 'unknown type')}, {_decoded_size(data)} bytes]"
+        case {"type": "tool_use", "name": str(name), **rest}:
+            return f"[call of {name} with {value_text(rest.get('input', {}))}]"
+        case {"type": "tool_result", "content": content, **_rest}:
+            return format_result(content)
+        case {"uri": _, "text": str(text)}:
+            return text
+        case {"uri": uri, **rest}:
+            size = f", {_decoded_size(rest['blob'])} bytes" if "blob" in rest else ""
+            return f"[resource {uri}, {rest.get('mimeType', 'unknown type')}{size}]"
+        case {"role": str(role), "content": content}:
+            return f"{role}: {_joined(content) if isinstance(content, list) else content_text(content)}"
+    return value_text(block)
+
+
+def value_text(value: Any) -> str:
+    """A value of JSON as a person would write it: texts bare, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    indent = 2 if isinstance(value, Mapping | list) and len(value) > 1 else None
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+
+
+def _body(result: Mapping[str, Any]) -> str:
+    content = result.get("content")
+    if isinstance(content, list) and (text := _joined(content)):
+        return text
+    if "structuredContent" in result:
+        return _structured(result["structuredContent"])
+    for key in ("contents", "messages"):
+        if isinstance(result.get(key), list):
+            return _joined(result[key])
+    if isinstance(result.get("stdout"), str):
+        parts = [str(result[key]).rstrip("\n") for key in ("stdout", "stderr") if result.get(key)]
+        return "\n".join(parts)
+    rest = {
+        key: value
+        for key, value in result.items()
+        if key not in ("content", "isError", "_meta", "resultType")
+    }
+    return value_text(rest) if rest else ""
+
+
+def _structured(value: Any) -> str:
+    """A lone `result` is how some servers wrap what is no object."""
+    if isinstance(value, Mapping) and list(value) == ["result"]:
+        value = value["result"]
+    return value_text(value)
+
+
+def _joined(blocks: Sequence[Any]) -> str:
+    shown = [block for block in blocks if not _is_for_user(block)] or list(blocks)
+    return "\n".join(text for text in map(content_text, shown) if text)
+
+
+def _is_for_user(block: Any) -> bool:
+    annotations = block.get("annotations") if isinstance(block, Mapping) else None
+    return isinstance(annotations, Mapping) and annotations.get("audience") == ["user"]
+
+
+def _link(uri: str, rest: Mapping[Any, Any]) -> str:
+    name = rest.get("title") or rest.get("name") or ""
+    about = f": {rest['description']}" if rest.get("description") else ""
+    return f"[link {uri}{f' ({name})' if name and name != uri else ''}{about}]"
+
+
+def _as_error(text: str) -> str:
+    if not text:
+        return "Error: the tool gave no reason"
+    return text if text[:5].lower() == "error" else f"Error: {text}"
+
+
+def _decoded_size(data: Any) -> int:
+    try:
+        return len(base64.b64decode(data))
+    except (binascii.Error, ValueError, TypeError):
+        return 0

@@ -1,0 +1,64 @@
+"""A server folder with a tool for every kind of answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.folders import write
+
+FILES = {
+    "mcp.json": '{"name": "kinds", "version": "1.0", "instructions": "Be brief.", '
+    '"modes": {"calm": {"tools": ["greet", "count.words"]}}, "settings": {"page_size": 2}}',
+    "tools/kinds.py": '''
+        import asyncio
+        from dataclasses import dataclass
+        from typing import Annotated, Any
+
+        from mcpdesk import Context, ToolResult, fail, header, image, resource_link, tool
+
+        @dataclass
+        class Count:
+            words: int
+
+        @tool
+        async def greet(name: str, loud: bool = False) -> str:
+            """Greet somebody."""
+            return f"Hello, {name}!".upper() if loud else f"Hello, {name}!"
+
+        @tool(name="count.words")
+        async def count_words(text: str) -> Count:
+            """Count words."""
+            return Count(len(text.split()))
+
+        @tool
+        async def picture() -> Any:
+            """A picture with words."""
+            return [{"type": "text", "text": "a dot"}, image(b"dot", "image/png")]
+
+        @tool
+        async def refuse() -> str:
+            """Always fail."""
+            fail("not today", until="tomorrow")
+
+        @tool
+        async def wait(ctx: Context) -> str:
+            """Never end, but say so when it is ended."""
+            await ctx.progress(1, 2, "waiting")
+            await asyncio.Event().wait()
+            return ""
+
+        @tool
+        async def route(region: Annotated[str, header("Region")], at: int = 1) -> str:
+            """Goes by a header."""
+            return f"{region} {at}"
+        ''',
+}
+TOOLS = ["count.words", "greet", "picture", "refuse", "route", "wait"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder `kinds`."""
+    return write(tmp_path / "kinds", FILES)

@@ -1,0 +1,129 @@
+"""Answers are believed only when they are what the protocol says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.bridge.answers import (
+    checked_call,
+    checked_cursor,
+    checked_tools,
+    excerpt,
+    is_error,
+    is_response,
+    result_of,
+)
+from mcpdesk.errors import InvalidAnswer, RpcError
+
+
+def response(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1} | members
+
+
+def test_result_is_handed_on() -> None:
+    assert result_of(response(result={"a": 1}), 1, "t") == {"a": 1}
+    assert result_of(response(id="1", result={"resultType": "complete"}), "1", "t")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (None, "no JSON-RPC message"),
+        ([response(result={})], "no JSON-RPC message"),
+        ({"id": 1, "result": {}}, "no JSON-RPC message"),
+        (response(id=2, result={}), "to request 2, not to 1"),
+        (response(id="1", result={}), "to request '1', not to 1"),
+        (response(id=True, result={}), "to request True"),
+        (response(id=1.0, result={}), "to request 1.0"),
+        (response(id=None, result={}), "to request None"),
+        (response(), "either a result or an error"),
+        (response(result={}, error={"code": 1, "message": "x"}), "either a result or an error"),
+        (response(error="no"), "no code or no message"),
+        (response(error={"code": "1", "message": "x"}), "no code or no message"),
+        (response(error={"code": True, "message": "x"}), "no code or no message"),
+        (response(error={"code": 1}), "no code or no message"),
+        (response(result=[]), "no object"),
+        (response(result=None), "no object"),
+        (response(result={"resultType": "input_required"}), "'input_required', which was not offered"),
+        (response(result={"resultType": 5}), "of type '5'"),
+    ],
+)
+def test_anything_else_is_an_invalid_answer(message: Any, reason: str) -> None:
+    with pytest.raises(InvalidAnswer, match=reason):
+        result_of(message, 1, "t")
+
+
+@pytest.mark.parametrize("identifier", [1, None])
+def test_errors_carry_code_message_and_data(identifier: Any) -> None:
+    error = {"code": -32602, "message": "no\x1b[31m\nsuch tool", "data": {"a": 1}}
+    with pytest.raises(RpcError) as caught:
+        result_of(response(id=identifier, error=error), 1, "http://x/mcp")
+    assert (caught.value.code, caught.value.data) == (-32602, {"a": 1})
+    assert str(caught.value) == "http://x/mcp: no [31m such tool (-32602)"
+
+
+def test_kinds_of_messages_are_told_apart() -> None:
+    assert is_response(response(result=5)) and is_response(response(error=5))
+    assert not is_response({"method": "ping", "id": 1}) and not is_response(5)
+    assert is_error(response(error={"code": 1, "message": ""})) and not is_error(response(error=5))
+
+
+def test_excerpt_is_one_short_line_without_control_characters() -> None:
+    assert excerpt(b"a\r\n\tb\x00\x1b\xff") == "a b \ufffd"
+    assert len(excerpt("x " * 5000)) == 300
+
+
+def tool(**changes: Any) -> dict[str, Any]:
+    return {"name": "greet", "inputSchema": {"type": "object"}} | changes
+
+
+@pytest.mark.parametrize(
+    ("tools", "reason"),
+    [
+        (None, "no list of tools"),
+        ({}, "no list of tools"),
+        ([5], "tool 0: it is no object"),
+        ([tool(), tool(name="")], "tool 1: it has no name"),
+        ([tool(name=5)], "it has no name"),
+        ([tool(inputSchema=None)], "'greet' has no inputSchema"),
+        ([tool(inputSchema={"type": "array"})], "'greet' has no inputSchema"),
+        ([tool(description=5)], "wrong description"),
+        ([tool(outputSchema=[])], "wrong outputSchema"),
+    ],
+)
+def test_tools_that_are_none_are_refused(tools: Any, reason: str) -> None:
+    with pytest.raises(InvalidAnswer, match=reason):
+        checked_tools({"tools": tools}, "t")
+
+
+def test_good_tools_and_cursors_pass() -> None:
+    assert checked_tools({"tools": [tool(annotations={}, unknown=1)]}, "t")
+    assert checked_cursor({}, "t") is None
+    assert checked_cursor({"nextCursor": ""}, "t") == ""
+    with pytest.raises(InvalidAnswer, match="nextCursor"):
+        checked_cursor({"nextCursor": 5}, "t")
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ({}, "no list called content"),
+        ({"content": "x"}, "no list called content"),
+        ({"content": [], "isError": "yes"}, "isError"),
+        ({"content": [5]}, "content 0 has no type"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text"}]}, "content 1, text, has no text"),
+        ({"content": [{"type": "image", "data": "x"}]}, "has no mimeType"),
+        ({"content": [{"type": "resource", "resource": "x"}]}, "has no resource"),
+        ({"content": [{"type": "resource_link"}]}, "has no uri"),
+    ],
+)
+def test_results_that_are_none_are_refused(result: Any, reason: str) -> None:
+    with pytest.raises(InvalidAnswer, match=reason):
+        checked_call(result, "t")
+
+
+def test_content_of_later_revisions_passes() -> None:
+    result = {"content": [{"type": "hologram"}], "structuredContent": None}
+    assert checked_call(result, "t") is result

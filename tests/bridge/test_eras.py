@@ -1,0 +1,270 @@
+"""Which era a server is of is found out once, newest first, and each is spoken as it wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mcpdesk.bridge.eras import Session, Stateless, meet
+from mcpdesk.bridge.line import Line
+from mcpdesk.bridge.wire import Wire
+from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
+from tests.support.patience import WITHIN_S
+from tests.support.scripted import (
+    DISCOVERED,
+    Answerer,
+    Scripted,
+    Seen,
+    event,
+    http,
+    json,
+    modern,
+    result,
+    stream,
+)
+from tests.support.scripted import scripted as serving
+
+UNSUPPORTED = {
+    "code": -32022,
+    "message": "Unsupported protocol version",
+    "data": {"supported": ["2025-11-25"]},
+}
+UNKNOWN = {"code": -32601, "message": "Method not found"}
+
+
+Meet = Callable[[Scripted], Awaitable[Line]]
+
+
+@pytest.fixture
+async def met() -> AsyncIterator[Meet]:
+    """Meets servers, and closes the connections after the test."""
+    wires: list[Wire] = []
+
+    async def meeting(server: Scripted) -> Line:
+        wires.append(Wire(server.url, {"Authorization": "Bearer t"}))
+        async with asyncio.timeout(WITHIN_S):
+            return await meet(wires[-1])
+
+    yield meeting
+    for wire in wires:
+        await wire.close()
+
+
+def handshake(
+    answer: Answerer, refusal: Any = None, version: Any = "2025-11-25", session: str = "s1"
+) -> Answerer:
+    """A server of the older era; `refusal` is what it says to the newer one."""
+
+    def all_of_it(seen: Seen) -> bytes | None:
+        method = seen.message.get("method") if seen.body else ""
+        if method == "server/discover":
+            return (
+                refusal if isinstance(refusal, bytes) else json({"jsonrpc": "2.0", "id": 1, "error": UNKNOWN})
+            )
+        if method == "initialize":
+            told = {
+                "protocolVersion": version,
+                "capabilities": {},
+                "serverInfo": {"name": "old", "version": "1"},
+            }
+            more = {"Mcp_Session_Id": session} if session else {}
+            return json(result(seen, told | {"instructions": "Slowly."}), **more)
+        if method == "notifications/initialized":
+            return http(202)
+        return answer(seen)
+
+    return all_of_it
+
+
+async def test_stateless_server_is_asked_once_and_every_request_stands_alone(met: Meet) -> None:
+    async with serving(modern(lambda seen: json(result(seen, {"a": 1})))) as server:
+        line = await met(server)
+        assert await line.request("tools/call", {"name": "größe"}, {"mcp-param-x": "1"}) == {"a": 1}
+        await line.close()
+    assert isinstance(line, Stateless)
+    assert line.server == {"name": "script", "version": "1"} and line.instructions == "Be kind."
+    asked, called = server.seen
+    assert asked.headers["mcp-method"] == "server/discover"
+    assert called.headers["mcp-protocol-version"] == "2026-07-28"
+    assert called.headers["mcp-method"] == "tools/call"
+    assert called.headers["mcp-name"] == "=?base64?Z3LDtsOfZQ==?="
+    assert called.headers["mcp-param-x"] == "1"
+    assert called.headers["authorization"] == "Bearer t"
+    assert "mcp-session-id" not in called.headers
+    meta = called.message["params"]["_meta"]
+    assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+    assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcpdesk-bridge"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        json({"jsonrpc": "2.0", "id": 1, "error": UNKNOWN}),
+        json({"jsonrpc": "2.0", "id": 1, "error": UNKNOWN}, 404),
+        json({"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "no session"}}, 400),
+        json({"jsonrpc": "2.0", "id": 1, "error": UNSUPPORTED}, 400),
+        json({"jsonrpc": "2.0", "id": 1, "result": DISCOVERED | {"supportedVersions": ["2025-06-18"]}}),
+        http(400, "Bad Request: no session", "text/plain"),
+        http(400),
+        http(405),
+        http(406, "x", "text/html"),
+        http(415),
+    ],
+)
+async def test_any_other_refusal_leads_to_a_handshake(refusal: bytes, met: Meet) -> None:
+    async with serving(handshake(lambda seen: json(result(seen, {"b": 2})), refusal)) as server:
+        line = await met(server)
+        assert await line.request("tools/list", {}, {}) == {"b": 2}
+        assert isinstance(line, Session) and line.server["name"] == "old" and line.instructions == "Slowly."
+    opened, done, listed = server.seen[1:]
+    assert opened.message["params"]["protocolVersion"] == "2025-11-25"
+    assert "_meta" not in opened.message["params"] and "mcp-protocol-version" not in opened.headers
+    assert done.message == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    for seen in (done, listed):
+        assert seen.headers["mcp-session-id"] == "s1"
+        assert seen.headers["mcp-protocol-version"] == "2025-11-25"
+
+
+@pytest.mark.parametrize(
+    ("version", "header"), [("2024-11-05", None), ("2025-03-26", None), ("2025-06-18", "2025-06-18")]
+)
+async def test_revision_the_server_chose_is_spoken(version: str, header: str | None, met: Meet) -> None:
+    async with serving(handshake(lambda seen: json(result(seen, {})), None, version, "")) as server:
+        line = await met(server)
+        await line.request("tools/list", {}, {})
+        await line.close()
+    assert line.revision.name == version
+    assert server.seen[-1].headers.get("mcp-protocol-version") == header
+    assert "mcp-session-id" not in server.seen[-1].headers
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", None, 5])
+async def test_revision_nobody_knows_ends_it(version: Any, met: Meet) -> None:
+    async with serving(handshake(lambda seen: None, None, version)) as server:
+        with pytest.raises(InvalidAnswer, match="answers the handshake with the revision"):
+            await met(server)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [(http(500), 500), (http(503), 503), (json({"error": "no"}, 401), 401), (http(302), 302)],
+)
+async def test_refusals_that_say_nothing_of_the_era_are_told(refusal: bytes, status: int, met: Meet) -> None:
+    async with serving(lambda seen: refusal) as server:
+        with pytest.raises(HttpError) as caught:
+            await met(server)
+    assert caught.value.status == status
+    assert len(server.seen) == 1
+
+
+async def test_server_of_a_later_revision_alone_is_told_with_both_lists(met: Meet) -> None:
+    discovered = DISCOVERED | {"supportedVersions": ["2031-01-01"]}
+    async with serving(lambda seen: json(result(seen, discovered))) as server:
+        with pytest.raises(InvalidAnswer, match=r"2031-01-01, this client 2024-11-05"):
+            await met(server)
+
+
+async def test_session_the_server_forgot_is_opened_again_once(met: Meet) -> None:
+    forgotten = {"s1"}
+
+    def answer(seen: Seen) -> bytes:
+        known = seen.headers["mcp-session-id"] not in forgotten
+        return json(result(seen, {"again": True})) if known else json({"error": "unknown session"}, 404)
+
+    names = iter(["s1", "s2", "s3"])
+
+    def everything(seen: Seen) -> bytes | None:
+        if seen.body and seen.message.get("method") == "initialize":
+            return handshake(answer, session=next(names))(seen)
+        return handshake(answer)(seen)
+
+    async with serving(everything) as server:
+        line = await met(server)
+        found = await asyncio.gather(*(line.request("tools/list", {}, {}) for _ in range(3)))
+        assert found == [{"again": True}] * 3
+        assert sum(seen.message["method"] == "initialize" for seen in server.seen) == 2
+        forgotten |= {"s2", "s3"}
+        with pytest.raises(HttpError) as caught:
+            await line.request("tools/list", {}, {})
+        assert caught.value.status == 404
+
+
+async def test_questions_of_the_server_are_answered_on_the_way(met: Meet) -> None:
+    ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+    ask = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
+
+    def answer(seen: Seen) -> bytes:
+        if "method" not in seen.message:
+            return http(202)
+        return stream(event(ping), event(ask), event(result(seen, {"done": True})))
+
+    async with serving(handshake(answer)) as server:
+        line = await met(server)
+        assert await line.request("tools/call", {"name": "x"}, {}) == {"done": True}
+    answers = [seen.message for seen in server.seen if "method" not in seen.message]
+    assert answers[0] == {"jsonrpc": "2.0", "id": "p", "result": {}}
+    assert answers[1]["error"]["code"] == -32601
+
+
+async def test_cancelled_request_of_a_session_is_told_to_the_server(met: Meet) -> None:
+    called = asyncio.Event()
+
+    def answer(seen: Seen) -> bytes | None:
+        if seen.method == "DELETE":
+            return http(200)
+        if seen.message["method"] == "notifications/cancelled":
+            return http(202)
+        called.set()
+        return None
+
+    async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
+        line = await met(server)
+        work = asyncio.create_task(line.request("tools/call", {"name": "x"}, {}))
+        await called.wait()
+        work.cancel()
+        await asyncio.wait([work])
+        await line.close()
+    told = server.seen[-2].message
+    assert told["method"] == "notifications/cancelled"
+    assert told["params"]["requestId"] == server.seen[-3].message["id"]
+    assert server.seen[-1].method == "DELETE"
+    assert server.seen[-1].headers["mcp-session-id"] == "s1"
+
+
+async def test_cancelled_stateless_request_closes_its_connection(met: Meet) -> None:
+    called = asyncio.Event()
+
+    def answer(seen: Seen) -> None:
+        called.set()
+
+    async with serving(modern(answer)) as server, asyncio.timeout(WITHIN_S):
+        line = await met(server)
+        work = asyncio.create_task(line.request("tools/call", {"name": "x"}, {}))
+        await called.wait()
+        work.cancel()
+        await asyncio.wait([work])
+        await server.left.wait()
+        await line.close()
+    assert len(server.seen) == 2
+
+
+async def test_session_ends_even_when_the_server_is_gone(met: Meet) -> None:
+    async with serving(handshake(lambda seen: json(result(seen, {})))) as server:
+        line = await met(server)
+    async with asyncio.timeout(WITHIN_S):
+        await line.close()
+
+
+async def test_error_of_the_handshake_is_the_servers(met: Meet) -> None:
+    def answer(seen: Seen) -> bytes:
+        return json(
+            {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": -32602, "message": "too old"}}
+        )
+
+    async with serving(answer) as server:
+        with pytest.raises(RpcError, match="too old"):
+            await met(server)

@@ -1,0 +1,122 @@
+"""Tools as functions for a model, and the answers to what it asks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.bridge.client import Client
+from mcpdesk.bridge.tools import client_tools
+from mcpdesk.errors import HttpError
+from tests.bridge.conftest import TOOLS
+from tests.support.scripted import Seen, http, modern, result, scripted
+from tests.support.scripted import json as json_answer
+
+
+def function_call(name: str, arguments: Any) -> dict[str, Any]:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def tool_use(name: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"use_{name}", "name": name, "input": arguments}
+
+
+async def test_every_tool_is_a_function_with_its_schema(folder: Path) -> None:
+    async with Client(folder) as client:
+        tools = await client_tools(client)
+        assert sorted(tool.original for tool in tools) == TOOLS
+        assert [tool.schema for tool in tools] == list(tools.schemas)
+        words = tools["count_words"]
+        assert (words.__name__, words.original, words.__doc__) == (
+            "count_words",
+            "count.words",
+            "Count words.",
+        )
+        assert await words(text="a b c") == '{"words":3}'
+        assert (await words.call({"text": "a"}))["structuredContent"] == {"words": 1}
+        assert await tools[0](text="x") and len(tools) == 6
+        assert await tools["refuse"]() == "Error: not today"
+        assert tools.get("nobody") is None
+
+
+async def test_tool_calls_of_chat_completions_are_answered_in_order(folder: Path) -> None:
+    asked = [function_call("greet", {"name": "Ada"}), function_call("refuse", "")]
+    async with Client(folder) as client:
+        answers = await (await client_tools(client)).answer({"role": "assistant", "tool_calls": asked})
+    assert answers == [
+        {"role": "tool", "tool_call_id": "call_greet", "content": "Hello, Ada!"},
+        {"role": "tool", "tool_call_id": "call_refuse", "content": "Error: not today"},
+    ]
+
+
+async def test_tool_uses_of_messages_are_answered_in_one_message(folder: Path) -> None:
+    content = [{"type": "text", "text": "Let me see."}, tool_use("picture", {}), tool_use("refuse", None)]
+    async with Client(folder) as client:
+        tools = await client_tools(client, "anthropic")
+        (answer,) = await tools.answer({"role": "assistant", "content": content})
+    assert answer["role"] == "user"
+    seen, refused = answer["content"]
+    picture = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"dot").decode()}
+    assert seen["tool_use_id"] == "use_picture" and "is_error" not in seen
+    assert seen["content"][0]["text"] == "a dot\n[image, image/png, 3 bytes]"
+    assert seen["content"][1] == {"type": "image", "source": picture}
+    assert refused["is_error"] and refused["content"] == [{"type": "text", "text": "Error: not today"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("greet", "{", "the arguments are not JSON"),
+        ("greet", "[1]", "have to be an object"),
+        ("greet", {"nome": 5}, "name: is required"),
+        ("nobody", {}, "there is no tool 'nobody'; there are: "),
+    ],
+)
+async def test_mistakes_of_the_model_are_told_to_it(
+    folder: Path, name: str, arguments: Any, told: str
+) -> None:
+    async with Client(folder) as client:
+        message = {"tool_calls": [function_call(name, arguments)]}
+        (answer,) = await (await client_tools(client)).answer(message)
+    assert answer["content"].startswith("Error: ") and told in answer["content"]
+
+
+@pytest.mark.parametrize("message", [{}, {"tool_calls": None}, {"content": "done"}, {"content": []}])
+async def test_message_that_asks_for_nothing_has_no_answer(folder: Path, message: dict[str, Any]) -> None:
+    async with Client(folder) as client:
+        assert await (await client_tools(client)).answer(message) == []
+        assert await (await client_tools(client, "anthropic")).answer(message) == []
+
+
+async def test_call_that_the_server_refuses_or_forgets_is_told_to_the_model() -> None:
+    def answer(seen: Seen) -> bytes | None:
+        if seen.message["method"] == "tools/list":
+            return json_answer(
+                result(seen, {"tools": [{"name": n, "inputSchema": {}} for n in ("no", "slow")]})
+            )
+        if seen.message["params"]["name"] == "slow":
+            return None
+        error = {"code": -32602, "message": "not for you"}
+        return json_answer({"jsonrpc": "2.0", "id": seen.message["id"], "error": error})
+
+    async with scripted(modern(answer)) as server, Client(server.url, timeout_s=0.3) as client:
+        tools = await client_tools(client)
+        told = await tools.answer({"tool_calls": [function_call("no", {}), function_call("slow", {})]})
+    assert [each["content"] for each in told] == ["Error: not for you", "Error: slow: no answer within 0.3 s"]
+
+
+async def test_what_the_model_cannot_mend_is_raised() -> None:
+    def answer(seen: Seen) -> bytes:
+        if seen.message["method"] == "tools/list":
+            return json_answer(result(seen, {"tools": [{"name": "t", "inputSchema": {}}]}))
+        return http(401)
+
+    async with scripted(modern(answer)) as server, Client(server.url) as client:
+        tools = await client_tools(client)
+        with pytest.raises(HttpError):
+            await tools.answer({"tool_calls": [function_call("t", {})]})

@@ -1,0 +1,59 @@
+"""Event streams: every split gives the same events, and what is too large is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mcpdesk.protocol.event_stream import Event, EventFramer
+
+STREAM = (
+    "\ufeff: hello\n\ndata: one\n\nid: a7:0\ndata:\n\nretry: 20\n\nevent: endpoint\ndata: /x\r\n\r\n"
+    "data: two\r\ndata:  lines\r\rid: a7:1\ndata: é日\nunknown: x\n\ndata: never ended"
+).encode()
+EVENTS = [Event(b"one"), Event(b"/x", "endpoint"), Event(b"two\n lines"), Event("é日".encode())]
+
+
+def read(pieces: list[bytes], limit: int = 1000) -> tuple[list[Event], EventFramer]:
+    framer = EventFramer(limit)
+    return [event for piece in pieces for event in framer.feed(piece)], framer
+
+
+def test_whole_stream_gives_its_events_id_and_retry() -> None:
+    events, framer = read([STREAM])
+    assert events == EVENTS
+    assert (framer.last_id, framer.retry_ms) == ("a7:1", 20)
+
+
+def test_every_split_gives_the_same_events() -> None:
+    assert read([STREAM[at : at + 1] for at in range(len(STREAM))])[0] == EVENTS
+    dice = random.Random(7)
+    for _ in range(300):
+        cuts = sorted(dice.sample(range(len(STREAM)), 6))
+        pieces = [STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(STREAM)], strict=True)]
+        assert read(pieces)[0] == EVENTS
+
+
+def test_id_counts_once_its_event_ended() -> None:
+    _, framer = read([b"id: 1\ndata: x\n"])
+    assert framer.last_id == ""
+    framer.feed(b"\n")
+    assert framer.last_id == "1"
+
+
+@pytest.mark.parametrize("line", ["id: a\0b", "retry: soon", "retry: 99999999999999999999", "retry: -1"])
+def test_bad_ids_and_delays_are_passed_over(line: str) -> None:
+    events, framer = read([f"{line}\ndata: x\n\n".encode()])
+    assert events == [Event(b"x")]
+    assert (framer.last_id, framer.retry_ms) == ("", None)
+
+
+@pytest.mark.parametrize("piece", [b"data: " + b"x" * 95 + b"\n", b"x" * 101, b"data: 12345678\n" * 13])
+def test_event_over_the_limit_is_refused(piece: bytes) -> None:
+    with pytest.raises(ValueError, match="more than 90 bytes"):
+        read([piece], 90)
+
+
+def test_many_small_events_are_no_large_one() -> None:
+    assert len(read([b"data: 12345678\n\n"] * 1000, 90)[0]) == 1000
