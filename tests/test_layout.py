@@ -21,6 +21,7 @@ EMPTY_NAMES = {"utils", "util", "common", "manager", "misc", "helpers", "base_ut
 TESTED_ELSEWHERE = {
     "__init__.py": "tests/server/test_authoring.py",
     "__main__.py": "tests/e2e/test_terminal.py",
+    "bridge/__init__.py": "tests/bridge/test_calls.py",
     "jobs/programs.py": "tests/tools/test_background.py",
     "jobs/usage.py": "tests/tools/test_background.py",
     "link/link.py": "tests/link/test_local.py",
@@ -84,7 +85,7 @@ def test_every_module_has_its_test_file() -> None:
 
 
 def test_every_test_file_has_its_module() -> None:
-    own = {"e2e", "interop", "bench", "support", "conformance", "golden", "samples"}
+    own = {"e2e", "interop", "bench", "support", "conformance", "golden", "samples", "seeds"}
     orphans = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         relative = path.relative_to(ROOT / "tests")

@@ -1,0 +1,34 @@
+"""One HTTP request by the plainest client there is: nothing is added to what is asked for but its length."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from tests.support.curl import JSON, Fetched
+from tests.support.patience import WITHIN_S
+
+
+async def plainly(
+    url: str, data: str | bytes | None = None, headers: Mapping[str, str] = JSON, method: str = ""
+) -> Fetched:
+    """GET, or POST `data`."""
+    body = data.encode() if isinstance(data, str) else data
+    return await asyncio.to_thread(
+        _ask, url, body, dict(headers), method or ("GET" if body is None else "POST")
+    )
+
+
+def _ask(url: str, body: bytes | None, headers: dict[str, str], method: str) -> Fetched:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=WITHIN_S)
+    try:
+        path = parts.path + ("?" + parts.query if parts.query else "")
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return Fetched(answer.status, named, answer.read().decode())
+    finally:
+        connection.close()
