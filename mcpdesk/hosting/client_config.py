@@ -1,67 +1,136 @@
-"""Text to paste into the configuration of well-known clients."""
+"""Text to paste into the configuration of well-known clients, over stdio or over HTTP."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from mcpdesk.errors import DeskUserError
 
+Over = Literal["stdio", "http", ""]
+"""How a client is to reach a server; empty: as suits the client best."""
 
-class _Facts(NamedTuple):
+
+class Facts(NamedTuple):
+    """What a configuration says of a server."""
+
     server: str
+    """Its name."""
     folder: str
-    url: str
-    key: str
-    header: str
+    url: str = ""
+    """Where it is served over HTTP; empty when it is not, `unix:PATH` on a socket."""
+    key: str = ""
+    """Empty when none is asked for."""
+    header: str = "X-API-Key"
+    mode: str = ""
+    command: tuple[str, ...] = ("mcpdesk",)
+    """What starts this program from anywhere."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether there is a URL clients can be given."""
+        return self.url.startswith("http")
+
+    @property
+    def address(self) -> str:
+        """The URL, with the mode."""
+        return f"{self.url}?mode={quote(self.mode)}" if self.mode else self.url
+
+    @property
+    def pipe(self) -> list[str]:
+        """What a client starts."""
+        return [*self.command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
 
 
-def client_config(client: str, server: str, folder: str, url: str, key: str, header: str) -> str:
-    """What to paste for `client`. `url` is empty when nothing listens on TCP; `key` when none is asked for.
+class _Client(NamedTuple):
+    pipe: Callable[[Facts], str] | None
+    url: Callable[[Facts], str] | None
+    prefers_url: bool = False
 
-    Raises: DeskUserError for a client we do not know.
+
+def client_config(client: str, facts: Facts, over: Over = "") -> str:
+    """What to paste for `client`.
+
+    Raises: DeskUserError for a client we do not know, or one that cannot be reached `over` that.
     """
-    make = _CLIENTS.get(client)
+    known = CLIENTS.get(client)
+    if known is None:
+        raise DeskUserError(f"There is no client {client!r}.", f"Known: {', '.join(CLIENTS)}.")
+    if not over:
+        over = "http" if known.pipe is None or (known.prefers_url and facts.is_served) else "stdio"
+    make = known.url if over == "http" else known.pipe
+    if make is None and over == "http":
+        raise DeskUserError(
+            f"The configuration of {client} has no place for a URL.",
+            "Over stdio it starts the server itself.",
+        )
     if make is None:
-        raise DeskUserError(f"There is no client {client!r}.", f"Known: {', '.join(_CLIENTS)}.")
-    return make(_Facts(server, folder, url, key, header))
+        raise DeskUserError(f"{client} starts no servers.", "Give it the URL of one.")
+    return make(facts)
 
 
-def _pipe(facts: _Facts) -> dict[str, Any]:
-    return {"command": "mcpdesk", "args": ["stdio", facts.folder]}
+def own_command(script: str = "", executable: str = "") -> tuple[str, ...]:
+    """What starts this very program from any folder, whatever the PATH; by default as it was started."""
+    script, executable = script or sys.argv[0], executable or sys.executable
+    for place in (Path(script), Path(executable).with_name("mcpdesk")):
+        if place.name in ("mcpdesk", "mcpdesk.exe") and place.is_file() and os.access(place, os.X_OK):
+            return (str(place.absolute()),)
+    return (executable, "-m", "mcpdesk")
 
 
-def _mcp_servers(facts: _Facts) -> str:
-    return json.dumps({"mcpServers": {facts.server: _pipe(facts)}}, indent=2)
+def _command(facts: Facts) -> dict[str, Any]:
+    command, *arguments = facts.pipe
+    return {"command": command, "args": arguments}
 
 
-def _vscode(facts: _Facts) -> str:
-    return json.dumps({"servers": {facts.server: {"type": "stdio", **_pipe(facts)}}}, indent=2)
+def _remote(facts: Facts) -> dict[str, Any]:
+    return {"url": facts.address} | ({"headers": {facts.header: facts.key}} if facts.key else {})
 
 
-def _claude_code(facts: _Facts) -> str:
-    if facts.url.startswith("http"):
-        key = f" --header {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
-        return f"claude mcp add --transport http {facts.server} {facts.url}{key}"
-    return f"claude mcp add {facts.server} -- mcpdesk stdio {shlex.quote(facts.folder)}"
+def _listed(root: str, make: Callable[[Facts], dict[str, Any]], **more: str) -> Callable[[Facts], str]:
+    """A JSON file with the server under its name."""
+    return lambda facts: json.dumps(
+        {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
+    )
 
 
-def _curl(facts: _Facts) -> str:
+def _claude_pipe(facts: Facts) -> str:
+    return f"claude mcp add {_claude_name(facts)} -- {shlex.join(facts.pipe)}"
+
+
+def _claude_url(facts: Facts) -> str:
+    key = f" --header {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
+    return f"claude mcp add --transport http {_claude_name(facts)} {shlex.quote(facts.address)}{key}"
+
+
+def _claude_name(facts: Facts) -> str:
+    """It takes letters, digits, `-` and `_` only."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", facts.server)
+
+
+def _curl(facts: Facts) -> str:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
     key = f" -H {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
-    where = facts.url
+    where = shlex.quote(facts.address)
     if facts.url.startswith("unix:"):
+        local = facts._replace(url=f"http://localhost/mcp/{facts.server}")
         path = facts.url.removeprefix("unix:")
-        where = f"--unix-socket {shlex.quote(path)} http://localhost/mcp/{facts.server}"
+        where = f"--unix-socket {shlex.quote(path)} {shlex.quote(local.address)}"
     return f"curl -sS -H 'Content-Type: application/json'{key} -d '{body}' {where}"
 
 
-_CLIENTS: dict[str, Callable[[_Facts], str]] = {
-    "claude-desktop": _mcp_servers,
-    "cursor": _mcp_servers,
-    "vscode": _vscode,
-    "claude-code": _claude_code,
-    "curl": _curl,
+CLIENTS: dict[str, _Client] = {
+    "claude-desktop": _Client(_listed("mcpServers", _command), None),
+    "cursor": _Client(_listed("mcpServers", _command), _listed("mcpServers", _remote)),
+    "vscode": _Client(_listed("servers", _command, type="stdio"), _listed("servers", _remote, type="http")),
+    "claude-code": _Client(_claude_pipe, _claude_url, prefers_url=True),
+    "curl": _Client(None, _curl, prefers_url=True),
 }
+"""Every client we know, by the name it is asked for."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from mcpdesk.hosting.client_config import client_config
+from mcpdesk.hosting.client_config import Facts, client_config, own_command
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.catalogue import Shelf
@@ -190,12 +190,15 @@ class LocalLink:
         """Look at the server's folder again now."""
         self._host.call_soon(lambda: self._host.reload(server))
 
-    def client_config(self, server: str, client: str) -> str:
+    def client_config(self, server: str, client: str, key: str | None = None) -> str:
         """Text to paste into a client's configuration."""
         host = self._host
-        url = host.url(server)
-        folder = str(host.by_name[server].server.folder or "")
-        return client_config(client, server, folder, url, host.rules.api_key, host.rules.api_key_header)
+        url, own = host.url(server), host.rules.api_key
+        hosted = host.by_name[server].server
+        shown = key if own and key is not None else own
+        header, folder = host.rules.api_key_header, str(hosted.folder or "")
+        facts = Facts(server, folder, url, shown, header, hosted.mode, own_command())
+        return client_config(client, facts)
 
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each."""

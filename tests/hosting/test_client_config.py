@@ -1,43 +1,122 @@
-"""Configurations to paste, for every client we know."""
+"""Configurations to paste, for every client we know, over stdio and over HTTP."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import client_config
+from mcpdesk.hosting.client_config import CLIENTS, Facts, client_config, own_command
 
-FACTS = ("profiles", "/srv/my profiles", "http://127.0.0.1:3333/mcp/profiles", "k3y", "X-API-Key")
+URL = "http://127.0.0.1:3333/mcp/profiles"
+FACTS = Facts("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
+ROOTS = [("claude-desktop", "mcpServers"), ("cursor", "mcpServers"), ("vscode", "servers")]
 
 
-@pytest.mark.parametrize(
-    ("client", "root"), [("claude-desktop", "mcpServers"), ("cursor", "mcpServers"), ("vscode", "servers")]
-)
+@pytest.mark.parametrize(("client", "root"), ROOTS)
 def test_desktop_clients_start_a_pipe(client: str, root: str) -> None:
-    entry = json.loads(client_config(client, *FACTS))[root]["profiles"]
-    assert [entry["command"], *entry["args"]] == ["mcpdesk", "stdio", "/srv/my profiles"]
+    entry = json.loads(client_config(client, FACTS))[root]["profiles"]
+    assert [entry["command"], *entry["args"]] == ["/opt/x/mcpdesk", "stdio", "/srv/my profiles"]
+
+
+@pytest.mark.parametrize(("client", "root"), ROOTS[1:])
+def test_clients_that_know_urls_get_one_with_the_key(client: str, root: str) -> None:
+    entry = json.loads(client_config(client, FACTS, "http"))[root]["profiles"]
+    assert entry["url"] == URL and entry["headers"] == {"X-API-Key": "k3y"}
+    assert "command" not in entry
+    plain = json.loads(client_config(client, FACTS._replace(key=""), "http"))[root]["profiles"]
+    assert "headers" not in plain
+
+
+def test_vscode_says_which_way_it_is() -> None:
+    for over in ("stdio", "http"):
+        assert json.loads(client_config("vscode", FACTS, over))["servers"]["profiles"]["type"] == over
+
+
+def test_client_without_a_place_for_urls_says_so() -> None:
+    with pytest.raises(DeskUserError, match="claude-desktop has no place for a URL"):
+        client_config("claude-desktop", FACTS, "http")
+    with pytest.raises(DeskUserError, match="curl starts no servers"):
+        client_config("curl", FACTS, "stdio")
 
 
 def test_claude_code_gets_a_command_with_the_key() -> None:
-    words = shlex.split(client_config("claude-code", *FACTS))
-    assert words[:3] == ["claude", "mcp", "add"]
-    assert words[-2:] == ["--header", "X-API-Key: k3y"]
+    words = shlex.split(client_config("claude-code", FACTS))
+    assert words == [
+        "claude",
+        "mcp",
+        "add",
+        "--transport",
+        "http",
+        "profiles",
+        URL,
+        "--header",
+        "X-API-Key: k3y",
+    ]
 
 
-def test_claude_code_falls_back_to_the_pipe() -> None:
-    words = shlex.split(client_config("claude-code", "p", "/srv/my p", "", "", "X-API-Key"))
-    assert words[-3:] == ["mcpdesk", "stdio", "/srv/my p"]
+@pytest.mark.parametrize("facts", [FACTS, FACTS._replace(url=""), FACTS._replace(url="unix:/x.sock")])
+def test_claude_code_starts_a_pipe_where_that_is_asked_or_all_there_is(facts: Facts) -> None:
+    words = shlex.split(client_config("claude-code", facts, "stdio" if facts is FACTS else ""))
+    assert words == ["claude", "mcp", "add", "profiles", "--", "/opt/x/mcpdesk", "stdio", "/srv/my profiles"]
+
+
+def test_claude_code_gets_a_name_it_takes() -> None:
+    assert shlex.split(client_config("claude-code", FACTS._replace(server="my.server")))[5] == "my-server"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_mode_is_in_every_configuration(client: str) -> None:
+    facts = FACTS._replace(mode="re view")
+    if CLIENTS[client].pipe:
+        assert "--mode" in client_config(client, facts, "stdio")
+    if CLIENTS[client].url:
+        assert f"{URL}?mode=re%20view" in client_config(client, facts, "http")
+
+
+@pytest.mark.parametrize("over", ["stdio", "http"])
+def test_shell_lines_survive_any_folder_and_key(over: str) -> None:
+    odd = """it's "quoted" $HOME `x` \\ end"""
+    line = client_config("claude-code", Facts("s", odd, URL, odd), over)  # type: ignore[arg-type]
+    words = shlex.split(line)
+    assert (odd in words) if over == "stdio" else (f"X-API-Key: {odd}" in words)
 
 
 def test_curl_reaches_unix_sockets_too() -> None:
-    text = client_config("curl", "p", "/srv/p", "unix:/tmp/x y.sock", "", "X-API-Key")
+    text = client_config("curl", Facts("p", "/srv/p", "unix:/tmp/x y.sock"))
     words = shlex.split(text)
     assert words[words.index("--unix-socket") + 1] == "/tmp/x y.sock"
+    assert words[-1] == "http://localhost/mcp/p"
 
 
 def test_an_unknown_client_is_named() -> None:
     with pytest.raises(DeskUserError, match="nope"):
-        client_config("nope", *FACTS)
+        client_config("nope", FACTS)
+
+
+def test_own_command_is_the_script_that_was_started(tmp_path: Path) -> None:
+    script = tmp_path / "mcpdesk"
+    script.write_text("#!/bin/sh\n")
+    python = tmp_path / "bin" / "python"
+    assert own_command(str(script), str(python)) == (str(python), "-m", "mcpdesk")
+    script.chmod(0o755)
+    assert own_command(str(script), str(python)) == (str(script),)
+    assert own_command("/x/__main__.py", str(tmp_path / "python")) == (str(script),)
+
+
+def test_own_command_runs_from_anywhere(tmp_path: Path) -> None:
+    command = own_command("/x/mcpdesk/__main__.py", sys.executable)
+    finished = subprocess.run(
+        [*command, "--version"],
+        cwd=tmp_path,
+        env={"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert finished.stdout.startswith("mcpdesk "), finished.stderr
