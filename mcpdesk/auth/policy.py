@@ -47,7 +47,8 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     if _is_local(authority.name) or _listed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        return False
+        # 127.0.0.2 goes by its own number; no name may lead to it.
+        return _is_address(authority.name) and authority.name == _bare(bound)
     return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
 
 

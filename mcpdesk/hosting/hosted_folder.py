@@ -218,6 +218,7 @@ def _options(settings: Settings) -> ToolOptions:
         search_timeout_s=settings.search_timeout_ms / 1000,
         read_private_urls=settings.read_private_urls,
         ask_order=settings.ask_order,
+        model=settings.model,
     )
 
 

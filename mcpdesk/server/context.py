@@ -243,9 +243,14 @@ class Context:
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Sampled:
-        """Let the client's model write a message; a text is one of the user's. Raises: ClientError."""
+        """Let the client's model write a message; a text is one of the user's. Raises: ClientError.
+
+        Without `preferences` the setting `model` is the hint.
+        """
         from mcpdesk.server import asking
 
+        if preferences is None and self.options.model:
+            preferences = {"hints": [{"name": self.options.model}]}
         options = {
             "maxTokens": max_tokens,
             "systemPrompt": system,

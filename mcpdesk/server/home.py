@@ -40,6 +40,8 @@ class ToolOptions(Struct, frozen=True):
     """Whether pages of private networks may be read."""
     ask_order: str = "desk-first"
     """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
+    model: str = ""
+    """Hinted at where a tool asks for sampling and has no preference of its own."""
 
 
 class Home:

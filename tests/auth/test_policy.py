@@ -129,6 +129,12 @@ def test_own_names_are_served_wherever_the_listener_is_bound(host: str, bound: s
     assert check_host(host, bound=bound)
 
 
+def test_listener_at_another_loopback_address_is_called_by_it_alone() -> None:
+    assert check_host("127.0.0.2:3333", bound="127.0.0.2")
+    assert not check_host("127.0.0.3:3333", bound="127.0.0.2")
+    assert not check_host("127.0.0.2:3333", bound="localhost")
+
+
 @pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("host", HOSTILE_HOSTS)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "127.0.0.2", "localhost", ""])
