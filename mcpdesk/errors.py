@@ -8,6 +8,7 @@ DeskError
 ├── TransportError           bytes could not be moved
 ├── ManifestError            a server folder cannot be read (path, line, column)
 ├── RegistrationError        one item cannot be offered (the rest serves)
+│   └── MissingPrecondition  nothing is wrong with it, but something it needs is not there
 ├── HandlerError             hosted code failed on purpose: `fail()`
 │   ├── StorageError         what should be kept could not be
 │   └── ClientError          the client could not be asked, or did not answer
@@ -88,6 +89,10 @@ class RegistrationError(DeskError):
 
     def __str__(self) -> str:
         return f"{self.source}: {self.message}" if self.source else self.message
+
+
+class MissingPrecondition(RegistrationError):
+    """An item is not offered because something it needs is not there: a variable, a program."""
 
 
 class HandlerError(DeskError):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mcpdesk.errors import RegistrationError
+from mcpdesk.errors import MissingPrecondition, RegistrationError
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.tool import Tool
 
 Item = Tool | Resource | ResourceTemplate | Prompt
-LACKS = "needs the environment variable"
-"""How the reason begins when nothing is broken and only a precondition is not met."""
 KINDS: dict[type[Item], str] = {
     Tool: "tool",
     Resource: "resource",
@@ -35,22 +33,37 @@ class Found(Struct):
     """Trouble that leaves nothing out, with its place."""
     may_be_helper: bool = False
     """Whether a Python file holds nothing that was clearly meant to be offered."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """The environment variables its items need, each with a mark of its value; 0: it was not set."""
+
+    def is_outdated(self, environment: Mapping[str, str]) -> bool:
+        """Whether a variable it needs has another value than when it was read."""
+        return any(mark != mark_of(environment.get(name, "")) for name, mark in self.asked.items())
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
         """Leave one item out."""
-        self.broken.append((kind, Unavailable(name, error.message, error.source)))
+        is_fit = isinstance(error, MissingPrecondition)
+        self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: Found | None) -> Found:
-        """This, with the previous version of whatever is broken now still serving."""
+        """This, with the previous version of whatever is broken now still serving.
+
+        What is fit and lacks something is not served: its previous version would lack the same.
+        """
         earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
         kept: list[Item] = []
         broken: list[tuple[str, Unavailable]] = []
         for kind, each in self.broken:
-            item = earlier.get((kind, each.name))
+            item = None if each.is_fit else earlier.get((kind, each.name))
             if item is not None:
                 kept.append(item)
             broken.append((kind, replace(each, serving=item is not None)))
-        return Found([*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept)
+        return Found([*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept, self.asked)
+
+
+def mark_of(value: str) -> int:
+    """Tells a variable's values apart without keeping them; 0: it is not set."""
+    return hash(value) or 1 if value else 0
 
 
 def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str) -> Found:
@@ -63,7 +76,7 @@ def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str)
         (each, Unavailable(its, reason, source, serving=bool(previous.items))) for each, its in affected
     ]
     earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
-    return Found(list(previous.items), broken + earlier, [])
+    return Found(list(previous.items), broken + earlier, [], asked=previous.asked)
 
 
 def unfit(path: Path, folder: Path) -> str:

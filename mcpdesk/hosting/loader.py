@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.found import Found, nothing_new, unfit, without_duplicates
-from mcpdesk.hosting.manifest import Manifest, read_manifest
+from mcpdesk.hosting.manifest import FILE, Manifest, read_manifest
 from mcpdesk.hosting.module_file import ModuleFile, dashed
 from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
@@ -73,9 +73,13 @@ def load_folder(
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
     loaded = Loaded(manifest, namespace)
-    namespace.refresh()
+    namespace.refresh(
+        {path for path, found in previous.files.items() if found.is_outdated(environment)} if previous else ()
+    )
     try:
         remarks = _read_files(loaded, previous, environment)
+        if manifest.commands:
+            _read_commands(loaded, previous, environment)
         context_problems = _read_context(loaded, previous)
     finally:
         namespace.settle()
@@ -113,6 +117,15 @@ def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[st
                 if _is_item(kind, path, base):
                     loaded.files[path] = _read_file(loaded, previous, kind, path, base, environment)
     return remarks
+
+
+def _read_commands(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> None:
+    """What the manifest offers itself: programs."""
+    from mcpdesk.hosting.commands import read_commands
+
+    path = loaded.manifest.folder / FILE
+    before = previous.files.get(path) if previous else None
+    loaded.files[path] = read_commands(loaded.manifest, environment).or_previous(before)
 
 
 def _files_below(base: Path) -> Iterator[Path]:

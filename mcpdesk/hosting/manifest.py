@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting.places import Step, place_of
+from mcpdesk.hosting.spoken import spoken
 from mcpdesk.server.approvals import Policy
 from mcpdesk.setting import Given, converted
 
@@ -177,7 +178,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         message, _, where = str(error).partition(" - at `$")
         trail = where.strip(".`")
         key = _keys(trail)[-1]
-        raise refuse(f"{trail}: {_spoken(message, key)}", key) from error
+        raise refuse(f"{trail}: {spoken(message, CHOICES.get(key, ''))}", key) from error
     if file.name and not NAME.fullmatch(file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
@@ -245,17 +246,6 @@ def _names(part: type[_Part]) -> list[str]:
     return list(part.__struct_fields__)
 
 
-def _spoken(message: str, key: str) -> str:
-    """The library's complaint in the words of this project."""
-    spoken = re.sub(r"`(\w+)( \| null)?`", lambda found: WORDS.get(found[1], found[1]), message)
-    spoken = spoken.replace("Expected", "has to be", 1).replace(
-        "Object missing required field", "lacks the key"
-    )
-    if message.startswith("Invalid enum value"):
-        return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {CHOICES[key]}"
-    return spoken
-
-
 def _keys(trail: str) -> list[str]:
     return re.findall(r"[A-Za-z_]\w*", trail) or [""]
 
@@ -300,6 +290,4 @@ def _name_of(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
 
 
-WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
-         "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
 CHOICES = {"theme": "light, dark"}

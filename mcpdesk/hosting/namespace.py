@@ -13,7 +13,7 @@ import hashlib
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from itertools import count
@@ -58,9 +58,9 @@ class Namespace:
         for name in [name for name in sys.modules if f"{name}.".startswith(f"{self.prefix}.")]:
             del sys.modules[name]
 
-    def refresh(self) -> None:
-        """Set aside every module whose file, or a file it imports, is no longer what it was."""
-        for name in self._stale():
+    def refresh(self, outdated: Iterable[Path] = ()) -> None:
+        """Set aside every module whose file, or one it imports, is no longer what it was, or is named."""
+        for name in self._stale(outdated):
             module = sys.modules.pop(name, None)
             source = self.sources.pop(name)
             if module is not None:
@@ -167,10 +167,10 @@ class Namespace:
                 path for path in (home.with_name(part + ".py"), home / "__init__.py") if path.is_file()
             )
 
-    def _stale(self) -> list[str]:
+    def _stale(self, outdated: Iterable[Path]) -> list[str]:
         changed = {
             source.path for source in self.sources.values() if _digest_of(source.path) != source.digest
-        }
+        }.union(outdated)
         while True:
             users = {each.path for each in self.sources.values() if each.depends & changed} - changed
             if not users:

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.found import LACKS, Found, Item
+from mcpdesk.errors import MissingPrecondition, RegistrationError
+from mcpdesk.hosting.found import Found, Item, mark_of
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed
 from mcpdesk.hosting.module_tools import handler_tool, typed_tool
 from mcpdesk.protocol.icons import check_icons
@@ -26,14 +26,16 @@ def read_module(file: ModuleFile, kind: str) -> Found:
     functions = [function for function, _ in offered]
     for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
+        for variable in note.requires_env:
+            found.asked[variable] = mark_of(file.environment.get(variable, ""))
         try:
             _needs(note, file)
             item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
             found.items.append(_with_fingerprint(item, fingerprint))
         except RegistrationError as error:
-            place = error.source or file.place(function)
-            found.refuse(_kind(note), name, RegistrationError(error.message, place))
+            error.source = error.source or file.place(function)
+            found.refuse(_kind(note), name, error)
     found.remarks += _remarks(file, kind, functions)
     found.may_be_helper = not any(
         note_of(each) or _is_async(each) or each.__name__ == "handler" for each in functions
@@ -90,7 +92,7 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
 def _needs(note: Note, file: ModuleFile) -> None:
     for variable in note.requires_env:
         if not file.environment.get(variable):
-            raise RegistrationError(f"{LACKS} {variable}, which is not set")
+            raise MissingPrecondition(f"needs the environment variable {variable}, which is not set")
 
 
 def _check_extras(item: Item) -> None:

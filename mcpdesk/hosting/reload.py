@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from mcpdesk.hosting.found import LACKS, Item, name_of
+from mcpdesk.hosting.found import Item, name_of
 from mcpdesk.hosting.loader import Loaded
 from mcpdesk.server.registry import Registry, Unavailable
 from mcpdesk.server.server import Server
@@ -97,9 +97,7 @@ def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavai
         added=tuple(name for name in news if name not in before),
         changed=tuple(name for name in news if name in before),
         removed=tuple(name for name in before if name not in after and name not in trouble),
-        broken=tuple(
-            sorted(each.name for each in refused_now - refused_before if not each.reason.startswith(LACKS))
-        ),
+        broken=tuple(sorted(each.name for each in refused_now - refused_before if not each.is_fit)),
         repaired=tuple(sorted({each.name for each in refused_before} & (after.keys() - trouble - set(news)))),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,6 +120,15 @@ class Context:
     def feed(self) -> Feed | None:
         """Takes output while the tool runs, and the files it made; None: nobody looks before the result."""
         return self._call.feed
+
+    @property
+    def limit_s(self) -> float:
+        """How long the handler may take, in seconds."""
+        return self._call.limit_s
+
+    def own_limit(self) -> AbstractContextManager[None]:
+        """For handlers that keep to their limit by themselves: what is spent in here is not counted."""
+        return self._services.deadlines.paused(self._call)
 
     @property
     def audience(self) -> int:

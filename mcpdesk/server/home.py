@@ -19,6 +19,7 @@ from mcpdesk.server.planning import Plan, recall, refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mcpdesk.jobs.call_folders import CallFolders
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.callbacks import Callbacks, Listener
     from mcpdesk.server.todo import Todo
@@ -93,6 +94,13 @@ class Home:
     def outputs(self) -> Path:
         """Where programs' long outputs go."""
         return self.state / "outputs"
+
+    @cached_property
+    def call_folders(self) -> CallFolders:
+        """Where single calls put the files they make."""
+        from mcpdesk.jobs.call_folders import CallFolders
+
+        return CallFolders(self.state / "produced")
 
     @cached_property
     def data(self) -> Database:

@@ -26,6 +26,8 @@ class Unavailable(Struct, frozen=True):
     reason: str
     source: str
     serving: bool = False
+    is_fit: bool = False
+    """Nothing is wrong with it: something it needs is not there, a variable or a program."""
 
 
 class Registry(Generic[T]):

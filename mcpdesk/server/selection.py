@@ -21,7 +21,10 @@ class Selection(Registry[T]):
         self.names = frozenset(names)
         """What may be served; a change counts from the next `follow`."""
         self._whole = whole
-        whole.subscribe(lambda _: self.follow())
+        whole.subscribe(self._changed)
+        self.follow()
+
+    def _changed(self, _kind: str) -> None:
         self.follow()
 
     def follow(self) -> bool:

@@ -133,6 +133,8 @@ def _tell(loop: asyncio.AbstractEventLoop, more: asyncio.Event) -> None:
 
 
 def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult[Run]:
+    from mcpdesk.jobs.remarks import remarks
+
     run = Run(
         exit_code=ended.exit_code,
         duration_ms=round(ended.duration_s * 1000),
@@ -142,17 +144,6 @@ def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult[Run]:
         output_file=str(output.file) if output.file else None,
         timed_out=ended.timed_out,
     )
-    text = "\n".join([output.text().removesuffix("\n") or "(no output)", *_notes(ended, output, timeout_ms)])
+    text = "\n".join([output.text().removesuffix("\n") or "(no output)", *remarks(ended, output, timeout_ms)])
     failed = ended.timed_out or ended.exit_code != 0
     return ToolResult((content.text(text),), run, is_error=failed)
-
-
-def _notes(ended: Ended, output: Output, timeout_ms: int) -> list[str]:
-    """What the output itself does not say, one line each."""
-    notes = {
-        f"[timed out after {timeout_ms} ms and was ended]": ended.timed_out,
-        f"[exit code {ended.exit_code}]": ended.exit_code != 0,
-        f"[{ended.left_over} still running in the background, ended]": ended.left_over > 0,
-        f"[{output.problem}]": bool(output.problem),
-    }
-    return [note for note, applies in notes.items() if applies]

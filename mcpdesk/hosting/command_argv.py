@@ -1,0 +1,167 @@
+"""From `run` of a command to the argv of one call: placeholders become elements, never text of a shell.
+
+How values become texts: a list is one element each, with the flag before it repeated; a boolean alone behind
+a flag switches that flag; numbers are as JSON has them, and so are objects. A value that is not there, null,
+or an empty list drops its element and the flag before it. No value is ever read as an option: one that begins
+with `-` is refused unless the author's own text precedes it in the element, or `--` in `run`; a number may
+follow a flag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import HandlerError
+
+_PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
+_FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
+"""What may stand before a placeholder in an element that is an option: its name cannot change any more."""
+END_OF_OPTIONS = "--"
+
+
+class Name(Struct, frozen=True):
+    """A placeholder."""
+
+    name: str
+
+
+Template = tuple[str | Name, ...]
+"""Texts and placeholders in turns; no text is empty."""
+
+
+def parsed(text: str) -> Template:
+    """What a text with `{placeholders}` consists of; `{{` and `}}` are braces.
+
+    Raises: ValueError for a brace that belongs to none.
+    """
+    parts: list[str | Name] = []
+    plain, end = "", 0
+    for found in _PARTS.finditer(text):
+        plain += text[end : found.start()]
+        end = found.end()
+        if found[1]:
+            parts += [plain, Name(found[1])] if plain else [Name(found[1])]
+            plain = ""
+        elif found[0] in ("{{", "}}"):
+            plain += found[0][0]
+        else:
+            raise ValueError(f"{text!r} has a {found[0]!r} that is no placeholder; write it twice")
+    plain += text[end:]
+    return (*parts, plain) if plain else tuple(parts)
+
+
+def names_in(template: Template) -> list[str]:
+    """The placeholders of a template."""
+    return [part.name for part in template if isinstance(part, Name)]
+
+
+def check_template(template: Template) -> None:
+    """Raises: ValueError for an element whose value would say which option it is."""
+    before = template[0] if template and isinstance(template[0], str) else ""
+    if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
+        raise ValueError(
+            f"a value may not become the name of an option: {before!r} is followed by a placeholder; "
+            'write "--name={value}"'
+        )
+
+
+def is_flag_text(text: str) -> bool:
+    """Whether an element is an option whose value may come next."""
+    return text.startswith("-") and text != "-" and "=" not in text
+
+
+def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
+    """The argv of one call. `fixed` are placeholders of ours, and count as the author's text.
+
+    Raises: HandlerError naming the argument that cannot be one.
+    """
+    argv: list[str] = []
+    flag: str | None = None
+    is_behind_end = False
+    for template in run:
+        given = names_in(template)
+        asked = [name for name in given if name not in fixed]
+        if not asked:
+            argv += [flag] if flag is not None else []
+            text = "".join(_own(part, fixed) for part in template)
+            is_behind_end = is_behind_end or text == END_OF_OPTIONS
+            is_flag = is_flag_text(text) and not is_behind_end and not given
+            flag = text if is_flag else None
+            argv += [] if is_flag else [text]
+            continue
+        argv += _elements(template, values, fixed, flag, is_behind_end)
+        flag = None
+    return [*argv, flag] if flag is not None else argv
+
+
+def texts_of(name: str, value: Any) -> list[str]:
+    """The texts of one value; none for a value that is not there.
+
+    Raises: HandlerError for what no program can be given.
+    """
+    if value is None:
+        return []
+    return [_text(name, each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _elements(
+    template: Template,
+    values: Mapping[str, Any],
+    fixed: Mapping[str, str],
+    flag: str | None,
+    is_behind_end: bool,
+) -> list[str]:
+    only = template[0].name if len(template) == 1 and isinstance(template[0], Name) else None
+    if only is not None and flag is not None and isinstance(values.get(only), bool):
+        return [flag] if values[only] else []
+    columns = [[part] if isinstance(part, str) else _texts(part.name, values, fixed) for part in template]
+    is_number = only is not None and flag is not None and _is_number(values.get(only))
+    elements: list[str] = []
+    for row in product(*columns):
+        text = "".join(row)
+        if text.startswith("-") and not (_begins_with_text(template, fixed) or is_behind_end or is_number):
+            name = next(name for name in names_in(template) if name not in fixed)
+            raise HandlerError(
+                f"{name}: {_shown(text)} begins with '-' and would be taken for an option; it cannot be given"
+            )
+        elements += [text] if flag is None else [flag, text]
+    return elements
+
+
+def _begins_with_text(template: Template, fixed: Mapping[str, str]) -> bool:
+    first = template[0]
+    return isinstance(first, str) or bool(fixed.get(first.name))
+
+
+def _own(part: str | Name, fixed: Mapping[str, str]) -> str:
+    return part if isinstance(part, str) else fixed[part.name]
+
+
+def _texts(name: str, values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
+    return [fixed[name]] if name in fixed else texts_of(name, values.get(name))
+
+
+def _is_number(value: Any) -> bool:
+    each = value if isinstance(value, list) else [value]
+    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in each)
+
+
+def _text(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "\0" in text:
+        raise HandlerError(f"{name}: must not contain a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise HandlerError(f"{name}: {_shown(text)} has half a character in it") from None
+    return text
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:80] + "...")

@@ -1,0 +1,160 @@
+"""Where the programs of a command may put files, and which of them they made.
+
+A path a client chooses leads into the folder of that one call, or below a folder the setting `output_dirs`
+names: never into the server folder, whose files are code. Places in there are the author's to name.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.command_argv import Name, Template, names_in, texts_of
+
+OUTPUT_DIR = "output_dir"
+"""The placeholder for the folder of a call."""
+MOST = 1000
+"""Files of one pattern."""
+_MARKS = ("*", "?")
+
+
+class Place(Struct, frozen=True):
+    """Where one call may put files."""
+
+    folder: Path
+    """The folder the program runs in; relative paths of the author's mean it."""
+    output: Path
+    """The call's own."""
+    allowed: tuple[Path, ...] = ()
+    """Further folders clients may name paths in."""
+
+
+class Wanted(Struct, frozen=True):
+    """A file that is to be made, or with a `pattern` any number of them."""
+
+    path: Path
+    pattern: str = ""
+
+
+def is_own(template: Template) -> bool:
+    """Whether a template of `produces` begins with a path of the client's, or the folder of the call."""
+    return bool(template) and isinstance(template[0], Name)
+
+
+def output_names(produces: Sequence[Template]) -> frozenset[str]:
+    """The parameters that are paths of files to be made."""
+    first = (template[0] for template in produces if template)
+    return frozenset(part.name for part in first if isinstance(part, Name)) - {OUTPUT_DIR}
+
+
+def placed(name: str, value: Any, place: Place) -> Any:
+    """A path a client chose, or a list of them, as where it leads.
+
+    Raises: HandlerError, with what is allowed, for one that leads elsewhere.
+    """
+    if isinstance(value, list):
+        return [placed(name, each, place) for each in value]
+    if not isinstance(value, str):
+        return value
+    (text,) = texts_of(name, value)
+    if not Path(text).name or text.endswith("/") or Path(text).name == "..":
+        raise HandlerError(f"{name}: {text!r} is no name of a file")
+    if Path(text).is_absolute():
+        return str(_allowed(name, Path(text), place))
+    target = Path(os.path.normpath(place.output / text))
+    if not (target.is_relative_to(place.output) and _is_below(target, place.output)):
+        raise _elsewhere(name, text, place)
+    return str(target)
+
+
+def wanted(
+    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: Place
+) -> list[Wanted]:
+    """What one call is to make; the folders it lies in are made. `values` are placed ones.
+
+    Raises: HandlerError for a value that is no part of a file's name.
+    """
+    found: list[Wanted] = []
+    for template in produces:
+        chosen = template[0] if is_own(template) else None
+        for name in names_in(template):
+            if name not in fixed and Name(name) != chosen:
+                _check_part(name, values.get(name))
+        for text, pattern in _filled(template, values, fixed):
+            if ".." in text.split("/"):
+                raise HandlerError(f"{', '.join(names_in(template))}: {text!r} leads out of its folder")
+            path = place.folder / text
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = glob.escape(str(place.folder))
+            found.append(Wanted(path, os.path.join(folder, pattern) if pattern else ""))
+    return found
+
+
+def produced(asked: Sequence[Wanted], place: Place) -> tuple[list[Path], list[str]]:
+    """The files that are there, and remarks about those that are not, or may not be given out."""
+    roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
+    files: dict[Path, None] = {}
+    remarks = []
+    for each in asked:
+        there = sorted(glob.glob(each.pattern))[:MOST] if each.pattern else [str(each.path)]
+        for real in (Path(one).resolve() for one in there):
+            if not real.is_file():
+                remarks.append(f"{real} was not written")
+            elif not any(real.is_relative_to(root) for root in roots):
+                remarks.append(f"{each.path} leads to where files may not be given out from")
+            else:
+                files[real] = None
+    return list(files), remarks
+
+
+def _check_part(name: str, value: Any) -> None:
+    for text in texts_of(name, value):
+        if "/" in text:
+            raise HandlerError(f"{name}: {text!r} is a part of a file's name and may not have a '/'")
+
+
+def _allowed(name: str, path: Path, place: Place) -> Path:
+    target = Path(os.path.normpath(path))
+    for root in place.allowed:
+        # The folder itself may be a link; what lies in it may not lead out of it.
+        if target.is_relative_to(root) and _is_below(target, root) and not target.is_symlink():
+            return target
+    if _is_below(target, place.output):
+        return target
+    raise _elsewhere(name, str(path), place)
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _elsewhere(name: str, text: str, place: Place) -> HandlerError:
+    below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
+    return HandlerError(
+        f"{name}: no file may be written at {text!r}; allowed is a relative path, which leads into the "
+        f"folder of this call{below}"
+    )
+
+
+def _filled(
+    template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Each text of a template; and where the author's own has marks, a pattern in which those alone count."""
+    has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _MARKS)
+    columns: list[list[tuple[str, str]]] = []
+    for part in template:
+        if isinstance(part, str):
+            columns.append([(part, part.replace("[", "[[]"))])
+        else:
+            texts = [fixed[part.name]] if part.name in fixed else texts_of(part.name, values.get(part.name))
+            columns.append([(text, glob.escape(text)) for text in texts])
+    for row in product(*columns):
+        pattern = "".join(each for _, each in row) if has_marks else ""
+        yield "".join(text for text, _ in row), pattern

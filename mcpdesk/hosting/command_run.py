@@ -1,0 +1,218 @@
+"""One call of a command: its program run to the end, its output followed, its files found."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.command_argv import build
+from mcpdesk.hosting.command_files import OUTPUT_DIR, Place, output_names, placed, produced, wanted
+from mcpdesk.jobs.feed import Feed, Progress
+from mcpdesk.jobs.remarks import remarks
+from mcpdesk.jobs.reports import Reports
+from mcpdesk.protocol import content
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import ToolResult
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.command_entry import Ready
+    from mcpdesk.hosting.command_files import Wanted
+    from mcpdesk.jobs.output import Stream
+    from mcpdesk.jobs.process import Ended
+
+USUAL_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
+    "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+)  # fmt: skip
+"""What every program gets of our environment, besides `LC_*`; others an entry has to name."""
+OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
+"""Progress is of use only while it is new."""
+PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
+"""Pictures among what was made that a result carries, and how large each may be."""
+PACE_S = 0.05
+"""Between two looks at what was reported."""
+KEPT_REPORTS = 64
+
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["ok", "error"], "description": "error: it failed or took too long"},
+        "exit_code": {"type": "integer", "description": "128 + n when the program died of signal n"},
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string"},
+        "stage": {"type": "string"},
+        "command": {"type": "string"},
+        "output_files": {"type": "array", "items": {"type": "string"}, "description": "What it made: paths"},
+        "duration_ms": {"type": "integer"},
+        "timed_out": {"type": "boolean"},
+        "truncated": {"type": "boolean", "description": "Whether only start and end of the output are given"},
+    },
+    "required": ["status", "exit_code", "stdout", "stderr", "stage", "command", "output_files"],
+}
+
+
+class CommandRun:
+    """What stands behind the tool of a command."""
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self._defaults = {
+            name: each["default"]
+            for name, each in ready.schema.get("properties", {}).items()
+            if isinstance(each, dict) and "default" in each
+        }
+        self._outputs = output_names(ready.produces)
+        self._has_folder = any(
+            getattr(part, "name", "") in self._outputs | {OUTPUT_DIR}
+            for template in (*ready.run, *ready.produces)
+            for part in template
+        )
+
+    async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
+        """Run it. Raises: HandlerError for arguments no program can be given, or without the program."""
+        async with self._place(context) as place:
+            values = self._defaults | arguments
+            for name in self._outputs:
+                values[name] = placed(name, values.get(name), place)
+            fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
+            argv = [self._ready.program, *build(self._ready.run, values, fixed)]
+            files = await asyncio.to_thread(wanted, self._ready.produces, values, fixed, place)
+            return await self._run(argv, files, place, context)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, context: Context) -> AsyncIterator[Place]:
+        """The folders of the call, for as long as it runs."""
+        if not self._has_folder:
+            yield Place(self._ready.folder, self._ready.folder)
+            return
+        folders = context.home.call_folders
+        try:
+            output = await asyncio.to_thread(folders.begin)
+        except OSError as error:
+            told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
+            raise HandlerError(told) from error
+        try:
+            yield Place(self._ready.folder, output, context.server.limits.output_dirs)
+        finally:
+            folders.end(output)
+
+    async def _run(
+        self, argv: list[str], files: list[Wanted], place: Place, context: Context
+    ) -> ToolResult[dict[str, Any]]:
+        from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
+
+        reporter = _Reporter(context)
+        form = self._ready.command.progress or ""
+        output = Reports(context.home.outputs, form, reporter.text, reporter.progress)
+        limit_s = context.limit_s
+        try:
+            async with reporter:
+                with context.own_limit():
+                    ended = await run(
+                        argv,
+                        folder=place.folder,
+                        environment=self._environment(context),
+                        output=output,
+                        timeout_s=limit_s,
+                    )
+        except OSError as error:
+            raise HandlerError(f"{argv[0]} could not be started: {error.strerror}") from error
+        made, notes = await asyncio.to_thread(produced, files, place)
+        if context.feed is not None:
+            for path in made:
+                context.feed.produced(path)
+        failed = ended.timed_out or ended.exit_code != 0
+        notes = [*remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
+        return await self._result(ended, output, made, notes, failed)
+
+    async def _result(
+        self, ended: Ended, output: Reports, made: list[Path], notes: list[str], failed: bool
+    ) -> ToolResult[dict[str, Any]]:
+        command = self._ready.command
+        lines = [output.text().removesuffix("\n"), *(f"[wrote {path}]" for path in made), *notes]
+        text = "\n".join(line for line in lines if line) or "(no output)"
+        pictures = await asyncio.to_thread(_pictures, made)
+        structured = {
+            "status": "error" if failed else "ok",
+            "exit_code": ended.exit_code,
+            "stdout": output.stream("stdout"),
+            "stderr": output.stream("stderr"),
+            "stage": command.stage,
+            "command": command.command,
+            "output_files": [str(path) for path in made],
+            "duration_ms": round(ended.duration_s * 1000),
+            "timed_out": ended.timed_out,
+            "truncated": output.is_cut,
+        }
+        return ToolResult((content.text(text), *pictures), structured, is_error=failed)
+
+    def _environment(self, context: Context) -> dict[str, str]:
+        command = self._ready.command
+        allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
+        ours: Mapping[str, str] = os.environ
+        given = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
+        return OWN_VARIABLES | given | context.trace.environment()
+
+
+class _Reporter:
+    """Takes what a program says on the supervisor's thread, and reports its progress on the loop."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._feed: Feed | None = context.feed
+        self._loop = asyncio.get_running_loop()
+        self._more = asyncio.Event()
+        self._reports: deque[Progress] = deque(maxlen=KEPT_REPORTS)
+        self._report_aio: asyncio.Task[None] | None = None
+
+    def text(self, stream: Stream, text: str) -> None:
+        """It wrote something."""
+        if self._feed is not None:
+            (self._feed.stdout if stream == "stdout" else self._feed.stderr)(text)
+
+    def progress(self, progress: Progress) -> None:
+        """It came so far."""
+        self._reports.append(progress)
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self._loop.call_soon_threadsafe(self._more.set)
+
+    async def __aenter__(self) -> None:
+        self._report_aio = asyncio.create_task(self._report())
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._report_aio is not None
+        self._report_aio.cancel()
+        await asyncio.wait({self._report_aio})
+        await self._tell()
+
+    async def _report(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await self._tell()
+            await asyncio.sleep(PACE_S)
+
+    async def _tell(self) -> None:
+        while self._reports:
+            value, total, message = self._reports.popleft()
+            await self._context.progress(value, total, message)
+
+
+def _pictures(made: list[Path]) -> list[content.Block]:
+    """The pictures a result carries, so that whoever asked sees them."""
+    found: list[content.Block] = []
+    for path in made:
+        with contextlib.suppress(OSError):
+            if len(found) < MOST_PICTURES and path.stat().st_size <= PICTURE_BYTES:
+                data = path.read_bytes()
+                kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
+                found += [content.image(data, kind)] if kind else []
+    return found

@@ -1,0 +1,136 @@
+"""Files of programs lie where they may: the generated escapes are all refused, before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.hosting.command_argv import Template, parsed
+from mcpdesk.hosting.command_files import OUTPUT_DIR, Place, output_names, placed, produced, wanted
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    for name in ("server", "call", "shared"):
+        (tmp_path / name).mkdir()
+    return Place(tmp_path / "server", tmp_path / "call", (tmp_path / "shared",))
+
+
+def templates(*texts: str) -> tuple[Template, ...]:
+    return tuple(map(parsed, texts))
+
+
+def fixed(place: Place) -> dict[str, str]:
+    return {OUTPUT_DIR: str(place.output), "folder": str(place.folder)}
+
+
+def test_parameters_that_begin_a_path_are_outputs() -> None:
+    assert output_names(templates("{out}", "{out}.json", "{output_dir}/{x}", "y/{z}")) == {"out"}
+
+
+def test_relative_path_leads_into_the_folder_of_the_call(place: Place) -> None:
+    assert placed("out", "map.png", place) == str(place.output / "map.png")
+    assert placed("out", "a/./b/../map.png", place) == str(place.output / "a/map.png")
+    assert placed("out", ["a", "b"], place) == [str(place.output / "a"), str(place.output / "b")]
+    assert placed("out", None, place) is None
+
+
+def test_whole_path_may_lead_below_what_is_allowed(place: Place) -> None:
+    shared = place.allowed[0]
+    assert placed("out", f"{shared}/x/map.png", place) == f"{shared}/x/map.png"
+    assert placed("out", f"{place.output}/map.png", place) == f"{place.output}/map.png"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x", "a/../../x", "/etc/x", "~root/../../x", "{server}/tools/evil.py", "{shared}/../x", "{shared}x",
+     "{shared}/link/x", "{shared}/file-link", "{shared}/link/../../x"],
+)  # fmt: skip
+def test_path_that_leads_elsewhere_is_refused(place: Place, path: str) -> None:
+    shared = place.allowed[0]
+    (shared / "link").symlink_to(place.folder)
+    (shared / "file-link").symlink_to(place.folder / "mcp.json")
+    path = path.replace("{server}", str(place.folder)).replace("{shared}", str(shared))
+    with pytest.raises(HandlerError, match=r"out: no file may be written at .*output_dirs"):
+        placed("out", path, place)
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "a/", "..", "a/.."])
+def test_path_without_a_name_is_refused(place: Place, path: str) -> None:
+    with pytest.raises(HandlerError, match="is no name of a file"):
+        placed("out", path, place)
+
+
+PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..\\", "…"])
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(PARTS, min_size=1, max_size=6), st.booleans())
+def test_no_path_leads_out(place: Place, parts: list[str], is_whole: bool) -> None:
+    link = place.output / "link"
+    if not link.is_symlink():
+        link.symlink_to(place.folder)
+    roots = (place.output, *place.allowed)
+    text = ("/" if is_whole else "") + "/".join(parts)
+    try:
+        made = wanted(templates("{out}"), {"out": placed("out", text, place)}, fixed(place), place)
+    except HandlerError:
+        return
+    for each in made:
+        assert any(each.path.is_relative_to(root) for root in roots)
+        assert any(each.path.resolve().is_relative_to(root.resolve()) for root in roots)
+
+
+def make(place: Place, *texts: str, **values: Any) -> list[str]:
+    made = wanted(templates(*texts), values, fixed(place), place)
+    return [str(each.path) for each in made]
+
+
+def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) -> None:
+    assert make(place, "maps/{name}.png", name="a b") == [f"{place.folder}/maps/a b.png"]
+    assert (place.folder / "maps").is_dir()
+    assert make(place, "{output_dir}/{name}/x.txt", name="n") == [f"{place.output}/n/x.txt"]
+    assert make(place, "fixed.txt", "{none}") == [f"{place.folder}/fixed.txt"]
+    assert make(place, "{out}", "{out}.json", out=f"{place.output}/o") == [
+        f"{place.output}/o",
+        f"{place.output}/o.json",
+    ]
+    for value in ("../tools/evil", "x/y", "/etc/passwd"):
+        with pytest.raises(HandlerError, match="may not have a '/'"):
+            make(place, "maps/{name}.py", name=value)
+    with pytest.raises(HandlerError, match="leads out of its folder"):
+        make(place, "maps/{a}{b}/x", a=".", b=".")
+
+
+def test_only_what_is_there_was_produced(place: Place) -> None:
+    asked = wanted(templates("a.txt", "b.txt", "{output_dir}/*.png"), {}, fixed(place), place)
+    (place.folder / "a.txt").write_text("a")
+    for name in ("1.png", "2.png", "3.jpg"):
+        (place.output / name).write_text(name)
+    files, notes = produced(asked, place)
+    assert files == [place.folder / "a.txt", place.output / "1.png", place.output / "2.png"]
+    assert notes == [f"{place.folder}/b.txt was not written"]
+
+
+def test_marks_in_values_are_no_pattern(place: Place) -> None:
+    for name in ("[a].png", "a.png", "x.png"):
+        (place.output / name).write_text(name)
+    files, _ = produced(wanted(templates("{output_dir}/{n}.*"), {"n": "[a]"}, fixed(place), place), place)
+    assert [file.name for file in files] == ["[a].png"]
+    files, _ = produced(wanted(templates("{output_dir}/{n}.png"), {"n": "*"}, fixed(place), place), place)
+    assert files == []
+
+
+def test_link_that_leads_out_is_not_given_out(place: Place, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    asked = wanted(templates("{output_dir}/*"), {}, fixed(place), place)
+    (place.output / "link.txt").symlink_to(secret)
+    files, notes = produced(asked, place)
+    assert files == []
+    assert "may not be given out" in notes[0]

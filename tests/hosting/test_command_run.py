@@ -1,0 +1,222 @@
+"""Commands over real processes: what arrives, what comes back, what is left, and when they are ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.jobs.feed import Feed
+from mcpdesk.server.call import Call
+from mcpdesk.settings import resolve
+from tests.support.desk import until
+from tests.support.served import Peer
+
+ECHO = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
+PROGRAM = {
+    "echo": {"run": ["{python}", "-c", ECHO, "--name={name}", "--loud", "{loud}", "{rest}"],
+             "parameters": {"properties": {"name": {"type": "string", "default": "nobody"},
+                                           "loud": {"type": "boolean"},
+                                           "rest": {"type": "array", "items": {"type": "string"}}}}},
+    "fail": {"run": ["sh", "-c", "echo out; echo err >&2; exit 3"]},
+    "draw": {"run": ["{python}", "draw.py", "{output}"], "produces": ["{output}"],
+             "parameters": {"properties": {"output": {"type": "string"}}, "required": ["output"]}},
+    "steps": {"run": ["{python}", "steps.py"], "progress": "json-lines"},
+    "slow": {"run": ["sh", "-c", "echo begun; sleep 60 & echo $! > pid; trap '' TERM; wait"],
+             "timeout_ms": 300, "folder": "work"},
+    "hold": {"run": ["sh", "-c", "echo $$ > pid; sleep 60"], "folder": "work"},
+    "gone": {"run": ["./gone.sh"]},
+    "quiet": {"run": ["true"], "produces": ["left.txt"]},
+}  # fmt: skip
+DRAW = (
+    "import base64, sys\n"
+    "data = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSw'\n"
+    "open(sys.argv[1], 'wb').write(base64.b64decode(data + 'AAAABJRU5ErkJggg=='))\n"
+    "print('drew', sys.argv[1])\n"
+)
+STEPS = (
+    "import json, sys, time\n"
+    "for step in range(1, 4):\n"
+    "    print(json.dumps({'progress': step, 'total': 3, 'message': f'step {step}'}))\n"
+    "    print('line', step, file=sys.stderr if step == 2 else sys.stdout)\n"
+)
+
+
+class Bench:
+    """A folder with programs, and a peer of its server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "work").mkdir(parents=True)
+        (folder / "draw.py").write_text(DRAW)
+        (folder / "steps.py").write_text(STEPS)
+        (folder / "gone.sh").write_text("#!/bin/sh\n")
+        (folder / "gone.sh").chmod(0o755)
+        commands = [{"stage": "try", "command": name} | entry for name, entry in PROGRAM.items()]
+        (folder / "mcp.json").write_text(json.dumps({"name": "bench", "commands": commands}))
+        self.journal = Journal()
+        state = folder.parent / "state"
+        flags = {"state_dir": state, "output_dirs": str(folder.parent / "shared")}
+        self.hosted = HostedFolder(folder, resolve(flags, {}).settings, self.journal)
+        self.peer = Peer(self.hosted.server)
+        self._numbers = count(1)
+
+    async def result(self, name: str, **arguments: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        if number == 1:
+            await self.peer.shake_hands()
+        self.peer.request(number, "tools/call", {"name": f"try-{name}", "arguments": arguments})
+        answer = await self.peer.response(number)
+        found: dict[str, Any] = answer["result"]
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(tmp_path / "bench")
+
+
+async def test_values_arrive_as_arguments_in_the_folder(bench: Bench) -> None:
+    values = ["a b", "$(touch pwned)", "; ls", "'\"", "ü\n"]
+    result = await bench.result("echo", rest=values, loud=True)
+    assert result["isError"] is False
+    structured = result["structuredContent"]
+    argv, folder, _ = json.loads(structured["stdout"])
+    assert argv == ["--name=nobody", "--loud", *values]
+    assert Path(folder) == bench.folder
+    assert not (bench.folder / "pwned").exists()
+    assert {key: structured[key] for key in ("status", "exit_code", "stage", "command", "output_files")} == {
+        "status": "ok", "exit_code": 0, "stage": "try", "command": "echo", "output_files": [],
+    }  # fmt: skip
+
+
+async def test_environment_is_what_is_allowed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = json.loads((bench.folder / "mcp.json").read_text())
+    manifest["commands"][0]["environment"] = ["BENCH_ALLOWED"]
+    (bench.folder / "mcp.json").write_text(json.dumps(manifest))
+    bench.hosted.reload()
+    for name in ("BENCH_ALLOWED", "BENCH_SECRET", "LC_TIME"):
+        monkeypatch.setenv(name, "set")
+    result = await bench.result("echo")
+    environment = json.loads(result["structuredContent"]["stdout"])[2]
+    assert environment["BENCH_ALLOWED"] == environment["LC_TIME"] == "set"
+    assert environment["PATH"] == os.environ["PATH"]
+    assert "BENCH_SECRET" not in environment
+
+
+async def test_wrong_arguments_are_named(bench: Bench) -> None:
+    result = await bench.result("echo", nmae="x", loud="yes")
+    assert result["isError"]
+    assert "nmae" in result["content"][0]["text"] and "loud" in result["content"][0]["text"]
+    result = await bench.result("echo", rest=["-rf"])
+    assert result["isError"] and "would be taken for an option" in result["content"][0]["text"]
+
+
+async def test_exit_code_is_an_error_with_everything_it_wrote(bench: Bench) -> None:
+    result = await bench.result("fail")
+    assert result["isError"]
+    structured = result["structuredContent"]
+    assert {key: structured[key] for key in ("status", "exit_code", "stdout", "stderr", "timed_out")} == {
+        "status": "error", "exit_code": 3, "stdout": "out\n", "stderr": "err\n", "timed_out": False,
+    }  # fmt: skip
+    assert "[exit code 3]" in result["content"][0]["text"]
+
+
+async def test_program_that_vanished_is_told(bench: Bench) -> None:
+    (bench.folder / "gone.sh").unlink()
+    result = await bench.result("gone")
+    assert result["isError"]
+    assert "gone.sh could not be started: No such file" in result["content"][0]["text"]
+
+
+async def test_files_are_made_in_the_folder_of_the_call_and_pictures_are_seen(bench: Bench) -> None:
+    result = await bench.result("draw", output="deep/map.png")
+    (path,) = map(Path, result["structuredContent"]["output_files"])
+    assert path.is_relative_to(bench.folder.parent / "state") and path.parts[-2:] == ("deep", "map.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    text, picture = result["content"]
+    assert f"[wrote {path}]" in text["text"]
+    assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
+
+
+async def test_file_may_be_made_where_the_setting_allows_it_and_nowhere_else(bench: Bench) -> None:
+    wanted = bench.folder.parent / "shared" / "map.png"
+    result = await bench.result("draw", output=str(wanted))
+    assert result["structuredContent"]["output_files"] == [str(wanted)]
+    for path in (bench.folder / "mcp.json", bench.folder / "tools" / "evil.py", Path("/etc/x")):
+        before = path.read_bytes() if path.exists() else None
+        result = await bench.result("draw", output=str(path))
+        assert result["isError"] and "no file may be written at" in result["content"][0]["text"]
+        assert (path.read_bytes() if path.exists() else None) == before
+
+
+async def test_what_should_have_been_written_and_was_not_is_noted(bench: Bench) -> None:
+    result = await bench.result("quiet")
+    assert not result["isError"]
+    assert result["content"][0]["text"] == f"[{bench.folder}/left.txt was not written]"
+
+
+async def test_progress_is_told_and_is_no_output(bench: Bench) -> None:
+    await bench.peer.shake_hands()
+    params = {"name": "try-steps", "arguments": {}, "_meta": {"progressToken": "t"}}
+    bench.peer.request(70, "tools/call", params)
+    answer = await bench.peer.response(70)
+    assert answer["result"]["structuredContent"]["stdout"] == "line 1\nline 3\n"
+    assert answer["result"]["structuredContent"]["stderr"] == "line 2\n"
+    told = [each["params"] for each in bench.peer.received if each.get("method") == "notifications/progress"]
+    assert [(each["progress"], each["total"], each["message"]) for each in told] == [
+        (1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"),
+    ]  # fmt: skip
+    place = bench.peer.received.index(answer)
+    assert all(bench.peer.received.index(each) < place for each in bench.peer.received if "method" in each)
+
+
+async def test_feed_hears_what_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Feed()
+    monkeypatch.setattr(Call, "feed", feed)
+    await bench.result("steps")
+    result = await bench.result("draw", output="map.png")
+    news = feed.since()
+    assert (news.stdout.splitlines()[:2], news.stderr) == (["line 1", "line 3"], "line 2\n")
+    assert news.progress == (3, 3, "step 3")
+    assert [str(path) for path in news.files] == result["structuredContent"]["output_files"]
+
+
+async def test_time_that_is_up_ends_the_whole_family(bench: Bench) -> None:
+    result = await bench.result("slow")
+    assert result["isError"]
+    structured = result["structuredContent"]
+    assert (structured["timed_out"], structured["stdout"]) == (True, "begun\n")
+    assert "[timed out after 300 ms and was ended]" in result["content"][0]["text"]
+    pid = int((bench.folder / "work" / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+async def test_cancelled_call_ends_the_program(bench: Bench) -> None:
+    await bench.peer.shake_hands()
+    bench.peer.request(8, "tools/call", {"name": "try-hold", "arguments": {}})
+    pid_file = bench.folder / "work" / "pid"
+    await until(lambda: pid_file.exists() and pid_file.read_text())
+    pid = int(pid_file.read_text())
+    assert psutil.pid_exists(pid)
+    bench.peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}})
+    await until(lambda: bench.peer.channel.dialogue.is_idle)
+    assert not psutil.pid_exists(pid)
+
+
+async def test_many_at_once_each_have_their_folder(bench: Bench) -> None:
+    await bench.peer.shake_hands()
+    for number in range(100, 120):
+        params = {"name": "try-draw", "arguments": {"output": "map.png"}}
+        bench.peer.request(number, "tools/call", params)
+    answers = [await bench.peer.response(number) for number in range(100, 120)]
+    files = {file for each in answers for file in each["result"]["structuredContent"]["output_files"]}
+    assert len(files) == 20
