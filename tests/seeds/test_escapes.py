@@ -31,9 +31,9 @@ FILES = {
 TARGETS = (
     "../mcp.json", "../mcpdesk-env.txt", "../tools/tools.py", "../prompts/notes.txt", "../other.txt",
     "../../secret.txt", "../../../../../../../../etc/passwd", ".hidden.txt", "leak.txt", "up/other.txt",
-    "away/secret.txt", "deep/../../other.txt", "open.txt/../../other.txt", "open.txt/", "OPEN.TXT", "Open.txt",
-    "../resources/open.txt", "//etc/passwd", "/etc/passwd", "/proc/self/environ", "~/.ssh/id_rsa", "*", "", ".",
-    "..",
+    "away/secret.txt", "deep/../../other.txt", "open.txt/../../other.txt", "open.txt/", "OPEN.TXT",
+    "Open.txt", "../resources/open.txt", "//etc/passwd", "/etc/passwd", "/proc/self/environ",
+    "~/.ssh/id_rsa", "*", "", ".", "..",
 )  # fmt: skip
 """As seen from `resources/`. Nobody offers any of them."""
 PREFIXES = (
