@@ -6,6 +6,13 @@ DeskError
 │   ├── RemoteProtocolError  the peer broke the rules
 │   └── Refusal              hosted code wants an error rather than a result: `refuse()`
 ├── TransportError           bytes could not be moved
+├── CallError                a server that was called through the bridge gave no result
+│   ├── HttpError            HTTP said no, or there was no connection
+│   ├── InvalidAnswer        what came is no answer the protocol allows
+│   ├── RpcError             the server answered with a JSON-RPC error
+│   └── CallTimeout          no answer came in time
+├── FileGone                 a file is not any more what a job made
+├── ArchiveTooLarge          files are too much for one archive
 ├── ManifestError            a server folder cannot be read (path, line, column)
 ├── RegistrationError        one item cannot be offered (the rest serves)
 │   └── MissingPrecondition  nothing is wrong with it, but something it needs is not there
@@ -51,6 +58,69 @@ class Refusal(ProtocolError):
 
 class TransportError(DeskError):
     """A connection could not be opened, or broke."""
+
+
+class CallError(DeskError):
+    """A request to a server came to nothing. `target` says where it went, without secrets."""
+
+    def __init__(self, message: str, target: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.target = target
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.message}" if self.target else self.message
+
+
+class HttpError(CallError):
+    """HTTP carried no answer of the server.
+
+    `status` is the response's, 0 when there was no response; `body` the beginning of what it said, as text;
+    `challenge` its `WWW-Authenticate`, which names what a token needs.
+    """
+
+    def __init__(
+        self, message: str, target: str = "", status: int = 0, body: str = "", challenge: str = ""
+    ) -> None:
+        super().__init__(message, target)
+        self.status = status
+        self.body = body
+        self.challenge = challenge
+
+
+class InvalidAnswer(CallError):
+    """An answer came, and is not what the protocol allows: no JSON, no response, no such result.
+
+    `excerpt` is its beginning, as text.
+    """
+
+    def __init__(self, message: str, target: str = "", excerpt: str = "") -> None:
+        super().__init__(message, target)
+        self.excerpt = excerpt
+
+
+class RpcError(CallError):
+    """The server answered with a JSON-RPC error: `code`, `message` and `data` are the server's."""
+
+    def __init__(self, code: int, message: str, data: Any = None, target: str = "") -> None:
+        super().__init__(message, target)
+        self.code = code
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({self.code})"
+
+
+class CallTimeout(CallError, TimeoutError):
+    """No answer came within the time; the server was told to stop, where its revision has a way."""
+
+
+class FileGone(DeskError):
+    """A file was changed, replaced or removed since a job made it."""
+
+
+class ArchiveTooLarge(DeskError):
+    """The files of a job are too much for one archive; they can be had one by one."""
 
 
 class ManifestError(DeskError):

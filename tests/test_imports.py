@@ -38,8 +38,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "link": {"hosting", "recorder", "inbox", "jobs", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
+    "bridge": {"protocol", "server", "hosting", "recorder.record", "inbox.inbox"},
     "cli": {
-        "protocol", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui",
+        "protocol", "bridge", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui",
         "setting", "settings",
         "paths",
     },
@@ -57,6 +58,7 @@ FOREIGN: dict[str, set[str]] = {
     "transports": {"textual", "rich", "click"},
     "hosting": {"textual", "rich", "click"},
     "link": {"textual", "rich", "click"},
+    "bridge": {"textual", "rich", "click"},
     "tui": {"aiohttp", "click"},
 }
 """Package -> libraries it never imports, not even inside a function."""
@@ -66,6 +68,7 @@ LAZY: dict[str, set[str]] = {
     "cli": {"textual", "aiohttp", "rich"},
     "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
     "link": {"aiohttp"},
+    "bridge": {"aiohttp"},
     "server": {"jsonschema_rs"},
 }
 """Package ("" = every one) -> libraries imported inside functions only, because they cost start-up time."""
@@ -184,6 +187,7 @@ def loaded_by(statement: str) -> set[str]:
         ("import mcpdesk.cli.serve", {"aiohttp", "textual", "rich"}),
         ("import mcpdesk.cli.desk", {"aiohttp", "textual", "rich"}),
         ("import mcpdesk.cli.main", {"asyncio", "aiohttp", "textual", "rich", "orjson"}),
+        ("import mcpdesk.bridge", {"aiohttp", "textual", "click", "jsonschema_rs"}),
         ("import mcpdesk", {"asyncio", "aiohttp", "textual", "click"}),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -233,5 +234,6 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "its certificate is not trusted"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return excerpt(error.os_error.strerror or str(error.os_error) or type(error).__name__)
+        number = error.os_error.errno
+        return os.strerror(number) if number and number > 0 else excerpt(str(error.os_error))
     return excerpt(str(error)) or type(error).__name__

@@ -105,7 +105,7 @@ def client(target: str) -> Iterator[Client]:
             )
         finally:
             core.stop()
-            _tell_strays(host)
+            tell_strays(host)
 
 
 def _followed(call: DeskCall, timeout_s: float) -> Outcome:
@@ -136,7 +136,7 @@ def progress_line(progress: Progress) -> str:
     return f"{progress.progress:g}{of} {one_line(progress.message)}".rstrip()
 
 
-def _tell_strays(host: Host) -> None:
+def tell_strays(host: Host) -> None:
     """What the folder's code printed, and what is wrong with the folder, on stderr."""
     for line in host.journal.lines():
         if line.source in STRAYS or line.level in TROUBLE:

@@ -24,8 +24,11 @@ COMMANDS = {
     "list": "mcpdesk.cli.list",
     "read": "mcpdesk.cli.read",
     "prompt": "mcpdesk.cli.prompt",
+    "new": "mcpdesk.cli.new",
     "check": "mcpdesk.cli.check",
     "open": "mcpdesk.cli.open",
+    "schemas": "mcpdesk.cli.schemas",
+    "config": "mcpdesk.cli.config",
     "settings": "mcpdesk.cli.settings",
 }
 """Every command and the module that offers it as `command`, in the order the help lists them."""

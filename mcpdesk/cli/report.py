@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import click
 
-from mcpdesk.errors import DeskError, DeskUserError, ManifestError, ProtocolError, TransportError
+from mcpdesk.errors import (
+    CallError,
+    CallTimeout,
+    DeskError,
+    DeskUserError,
+    HttpError,
+    ManifestError,
+    ProtocolError,
+    TransportError,
+)
 
 OK = 0
 TOOL_ERROR = 1
@@ -17,7 +26,11 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (ManifestError, USAGE),
     (TransportError, CANNOT_CONNECT),
     (ProtocolError, PROTOCOL_ERROR),
+    (CallTimeout, TIMED_OUT),
+    (HttpError, CANNOT_CONNECT),
+    (CallError, PROTOCOL_ERROR),
 )
+"""Kind of error -> exit code; the first that fits counts."""
 
 
 def report(error: DeskError | click.ClickException) -> int:

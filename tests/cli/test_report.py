@@ -6,7 +6,17 @@ import click
 import pytest
 
 from mcpdesk.cli.report import report
-from mcpdesk.errors import DeskError, DeskUserError, ManifestError, RemoteProtocolError, TransportError
+from mcpdesk.errors import (
+    CallTimeout,
+    DeskError,
+    DeskUserError,
+    HttpError,
+    InvalidAnswer,
+    ManifestError,
+    RemoteProtocolError,
+    RpcError,
+    TransportError,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +27,10 @@ from mcpdesk.errors import DeskError, DeskUserError, ManifestError, RemoteProtoc
         (ManifestError("no", "mcp.json", line=3, column=4), 2, "mcpdesk: mcp.json:3:4: no\n"),
         (TransportError("gone"), 3, "mcpdesk: gone\n"),
         (RemoteProtocolError(-32602, "Unknown tool"), 4, "mcpdesk: Unknown tool\n"),
+        (HttpError("HTTP 404", "http://x"), 3, "mcpdesk: http://x: HTTP 404\n"),
+        (InvalidAnswer("no JSON", "http://x"), 4, "mcpdesk: http://x: no JSON\n"),
+        (RpcError(-32602, "Unknown tool", None, "http://x"), 4, "mcpdesk: http://x: Unknown tool (-32602)\n"),
+        (CallTimeout("no answer", "http://x"), 5, "mcpdesk: http://x: no answer\n"),
         (DeskError("odd"), 1, "mcpdesk: odd\n"),
         (click.UsageError("No such option"), 2, "mcpdesk: No such option\n  See `mcpdesk --help`.\n"),
         (click.FileError("f", "why"), 2, "mcpdesk: Could not open file 'f': why\n"),

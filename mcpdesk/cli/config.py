@@ -1,0 +1,92 @@
+"""`mcpdesk config`: what to paste into a client so that it uses a server folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mcpdesk.cli.options import server_folder
+from mcpdesk.errors import UnknownMode
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.client_config import Facts
+    from mcpdesk.hosting.manifest import Manifest
+
+PLACES = {
+    "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
+    "cursor": "Paste it into ~/.cursor/mcp.json, or .cursor/mcp.json of a project.",
+    "vscode": "Paste it into .vscode/mcp.json, or run `MCP: Open User Configuration`.",
+    "claude-code": "Run it in a shell; add `--scope user` before the name for all your projects.",
+}
+"""Client -> where its configuration goes, in one sentence."""
+EPILOG = """\b
+Examples:
+  mcpdesk config sample_servers/hello --for claude-desktop
+  mcpdesk config ~/servers/profiles --for claude-code --mode review
+  mcpdesk config ~/servers/profiles --for cursor --http http://127.0.0.1:3333
+
+Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebody has to run the desk or
+`mcpdesk serve`; the key goes along when callers need it, so keep the text to yourself.
+"""
+
+
+@click.command(name="config", epilog=EPILOG, short_help="Print a client's configuration to paste.")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
+@click.option(
+    "--http", "url", metavar="URL", help="Where the folder is served; of the program or of the server."
+)
+@click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
+def command(folder: str, client: str, url: str | None, mode: str) -> None:
+    """Print what to paste into a client so that it uses the server folder FOLDER."""
+    from mcpdesk.cli.printing import print_text
+    from mcpdesk.hosting.client_config import client_config
+    from mcpdesk.hosting.manifest import read_manifest
+
+    place = server_folder(folder)
+    manifest = read_manifest(place)
+    if mode and mode not in manifest.modes:
+        raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
+    facts = _facts(place, manifest, url or "", mode)
+    print_text(client_config(client, facts, "http" if url else "stdio"))
+    click.echo(PLACES[client], err=True)
+    if url and manifest.auth.requires_jwt:
+        click.echo("Callers need a bearer token, too: add it as the header Authorization.", err=True)
+
+
+def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> Facts:
+    from mcpdesk.hosting.client_config import Facts, own_command
+    from mcpdesk.hosting.effective import effective_settings
+
+    facts = Facts(manifest.name, str(folder), mode=mode, command=own_command())
+    if not url:
+        return facts
+    settings = effective_settings({}, os.environ, folder).settings
+    return facts._replace(url=_endpoint(url, manifest.name), key=_key(folder), header=settings.api_key_header)
+
+
+def _endpoint(url: str, name: str) -> str:
+    """The URL of the server, where only that of the program was given. Raises: DeskUserError for no URL."""
+    from urllib.parse import urlsplit
+
+    from mcpdesk.bridge.wire import checked_url
+
+    parts = urlsplit(checked_url(url))
+    bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
+
+
+def _key(folder: Path) -> str:
+    """The key callers over TCP have to send; empty when none is due."""
+    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host import Host, Plan
+
+    settings = effective_settings({}, os.environ, folder).settings
+    host = Host(Plan((folder,), settings, meet=False, watch=False))
+    with claiming(host, "wire"):
+        host.load()
+        return host.rules.api_key

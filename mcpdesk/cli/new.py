@@ -1,0 +1,82 @@
+"""`mcpdesk new`: a server folder that runs at once."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+
+from mcpdesk.errors import DeskUserError
+
+EPILOG = """\b
+Examples:
+  mcpdesk new profiles
+  mcpdesk new ~/servers/profiles
+
+The folder has a tool, a resource, a prompt and a skill. Change them while the desk shows them.
+"""
+
+
+@click.command(name="new", epilog=EPILOG, short_help="Make a server folder.")
+@click.argument("name")
+def command(name: str) -> None:
+    """Make the server folder NAME, which may be a path, and say what to do next."""
+    from mcpdesk.cli.printing import print_text
+    from mcpdesk.cli.scaffold import scaffold
+
+    place = checked(name)
+    files = scaffold(place.name)
+    make(place, files)
+    told = shlex.quote(shown(name))
+    lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
+    lines += [f"  mcpdesk {told}", f"  mcpdesk call {told} greet name=Ada"]
+    print_text("\n".join(lines))
+
+
+def checked(name: str) -> Path:
+    """Where the folder goes. Raises: DeskUserError for a name no server has, or a place that is taken."""
+    from mcpdesk.hosting.manifest import NAME, NAME_RULE
+
+    place = Path(name).expanduser()
+    if "://" in name or not NAME.fullmatch(place.name):
+        raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
+    if place.exists() or place.is_symlink():
+        what = "folder" if place.is_dir() else "file"
+        raise DeskUserError(
+            f"There is a {what} {name!r} already.", "Choose another name, or remove it first."
+        )
+    if not place.parent.is_dir():
+        raise DeskUserError(
+            f"There is no folder {str(place.parent)!r} to make it in.", "Make that one first."
+        )
+    return place
+
+
+def make(place: Path, files: dict[str, str]) -> None:
+    """Write the files into a new folder; nothing stays when that fails.
+
+    Raises: DeskUserError when it cannot be written.
+    """
+    try:
+        place.mkdir()
+    except OSError as error:
+        raise DeskUserError(f"{place} cannot be made: {error.strerror}.", "Choose another place.") from None
+    try:
+        for name, text in files.items():
+            path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+    except OSError as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise DeskUserError(
+            f"{place} cannot be written: {error.strerror}.", "Choose another place."
+        ) from None
+
+
+def shown(name: str) -> str:
+    """The name as a place on the command line: not one of our commands, and no option."""
+    from mcpdesk.cli.main import COMMANDS
+
+    return f"./{name}" if name in COMMANDS else name

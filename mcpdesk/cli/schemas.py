@@ -1,0 +1,123 @@
+"""`mcpdesk schemas`: the tools of a server as a model API wants them told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.report import CANNOT_CONNECT
+from mcpdesk.errors import DeskUserError, HttpError
+
+if TYPE_CHECKING:
+    from mcpdesk.bridge import ApiName, ToolSchemas
+
+APIS = ("openai", "anthropic")
+EPILOG = """\b
+Examples:
+  mcpdesk schemas sample_servers/hello --for openai
+  mcpdesk schemas ~/servers/profiles --for anthropic --mode review
+  mcpdesk schemas http://127.0.0.1:3333/mcp/hello --for openai --key-env MCPDESK_API_KEY
+
+The list goes to stdout, ready to be the `tools` of a request; what had to be changed for the API, to stderr.
+
+Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+"""
+
+
+@click.command(name="schemas", epilog=EPILOG, short_help="Print tools as model APIs take them.")
+@click.argument("target", metavar="FOLDER|URL")
+@click.option(
+    "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
+)
+@click.option("--mode", default="", metavar="NAME", help="The tools of this mode alone.")
+@click.option("--token-env", metavar="NAME", help="Send the bearer token this environment variable holds.")
+@click.option("--key-env", metavar="NAME", help="Send the API key this environment variable holds.")
+@click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+def command(
+    target: str, api: ApiName | None, mode: str, token_env: str | None, key_env: str | None, timeout_s: float
+) -> None:
+    """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
+    from mcpdesk.cli.printing import print_json
+
+    if "://" in target:
+        found = asyncio.run(_of_url(target, _chosen(api, None), mode, token_env, key_env, timeout_s))
+    elif token_env or key_env:
+        raise DeskUserError("A folder needs no token and no key.", "They are for a server at a URL.")
+    else:
+        found = _of_folder(target, api, mode)
+    for remark in found.remarks:
+        click.echo(f"mcpdesk: {remark}", err=True)
+    print_json(found)
+
+
+async def _of_url(
+    url: str, api: ApiName, mode: str, token_env: str | None, key_env: str | None, timeout_s: float
+) -> ToolSchemas:
+    from mcpdesk.bridge import Client, tool_schemas
+    from mcpdesk.settings import resolve
+
+    header = resolve({}, os.environ).settings.api_key_header
+    token, key = _secret(token_env, "--token-env"), _secret(key_env, "--key-env")
+    try:
+        async with Client(
+            url, mode=mode, token=token, api_key=key, api_key_header=header, timeout_s=timeout_s
+        ) as client:
+            return await tool_schemas(client, api=api)
+    except HttpError as error:
+        if error.status not in (401, 403):
+            raise
+        hint = "Give a token with --token-env, or the key with --key-env."
+        raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
+
+
+def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
+    """The folder is loaded as a server would load it; what its code prints goes to stderr."""
+    from mcpdesk.bridge import tool_schemas
+    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.cli.exchange import tell_strays
+    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host import Host, Plan
+
+    place = server_folder(folder)
+    settings = effective_settings({}, os.environ, place).settings
+    chosen = _chosen(api, settings.model)
+    host = Host(Plan((place,), settings, http=False, meet=False, watch=False))
+    with claiming(host, "wire"):
+        host.load()
+        endpoint = host.endpoint("", mode)
+        assert endpoint is not None
+        found = asyncio.run(tool_schemas(endpoint.server, api=chosen))
+    tell_strays(host)
+    return found
+
+
+def _chosen(api: ApiName | None, model: str | None) -> ApiName:
+    """Raises: DeskUserError when neither says anything."""
+    if api is None:
+        model = model if model is not None else _configured_model()
+        if not model:
+            raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
+        return "anthropic" if "claude" in model.lower() else "openai"
+    return api
+
+
+def _configured_model() -> str:
+    from mcpdesk.settings import resolve
+
+    return str(resolve({}, os.environ).settings.model or "")
+
+
+def _secret(variable: str | None, flag: str) -> str | None:
+    """What the variable holds. Raises: DeskUserError when it is not set."""
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise DeskUserError(
+            f"{flag}: the environment variable {variable} is not set.", f"Set it: {variable}=..."
+        )
+    return value

@@ -1,0 +1,126 @@
+"""`mcpdesk config`: what it prints works when a client pastes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from tests.support.folders import write
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run, Service
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+CLIENTS = ["claude-desktop", "cursor", "vscode", "claude-code"]
+
+
+def command_of(client: str, printed: str) -> list[str]:
+    """What the client will start."""
+    if client == "claude-code":
+        words = shlex.split(printed)
+        return words[words.index("--") + 1 :]
+    (servers,) = json.loads(printed).values()
+    (entry,) = servers.values()
+    return [entry["command"], *entry["args"]]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_printed_command_starts_the_server_from_anywhere(
+    mcpdesk: Run, folder: Path, tmp_path: Path, client: str
+) -> None:
+    printed = mcpdesk("config", os.path.relpath(folder, Path(__file__).parents[2]), "--for", client)
+    assert printed.returncode == 0 and printed.stderr
+    answer = subprocess.run(
+        command_of(client, printed.stdout),
+        input=json.dumps(INITIALIZE) + "\n", cwd="/", capture_output=True, text=True, timeout=30, check=False,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert json.loads(answer.stdout)["result"]["serverInfo"]["name"] == "small", answer.stderr
+
+
+async def listed(url: str, headers: dict[str, str]) -> Any:
+    """The tools a server shows to whoever sends these headers."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with aiohttp.ClientSession() as client, client.post(url, json=message, headers=headers) as answer:
+        assert answer.status == 200
+        return [tool["name"] for tool in (await answer.json())["result"]["tools"]]
+
+
+async def test_printed_url_and_key_open_the_server(
+    mcpdesk: Run, serve: Callable[..., Service], tmp_path: Path
+) -> None:
+    manifest = '{"name": "sh.ell", "builtins": ["Bash"], "modes": {"none": {"tools": []}}}'
+    folder = write(tmp_path / "shell", {"mcp.json": manifest})
+    state = str(tmp_path / "state")
+    service = serve(str(folder), "--port", "0", "--state-dir", state)
+    base = service.says("serving sh.ell at").rpartition(" ")[2].rpartition("/mcp/")[0]
+    asked = ("config", str(folder), "--http", base)
+    for client in ("cursor", "vscode"):
+        printed = json.loads(mcpdesk(*asked, "--for", client, MCPDESK_STATE_DIR=state).stdout)
+        entry = next(iter(printed.values()))["sh.ell"]
+        assert await listed(entry["url"], entry["headers"]) == ["Bash"]
+    words = shlex.split(
+        mcpdesk(*asked, "--for", "claude-code", "--mode", "none", MCPDESK_STATE_DIR=state).stdout
+    )
+    assert words[:6] == ["claude", "mcp", "add", "--transport", "http", "sh-ell"]
+    name, _, key = words[-1].partition(": ")
+    assert await listed(words[6], {name: key}) == []
+
+
+def test_url_of_a_server_is_taken_as_it_is_and_needs_no_key_without_programs(
+    mcpdesk: Run, folder: Path
+) -> None:
+    asked = ("config", str(folder), "--for", "cursor", "--http")
+    for given in (
+        "https://mcp.example.org",
+        "https://mcp.example.org/",
+        "https://mcp.example.org/mcp/small/",
+    ):
+        entry = json.loads(mcpdesk(*asked, given).stdout)["mcpServers"]["small"]
+        assert entry == {"url": "https://mcp.example.org/mcp/small"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--for", "claude-desktop", "--http", "http://localhost:1"], "no place for a URL"),
+        (["--for", "emacs"], "'emacs' is not one of"),
+        ([], "Missing option '--for'"),
+        (["--for", "cursor", "--mode", "wild"], "has no mode 'wild'"),
+        (["--for", "cursor", "--http", "localhost:1"], "only http:// and https://"),
+    ],
+)
+def test_mistake_is_told_and_nothing_printed(
+    mcpdesk: Run, folder: Path, arguments: list[str], told: str
+) -> None:
+    finished = mcpdesk("config", str(folder), *arguments)
+    assert finished.returncode == 2
+    assert told in finished.stderr and finished.stdout == ""
+
+
+def test_token_that_callers_need_is_mentioned(mcpdesk: Run, tmp_path: Path) -> None:
+    auth = {"requires_jwt": True, "jwt": {"algorithms": ["HS256"], "secret_env": "S"}}
+    folder = write(tmp_path / "safe", {"mcp.json": json.dumps({"name": "safe", "auth": auth})})
+    printed = mcpdesk("config", str(folder), "--for", "cursor", "--http", "http://localhost:1", S="x" * 32)
+    assert printed.returncode == 0 and "bearer token" in printed.stderr
+
+
+def test_help_has_examples(mcpdesk: Run) -> None:
+    assert "mcpdesk config sample_servers/hello --for claude-desktop" in mcpdesk("config", "--help").stdout

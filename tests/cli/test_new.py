@@ -1,0 +1,86 @@
+"""`mcpdesk new`: a folder that runs at once and passes `check`; odd names and taken places are told."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcpdesk.cli import new
+from mcpdesk.cli.scaffold import scaffold
+from mcpdesk.errors import DeskUserError
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def test_new_folder_passes_check_and_runs(mcpdesk: Run, tmp_path: Path) -> None:
+    place = tmp_path / "my-server.v2"
+    made = mcpdesk("new", str(place))
+    assert made.returncode == 0, made.stderr
+    checked = mcpdesk("check", str(place))
+    assert checked.returncode == 0, checked.stdout
+    for kind in ("tool ", "resource ", "prompt "):
+        assert f"\n{kind}" in f"\n{checked.stdout}"
+    shelves = json.loads(mcpdesk("list", str(place), "--json").stdout)
+    assert {tool["name"] for tool in shelves["tools"]} == {"greet", "InvokeSkill"}
+    assert "skill://welcome/SKILL.md" in {each["uri"] for each in shelves["resources"]}
+    prompt = mcpdesk("prompt", str(place), "introduce", "name=Ada", "tone=formal")
+    assert "Introduce Ada in three sentences" in prompt.stdout
+    skill = mcpdesk("call", str(place), "InvokeSkill", "skill_name=welcome", "arguments=Ada")
+    assert "Welcome Ada" in skill.stdout
+
+
+def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
+    made = mcpdesk("new", str(tmp_path / "demo")).stdout
+    first, second = (shlex.split(line) for line in made.split("Next:\n")[1].splitlines())
+    assert first == ["mcpdesk", str(tmp_path / "demo")]
+    assert mcpdesk(*second[1:]).stdout == "Hello, Ada!\n"
+    for line in made.split("\n\n")[0].splitlines()[1:]:
+        assert (tmp_path / "demo" / line.strip()).is_file()
+
+
+def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
+    assert new.shown("serve") == "./serve"
+    assert new.shown("a/serve") == "a/serve"
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "", ".", "..", ".hidden", "-x", "x-", "ä", "a/b c", "x" * 65, "http://x/y"]
+)
+def test_odd_name_is_refused_with_what_is_allowed(mcpdesk: Run, tmp_path: Path, name: str) -> None:
+    finished = mcpdesk("new", "--", str(tmp_path / name) if name in (".hidden",) else name)
+    assert finished.returncode == 2
+    assert "is no name for a server" in finished.stderr and "Allowed: letters" in finished.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name, told in (
+        ("folder", "There is a folder"),
+        ("file", "There is a file"),
+        ("link", "There is a file"),
+    ):
+        finished = mcpdesk("new", str(tmp_path / name))
+        assert finished.returncode == 2 and told in finished.stderr
+    assert (tmp_path / "file").read_text() == "mine" and list((tmp_path / "folder").iterdir()) == []
+    assert "There is no folder" in mcpdesk("new", str(tmp_path / "no" / "where")).stderr
+
+
+def test_nothing_stays_of_a_folder_that_could_not_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "half"
+    with pytest.raises(DeskUserError, match="cannot be written"):
+        new.make(place, {"a": "x", "a/b": "a file is no folder"})
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("name", ["demo", "A_b-c.d", "x"])
+def test_manifest_has_the_name(name: str) -> None:
+    manifest = json.loads(scaffold(name)["mcp.json"])
+    assert manifest["name"] == name and manifest["title"]
