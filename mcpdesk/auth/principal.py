@@ -23,6 +23,10 @@ class Principal(Struct, frozen=True):
     identity: str = ""
     """What sessions, tasks and states that belong to it are marked with; empty: nobody in particular."""
 
+    def has_expired(self, now: float) -> bool:
+        """Whether its token has ended since it was checked; `now` in Unix seconds."""
+        return self.expires is not None and self.expires <= now
+
 
 OPEN = Principal("open")
 """Anybody: nothing was asked for."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from mcpdesk.errors import ManifestError, StorageError
+from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
@@ -45,6 +46,7 @@ class HostedFolder:
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         self.server.home = Home(self.folder, state, self._skills, _options(settings))
         self.modes = Modes(self.server)
+        self._gate = Gate(self.folder, self._gate_trouble)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
@@ -92,7 +94,7 @@ class HostedFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the manifest says of tools that are not there."""
+        """What the manifest says of tools that are not there, or of tokens and does not mean."""
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
@@ -100,11 +102,14 @@ class HostedFolder:
             for mode, given in manifest.modes.items()
             for index, name in enumerate(given.tools)
         ]
-        return tuple(
+        needs = [(("auth", "tools", name), f"auth.tools.{name}", name) for name in manifest.auth.tools]
+        missing = [
             f"{manifest.source(*trail)}: {where}: {no_tool(name, known)}"
-            for trail, where, name in (*approvals, *modes)
-            if name not in known or (name == EVERY and trail[0] == "modes")
-        )
+            for trail, where, name in (*approvals, *modes, *needs)
+            if name not in known or (name == EVERY and trail[0] != "approvals")
+        ]
+        about = complaints(manifest.auth, self.server.tools)
+        return (*missing, *(f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about))
 
     @property
     def tools(self) -> frozenset[str]:
@@ -127,6 +132,7 @@ class HostedFolder:
 
     async def close(self) -> None:
         """End what the server still does."""
+        self._gate.close()
         if self.server.home is not None:
             await self.server.home.close()
 
@@ -154,6 +160,9 @@ class HostedFolder:
         else:
             self._journal.notify(f"{name} may call {tool} no more without being approved")
 
+    def _gate_trouble(self, trouble: str) -> None:
+        self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
+
     def _come_along(self, asked: Iterable[str]) -> Iterator[Resource | ResourceTemplate]:
         """What built-in tools bring with them. A person's own skills are for servers that use skills only."""
         if "InvokeSkill" in asked:
@@ -174,6 +183,7 @@ class HostedFolder:
             elif isinstance(each, ResourceTemplate) and each.uri_template not in own:
                 self._loaded.templates.append(each)
         self.modes.choose(self._loaded.manifest.modes)
+        self.server.access = self._gate.settle(self._loaded.manifest.auth)
         changes = apply(self._loaded, self.server, known, refused)
         self.modes.settle()
         assert self.server.home is not None

@@ -11,6 +11,8 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
+from mcpdesk.hosting import manifest_auth
+from mcpdesk.hosting.manifest_auth import Auth, check_auth
 from mcpdesk.hosting.places import Step, place_of
 from mcpdesk.hosting.spoken import spoken
 from mcpdesk.server.approvals import Policy
@@ -24,25 +26,6 @@ NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A part of the manifest; unknown keys are mistakes."""
-
-
-class Jwt(_Part):
-    """How tokens are checked."""
-
-    algorithms: list[str] = []
-    secret_env: str = ""
-    jwks_file: str = ""
-    jwks_url: str = ""
-    issuer: str = ""
-    audience: str | list[str] = ""
-    leeway_s: float = 0
-
-
-class Auth(_Part):
-    """Who may call."""
-
-    requires_jwt: bool = False
-    jwt: Jwt | None = None
 
 
 class Mode(_Part):
@@ -194,20 +177,8 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     for name in file.modes:
         if not NAME.fullmatch(name):
             raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", name)
-    _check_auth(file.auth, refuse)
+    check_auth(file.auth, refuse)
     return file
-
-
-def _check_auth(auth: Auth, refuse: Any) -> None:
-    sources = ("secret_env", "jwks_file", "jwks_url")
-    if auth.requires_jwt and auth.jwt is None:
-        raise refuse("auth.requires_jwt: needs auth.jwt, which says how tokens are checked", "requires_jwt")
-    if auth.jwt is None:
-        return
-    if sum(bool(getattr(auth.jwt, name)) for name in sources) != 1:
-        raise refuse(f"auth.jwt: needs exactly one of {', '.join(sources)}", "jwt")
-    if not auth.jwt.algorithms or "none" in (each.lower() for each in auth.jwt.algorithms):
-        raise refuse('auth.jwt.algorithms: needs at least one, like "HS256", and never "none"', "algorithms")
 
 
 def _refuse_unknown(data: dict[str, Any], refuse: Any) -> None:
@@ -220,9 +191,8 @@ def _refuse_unknown(data: dict[str, Any], refuse: Any) -> None:
 
 def _places(data: dict[str, Any]) -> list[tuple[str, dict[str, Any], list[str]]]:
     """Each object of the file whose keys are fixed: where it is, the object, and its keys."""
-    auth = data.get("auth")
-    found: list[tuple[str, Any, list[str]]] = [("", data, _names(_File)), ("auth.", auth, _names(Auth))]
-    found.append(("auth.jwt.", auth.get("jwt") if isinstance(auth, dict) else None, _names(Jwt)))
+    found: list[tuple[str, Any, list[str]]] = [("", data, _names(_File))]
+    found += [(trail, given, _names(part)) for trail, given, part in manifest_auth.places(data.get("auth"))]
     found.append(("settings.", data.get("settings"), list(settings.BY_NAME)))
     modes = data.get("modes")
     for name, mode in modes.items() if isinstance(modes, dict) else ():
@@ -242,7 +212,7 @@ def _suggestion(trail: str, key: str, known: list[str]) -> str:
     return f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(known)}"
 
 
-def _names(part: type[_Part]) -> list[str]:
+def _names(part: type[Struct]) -> list[str]:
     return list(part.__struct_fields__)
 
 

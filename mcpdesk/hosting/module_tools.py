@@ -14,7 +14,7 @@ from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.authoring import Note
 from mcpdesk.server.context import Context
 from mcpdesk.server.schema import SchemaError, compile_schema
-from mcpdesk.server.tool import Handler, Tool
+from mcpdesk.server.tool import CLAIMS, Handler, Tool
 
 UNUSUAL = re.compile(r"'pattern': .*(\(\?|\\[AZ])")
 """A pattern with groups or anchors of Python's own, in the text of a schema."""
@@ -50,6 +50,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         runs_programs=note.runs_programs,
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
+        scopes=note.scopes,
         is_offered=note.is_offered,
         mirrored=_mirrored(signature.input_schema, place),
         source=place,
@@ -108,6 +109,8 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
         raise RegistrationError("handler takes (args), (args, context) or (args, context, ctx)")
 
     async def call(arguments: dict[str, Any], context: Context) -> Any:
+        if context.claims is not None:
+            arguments = arguments | {CLAIMS: dict(context.claims)}
         return await function(*(arguments, context.context, context)[:wanted])
 
     return Tool(
@@ -120,9 +123,20 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
         title=str(values.get("TITLE", "")),
         output_schema=None if output is None else _schema(file, "OUTPUT_SCHEMA", output),
         annotations=dict(values.get("ANNOTATIONS", {})),
+        requires_jwt=bool(values.get("REQUIRES_JWT") or values.get("SCOPES")),
+        scopes=_scopes(values.get("SCOPES", ())),
         mirrored=_mirrored(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
         source=file.place(function),
     )
+
+
+def _scopes(given: Any) -> tuple[str, ...]:
+    scopes = (
+        (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else (given,)
+    )
+    if not all(isinstance(each, str) for each in scopes):
+        raise RegistrationError("SCOPES has to be a text or a list of texts")
+    return scopes
 
 
 def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:

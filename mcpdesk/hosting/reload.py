@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from mcpdesk.hosting.access import guarded
 from mcpdesk.hosting.found import Item, name_of
 from mcpdesk.hosting.loader import Loaded
 from mcpdesk.server.registry import Registry, Unavailable
@@ -64,12 +65,11 @@ def apply(
     server.website_url = manifest.website_url
     server.icons = manifest.icons
     server.folder = manifest.folder
-    server.requires_jwt = manifest.auth.requires_jwt
     server.problems = loaded.problems
     server.create_context = loaded.create_context
     tools, clashes = _with_built_in(loaded.tools, built_in)
     changes = [
-        _replace(server.tools, tools, [*_of(loaded, "tool"), *refused, *clashes]),
+        _replace(server.tools, guarded(tools, manifest.auth), [*_of(loaded, "tool"), *refused, *clashes]),
         _replace(server.resources, loaded.resources, _of(loaded, "resource")),
         _replace(server.templates, loaded.templates, _of(loaded, "template")),
         _replace(server.prompts, loaded.prompts, _of(loaded, "prompt")),

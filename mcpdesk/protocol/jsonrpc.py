@@ -22,7 +22,9 @@ class ErrorCode(IntEnum):
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
     UNAUTHORIZED = -32001
-    """Ours: a token is missing where the HTTP answer cannot say it any more."""
+    """Ours: a token is missing or does not count."""
+    FORBIDDEN = -32003
+    """Ours: a token that counts does not allow this."""
     RESOURCE_NOT_FOUND = -32002
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021

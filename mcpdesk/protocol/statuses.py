@@ -8,6 +8,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 _ENVELOPE: dict[int, int] = {
     ErrorCode.PARSE_ERROR: 400,
     ErrorCode.INVALID_REQUEST: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
     ErrorCode.HEADER_MISMATCH: 400,
     ErrorCode.UNSUPPORTED_VERSION: 400,
 }

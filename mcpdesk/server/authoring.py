@@ -43,6 +43,7 @@ class Note(Struct, frozen=True):
     task: str = ""
     asks_first: bool = False
     requires_jwt: bool = False
+    scopes: tuple[str, ...] = ()
     runs_programs: bool = False
     while_planning: bool = False
     is_offered: bool = True
@@ -71,6 +72,7 @@ def tool(
     task: TaskSupport = "forbidden",
     asks_first: bool = False,
     requires_jwt: bool = False,
+    scopes: str | Iterable[str] = (),
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
@@ -94,6 +96,7 @@ def tool(
     task: TaskSupport = "forbidden",
     asks_first: bool = False,
     requires_jwt: bool = False,
+    scopes: str | Iterable[str] = (),
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
@@ -106,8 +109,9 @@ def tool(
     `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
     those names; None leaves one out. `task` says whether a call may, must or cannot outlive its request as a
     task; with `asks_first` it becomes one at `await ctx.become_task()`, and what it asks before that is asked
-    in the call itself. `offered=False` holds it back until a handler calls
-    `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back. Clients are told of both.
+    in the call itself. `requires_jwt` refuses callers without a verified token, `scopes` also those whose
+    token does not allow that much; what it says is `ctx.claims`. `offered=False` holds it back until a
+    handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back. Clients are told of both.
     """
     hints = {
         "readOnlyHint": read_only,
@@ -128,7 +132,8 @@ def tool(
         timeout_s=timeout,
         task="" if task == "forbidden" else task,
         asks_first=asks_first,
-        requires_jwt=requires_jwt,
+        requires_jwt=requires_jwt or bool(scopes),
+        scopes=_names(scopes),
         runs_programs=runs_programs,
         while_planning=while_planning,
     )

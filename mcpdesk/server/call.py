@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcpdesk.auth.access import INVALID, MISSING
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.server.client_requests import ClientRequests
     from mcpdesk.server.rounds import Round
+
+PIPES = frozenset({"memory", "stdio", "unix"})
+"""Transports whose frames come without a request of HTTP."""
 
 
 class Outlet(Protocol):
@@ -113,10 +117,24 @@ class Call:
         """The trace context its metadata carries."""
         return read_trace(self.params.get("_meta"))
 
-    def check_token(self, is_required: bool) -> None:
-        """Raises: RemoteProtocolError (-32001) when a token is required and none was verified."""
-        if is_required and self.claims is None:
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, "Unauthorized: missing JWT")
+    def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
+        """Refuse a caller whose token is missing or does not allow what is needed.
+
+        Raises: RemoteProtocolError (-32001, -32003); its data names the scopes.
+        """
+        if not is_required:
+            return
+        principal = self.principal
+        needed = {"scope": " ".join(scopes)} if scopes else None
+        if principal.claims is None:
+            where = f"; tokens come over HTTP, {self.transport} has none" if self.transport in PIPES else ""
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{where}", needed)
+        if principal.has_expired(time.time()):
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
+        lacking = [scope for scope in scopes if scope not in principal.scopes]
+        if lacking:
+            told = f"Forbidden: the token lacks the scope {' '.join(lacking)}"
+            raise RemoteProtocolError(ErrorCode.FORBIDDEN, told, needed)
 
     def end(self, reason: str) -> None:
         """Stop the work from outside; the first reason counts. Harmless once it is over."""

@@ -77,7 +77,7 @@ class Context:
     @property
     def claims(self) -> Mapping[str, Any] | None:
         """Verified token claims, or None."""
-        return self.request.claims
+        return self._call.principal.claims
 
     @property
     def trace(self) -> Trace:
@@ -153,6 +153,14 @@ class Context:
         if message and call.terms.revision.has_progress_message:
             params["message"] = message
         await self._notify("notifications/progress", params)
+
+    def produced(self, path: str | Path) -> None:
+        """The tool made a file: it can be downloaded where the tool runs as a job. Relative to the folder.
+
+        Files outside the folder and `output_dirs` are not given out.
+        """
+        if self._call.feed is not None:
+            self._call.feed.produced((self.folder or Path.cwd()) / path)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
         """Log to the desk, and to the caller if it wants messages of this level.

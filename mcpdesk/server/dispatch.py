@@ -89,7 +89,7 @@ class Dispatcher:
 
         Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
         """
-        call.check_token(self.server.requires_jwt)
+        call.check_token(self.server.access.requires_token, self.server.access.scopes)
         return await self.encoded(call, self._run(call))
 
     async def encoded(self, call: Call, work: Awaitable[JSONObject]) -> bytes:

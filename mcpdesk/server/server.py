@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.server.home import Home
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry
@@ -58,8 +59,8 @@ class Server(Struct, eq=False):
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""
-    requires_jwt: bool = False
-    """True: nothing of it runs for a caller without a verified token."""
+    access: Access = NOTHING_ASKED
+    """What it asks of callers, and how their tokens are checked."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """From `context.py`: called once per request, its value is `ctx.context`."""
     problems: tuple[str, ...] = ()
@@ -71,6 +72,11 @@ class Server(Struct, eq=False):
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
     mode: str = ""
     """The mode it is seen in; empty: as a whole."""
+
+    @property
+    def requires_jwt(self) -> bool:
+        """Whether nothing of it runs for a caller without a verified token."""
+        return self.access.requires_token
 
     @property
     def runs_programs(self) -> bool:

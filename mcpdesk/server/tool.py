@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.context import Context
 
 T = TypeVar("T")
+CLAIMS = "__jwt"
+"""The argument under which handlers that take all arguments as one find the claims of the caller's token."""
 Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
 """Checked arguments and a context in; any output, a `ToolResult`, or content blocks out."""
 
@@ -51,6 +53,8 @@ class Tool(Item, frozen=True):
     while_planning: bool = False
     """True: plan mode does not refuse it although it is not read-only."""
     requires_jwt: bool = False
+    scopes: tuple[str, ...] = ()
+    """What the caller's token has to allow."""
     task: str = ""
     """`optional` or `required`: whether a call may or must be a task; empty: it never is one."""
     asks_first: bool = False

@@ -18,7 +18,7 @@ from mcpdesk.server.schema import Failure, SchemaError, Validator
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.tasks import Tasks
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.tool import CLAIMS, Tool
 from mcpdesk.server.validators import Validators
 
 
@@ -44,12 +44,15 @@ class ToolCalls:
         tool = self._server.tools.get(name)
         if tool is None:
             raise invalid_params(f"Unknown tool: {name[:120]}")
-        call.check_token(tool.requires_jwt)
+        call.check_token(tool.requires_jwt, tool.scopes)
         arguments = call.params.get("arguments")
         if arguments is None:
             arguments = {}
         if not isinstance(arguments, dict):
             raise invalid_params("arguments must be an object")
+        if CLAIMS in arguments:
+            # Claims come from a verified token, whatever a client says of itself.
+            arguments = {name: value for name, value in arguments.items() if name != CLAIMS}
         if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
             check_parameters(tool.mirrored, arguments, call.headers)
         return tool, arguments

@@ -20,8 +20,32 @@ def tool_in(folder: Path, text: str) -> Tool:
     return tool
 
 
-async def call(tool: Tool, arguments: dict[str, Any], made: Any = None) -> Any:
-    return await tool.handler(arguments, SimpleNamespace(context=made))  # type: ignore[arg-type]
+async def call(tool: Tool, arguments: dict[str, Any], made: Any = None, claims: Any = None) -> Any:
+    given = SimpleNamespace(context=made, claims=claims)
+    return await tool.handler(arguments, given)  # type: ignore[arg-type]
+
+
+async def test_a_handler_of_all_arguments_finds_the_claims_among_them(tmp_path: Path) -> None:
+    tool = tool_in(
+        tmp_path,
+        """
+        INPUT_SCHEMA = {"type": "object", "additionalProperties": False}
+        REQUIRES_JWT = True
+        SCOPES = "wallet:send"
+
+        async def handler(args):
+            return args
+        """,
+    )
+    assert (tool.requires_jwt, tool.scopes) == (True, ("wallet:send",))
+    arguments: dict[str, Any] = {}
+    assert await call(tool, arguments, claims={"sub": "ada"}) == {"__jwt": {"sub": "ada"}}
+    assert await call(tool, arguments) == {} == arguments
+
+
+async def test_scopes_that_are_no_texts_are_refused(tmp_path: Path) -> None:
+    found = found_in(tmp_path, "SCOPES = 5\nasync def handler(args):\n    return args\n")
+    assert "SCOPES has to be a text or a list of texts" in found.broken[0][1].reason
 
 
 async def test_decorator_says_what_hints_cannot(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.revisions import R5
@@ -28,11 +29,31 @@ async def test_a_token_that_is_required_is_missed_until_its_claims_are_known() -
     call.check_token(True)
 
 
+async def test_a_token_that_lacks_a_scope_or_ended_meanwhile_does_not_count() -> None:
+    call = make_call()
+    call.principal = Principal("token", claims={"sub": "ada"}, scopes=frozenset({"read"}))
+    call.check_token(True, ("read",))
+    with pytest.raises(RemoteProtocolError, match="lacks the scope send") as refused:
+        call.check_token(True, ("read", "send"))
+    assert (refused.value.code, refused.value.data) == (-32003, {"scope": "read send"})
+    call.principal = Principal("token", claims={"sub": "ada"}, expires=1.0)
+    with pytest.raises(RemoteProtocolError, match="invalid JWT"):
+        call.check_token(True)
+
+
+def test_what_a_call_leaves_behind_belongs_to_its_principal() -> None:
+    call = make_call()
+    assert call.owner == ""
+    call.principal = Principal("token", identity="principal:ada")
+    assert call.owner == "principal:ada"
+
+
 async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     peer = Peer()
     peer.server.tools.replace([replace(tool, requires_jwt=True) for tool in peer.server.tools])
     peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    assert (await peer.response(1))["error"] == {"code": -32001, "message": "Unauthorized: missing JWT"}
+    told = "Unauthorized: missing JWT; tokens come over HTTP, memory has none"
+    assert (await peer.response(1))["error"] == {"code": -32001, "message": told}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +68,7 @@ async def test_a_server_that_requires_a_token_runs_nothing_without_one(
     method: str, params: dict[str, object]
 ) -> None:
     peer = Peer()
-    peer.server.requires_jwt = True
+    peer.server.access = Access(requires_token=True)
     peer.modern(1, method, params)
     assert (await peer.response(1))["error"]["code"] == -32001
 

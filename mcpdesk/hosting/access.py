@@ -1,0 +1,98 @@
+"""From the `auth` part of a manifest to what a server asks of its callers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.hosting.manifest_auth import Auth, audiences
+from mcpdesk.server.tool import Tool
+
+
+class Gate:
+    """Keeps what one server asks equal to its manifest. Known keys stay while the manifest says the same."""
+
+    def __init__(
+        self, folder: Path, told: Callable[[str], None], environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._folder = folder
+        self._told = told
+        self._environment = environment
+        self._built: tuple[Auth, str] | None = None
+        self.access: Access = NOTHING_ASKED
+
+    def settle(self, auth: Auth) -> Access:
+        """What a manifest asks for."""
+        secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
+        if self._built != (auth, secret):
+            self.close()
+            self._built = (auth, secret)
+            self.access = self._access(auth)
+        return self.access
+
+    def close(self) -> None:
+        """Look for keys no more."""
+        if self.access.verifier is not None:
+            self.access.verifier.close()
+
+    def _access(self, auth: Auth) -> Access:
+        if auth.jwt is None:
+            return NOTHING_ASKED
+        from mcpdesk.auth.verifier import Terms, Verifier
+        from mcpdesk.hosting.key_places import key_source
+
+        if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
+            self._told(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
+        source = key_source(auth.jwt, self._folder, self._environment, self._told, _fetch)
+        terms = Terms(
+            algorithms=frozenset(auth.jwt.algorithms),
+            issuer=auth.jwt.issuer,
+            audiences=audiences(auth),
+            leeway_s=auth.jwt.leeway_s,
+            includes={scope: frozenset(more) for scope, more in auth.includes.items()},
+        )
+        return Access(
+            requires_token=auth.requires_jwt,
+            verifier=Verifier(terms, source),
+            scopes=frozenset(auth.scopes),
+            authorization_servers=tuple(auth.authorization_servers),
+            scopes_supported=tuple(auth.scopes),
+            resource=auth.resource,
+        )
+
+
+def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
+    """Tools with what the manifest asks for besides."""
+    for tool in tools:
+        needs = auth.tools.get(tool.name)
+        if needs is None:
+            yield tool
+            continue
+        scopes = tuple(dict.fromkeys((*tool.scopes, *needs.scopes)))
+        yield replace(
+            tool, requires_jwt=tool.requires_jwt or needs.requires_jwt or bool(scopes), scopes=scopes
+        )
+
+
+def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What refuses callers that should pass, or lets too many pass; with its place in the manifest."""
+    asking = [tool.name for tool in tools if tool.requires_jwt]
+    if auth.jwt is None:
+        if asking:
+            yield (
+                ("auth",),
+                f"nobody can call {', '.join(asking)}: that needs a token, and auth.jwt is missing",
+            )
+    elif not auth.jwt.secret_env and not audiences(auth):
+        told = "tokens of this issuer count whatever they were made for: give an audience"
+        yield ("auth", "jwt", "audience"), told
+
+
+async def _fetch(url: str, most: int) -> bytes:
+    from mcpdesk.transports.http.key_fetch import fetch_document
+
+    return await fetch_document(url, most)

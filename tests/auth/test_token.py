@@ -1,0 +1,107 @@
+"""Tokens taken apart, and what their claims come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.auth.token import LONGEST, Rejected, normalised, principal_of, read_token, scopes_of, widened
+from tests.support.tokens import SECRET, base64, claims, signed, token
+
+
+def test_a_token_is_taken_apart_without_asking_whether_it_is_genuine() -> None:
+    text = token("RS256", sub="ada")
+    read = read_token(text)
+    assert (read.algorithm, read.key_id, read.claims["sub"]) == ("RS256", "first", "ada")
+    assert read.signed == text.rpartition(".")[0].encode() and len(read.signature) == 256
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a.b",
+        "a.b.c",
+        "a.b.c.d",
+        "..",
+        "é.é.é",
+        "a b.c.d",
+        "=.=.=",
+        "a" * (LONGEST + 1),
+        f"{token()}\n",
+        f"{token()}.{token()}",
+        token().replace(".", "..", 1),
+        f"{base64(b'[]').decode()}.{base64(b'{}').decode()}.AAAA",
+        f"{base64(b'nonsense').decode()}.{base64(b'{}').decode()}.AAAA",
+        f"{base64(b'[' * 5000).decode()}.{base64(b'{}').decode()}.AAAA",
+        signed("HS256", SECRET.encode(), {"alg": "HS256"}, b"[1]"),
+        signed("HS256", SECRET.encode(), {"alg": "HS256"}, b'{"exp": NaN}'),
+        signed("HS256", SECRET.encode(), {"alg": 5}, claims()),
+        signed("HS256", SECRET.encode(), {"typ": "JWT"}, claims()),
+        signed("HS256", SECRET.encode(), {"alg": "HS256", "kid": 5}, claims()),
+        signed("HS256", SECRET.encode(), {"alg": "HS256", "crit": ["exp"]}, claims()),
+        signed("HS256", SECRET.encode(), {"alg": "HS256", "b64": True}, claims()),
+    ],
+)
+def test_what_is_no_token_is_refused_without_being_repeated(text: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        read_token(text)
+    assert len(text) < 3 or text not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ({}, ("", "", "", "")),
+        ({"sub": "ada"}, ("ada", "", "", "")),
+        ({"sub": 42, "jti": 7}, ("42", "", "", "7")),
+        ({"sub": None, "address": "0xA"}, ("0xA", "0xA", "0xA", "")),
+        ({"sub": "ada", "addr": "0xB"}, ("ada", "0xB", "0xB", "")),
+        ({"sub": "ada", "address": "0xA", "addr": "0xB", "jti": "t"}, ("ada", "0xA", "0xB", "t")),
+        ({"sub": {"a": 1}, "address": True, "addr": ["0xB"], "tokenId": "t"}, ("", "", "", "t")),
+    ],
+)
+def test_subject_address_and_token_id_are_always_texts(given: dict[str, Any], known: tuple[str, ...]) -> None:
+    found = normalised({**given, "role": ["x"]})
+    assert (found["sub"], found["address"], found["addr"], found["tokenId"]) == known
+    assert found["role"] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("given", "scopes"),
+    [
+        ({}, set()),
+        ({"scope": "read  write"}, {"read", "write"}),
+        ({"scope": ["read", 5], "scp": "admin"}, {"read", "admin"}),
+        ({"scope": {"read": True}, "scp": None}, set()),
+    ],
+)
+def test_scopes_come_as_a_text_or_a_list(given: dict[str, Any], scopes: set[str]) -> None:
+    assert scopes_of(given) == scopes
+
+
+def test_a_broad_scope_stands_for_narrower_ones_in_any_depth_and_in_circles() -> None:
+    includes = {"all": frozenset({"write"}), "write": frozenset({"read", "all"})}
+    assert widened(frozenset({"all"}), includes) == {"all", "write", "read"}
+    assert widened(frozenset({"read"}), includes) == {"read"}
+
+
+def who(**given: Any) -> str:
+    return principal_of(claims(**given), {}, 0).identity
+
+
+def test_two_tokens_of_a_subject_are_one_principal_and_others_are_others() -> None:
+    assert who() == who(jti="another", exp=1, scope="more")
+    nameless = [who(sub=None), who(sub=None, jti="u"), who(sub=None, client_id="ada")]
+    everybody = [who(), who(sub="bob"), who(iss="https://other.example"), who(iss=None), *nameless]
+    assert len(set(everybody)) == len(everybody)
+
+
+def test_a_principal_is_named_and_ends_with_its_token_and_the_leeway() -> None:
+    principal = principal_of({"sub": "ada", "exp": 100, "scope": "read"}, {}, 5)
+    assert (principal.kind, principal.name, principal.expires) == ("token", "ada", 105)
+    assert principal.has_expired(105) and not principal.has_expired(104)
+    assert principal.scopes == {"read"}
+    assert principal_of({"exp": 1}, {}, 0).name == "a token without a subject"

@@ -1,0 +1,112 @@
+"""A token counts when its signature, issuer, audience and time are right, each time it is shown."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
+from mcpdesk.auth.keys import KeySet, jwk_keys, secret_keys
+from mcpdesk.auth.token import Rejected
+from mcpdesk.auth.verifier import MOST_READ, Terms, Verifier
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token, unsigned
+
+TERMS = Terms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)
+
+
+def verifier(terms: Terms = TERMS, keys: KeySet | None = None, clock: Any = time.time) -> Verifier:
+    found = keys or jwk_keys(jwks(jwk("RS256"), jwk("RS256", "second")), terms.algorithms, with_secrets=False)
+    return Verifier(terms, KeySource(constant(found), CONSTANT), clock)
+
+
+async def test_a_token_that_counts_says_who_calls() -> None:
+    principal = await verifier().verify(token(scope="read", role="admin"))
+    assert (principal.kind, principal.name, principal.scopes) == ("token", "ada", {"read"})
+    assert principal.claims is not None and principal.claims["role"] == "admin"
+
+
+async def test_every_claim_may_name_several_and_a_little_time_is_given() -> None:
+    now = int(time.time())
+    for changes in (
+        {"aud": ["other", "spare"]},
+        {"exp": now - 5},
+        {"nbf": now + 5, "iat": now + 5},
+        {"iat": None, "jti": None},
+        {"exp": now + 0.5},
+    ):
+        assert (await verifier().verify(token(**changes))).name == "ada"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"exp": 1}, "expired"),
+        ({"exp": None}, "when it ends"),
+        ({"exp": "soon"}, "when it ends"),
+        ({"exp": True}, "when it ends"),
+        ({"nbf": 1 << 40}, "not valid yet"),
+        ({"nbf": "later"}, "not valid yet"),
+        ({"iat": 1 << 40}, "not valid yet"),
+        ({"iss": "https://issuer.example/"}, "another issuer"),
+        ({"iss": None}, "another issuer"),
+        ({"iss": [ISSUER]}, "another issuer"),
+        ({"aud": "https://other.example"}, "another audience"),
+        ({"aud": None}, "another audience"),
+        ({"aud": []}, "another audience"),
+        ({"aud": {AUDIENCE: 1}}, "another audience"),
+        ({"aud": [5, AUDIENCE.upper()]}, "another audience"),
+    ],
+)
+async def test_a_claim_that_is_wrong_is_named_to_the_server(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(Rejected, match=why):
+        await verifier().verify(token(**changes))
+
+
+async def test_a_signature_counts_for_its_key_and_its_algorithm_alone() -> None:
+    checker = verifier()
+    for text, why in (
+        (token("RS256", "third"), "key is not known"),
+        (token("RS256", "second", header={"kid": "first"}), "fits no key"),
+        (token("PS256"), "algorithm is not allowed"),
+        (token("HS256"), "algorithm is not allowed"),
+        (unsigned(), "form of a token"),
+        (unsigned() + "AAAA", "algorithm is not allowed"),
+    ):
+        with pytest.raises(Rejected, match=why):
+            await checker.verify(text)
+
+
+async def test_a_token_seen_before_is_checked_again() -> None:
+    now = [1000.0]
+    terms = Terms(frozenset({"HS256"}))
+    source = KeySource(constant(secret_keys(SECRET.encode(), ["HS256"])), CONSTANT)
+    checker = Verifier(terms, source, lambda: now[0])
+    text = token("HS256", exp=2000, iat=900)
+    assert await checker.verify(text) is await checker.verify(text)
+    source._keys = KeySet(())
+    with pytest.raises(Rejected, match="key is not known"):
+        await checker.verify(text)
+    source._keys = secret_keys(SECRET.encode(), ["HS256"])
+    now[0] = 2000
+    with pytest.raises(Rejected, match="expired"):
+        await checker.verify(text)
+
+
+async def test_what_is_kept_of_tokens_is_bounded_and_only_of_those_that_counted() -> None:
+    checker = verifier(Terms(frozenset({"HS256"})), secret_keys(SECRET.encode(), ["HS256"]))
+    for number in range(MOST_READ + 5):
+        await checker.verify(token("HS256", sub=f"user {number}"))
+    assert len(checker._read) == 5
+    with pytest.raises(Rejected):
+        await checker.verify(token("HS256", exp=1))
+    assert len(checker._read) == 5
+
+
+async def test_a_broad_scope_is_widened() -> None:
+    terms = Terms(frozenset({"HS256"}), includes={"all": frozenset({"read"})})
+    principal = await verifier(terms, secret_keys(SECRET.encode(), ["HS256"])).verify(
+        token("HS256", scope="all")
+    )
+    assert principal.scopes == {"all", "read"}

@@ -1,0 +1,92 @@
+"""From a manifest to what a server asks: kept while it says the same, and for each tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.token import Rejected
+from mcpdesk.hosting.access import Gate, complaints, guarded
+from mcpdesk.hosting.manifest_auth import Auth, Jwt, Needs
+from mcpdesk.server.tool import Tool
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
+
+
+async def handler(arguments: dict[str, Any], context: Any) -> None:
+    raise NotImplementedError
+
+
+def tool(name: str, **more: Any) -> Tool:
+    return Tool(name, handler, {"type": "object"}, **more)
+
+
+def shared(**more: Any) -> Auth:
+    jwt = Jwt(algorithms=["HS256"], secret_env="S", issuer=ISSUER, audience=AUDIENCE, leeway_s=5)
+    return Auth(**{"jwt": jwt, **more})
+
+
+def test_nothing_is_asked_where_nothing_is_said(tmp_path: Path) -> None:
+    assert Gate(tmp_path, print).settle(Auth()) is NOTHING_ASKED
+
+
+async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, print, {"S": SECRET})
+    servers = ["https://i.example"]
+    access = gate.settle(
+        shared(requires_jwt=True, scopes=["a"], includes={"b": ["a"]}, authorization_servers=servers)
+    )
+    assert access.requires_token and access.authorization_servers == tuple(servers)
+    assert access.scopes_supported == ("a",) and access.verifier is not None
+    assert access.admits(await access.verifier.verify(token("HS256", scope="b")))
+    with pytest.raises(Rejected):
+        await access.verifier.verify(token("HS256", aud="other"))
+
+
+def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) -> None:
+    environment = {"S": SECRET}
+    gate = Gate(tmp_path, print, environment)
+    first = gate.settle(shared())
+    assert gate.settle(shared()) is first
+    assert gate.settle(shared(requires_jwt=True)) is not first
+    second = gate.settle(shared())
+    environment["S"] = SECRET * 2
+    assert gate.settle(shared()) is not second
+    gate.close()
+
+
+def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    Gate(tmp_path, told.append, {}).settle(shared())
+    assert told == ["auth.jwt: S is not set, so no token counts"]
+
+
+def test_a_manifest_may_ask_more_of_a_tool_and_never_less() -> None:
+    auth = shared(
+        tools={
+            "Bash": Needs(),
+            "send": Needs(requires_jwt=False, scopes=["send"]),
+            "own": Needs(requires_jwt=False),
+        }
+    )
+    tools = [tool("Bash"), tool("send", scopes=("read",)), tool("own", requires_jwt=True), tool("free")]
+    found = {each.name: (each.requires_jwt, each.scopes) for each in guarded(tools, auth)}
+    assert found == {
+        "Bash": (True, ()),
+        "send": (True, ("read", "send")),
+        "own": (True, ()),
+        "free": (False, ()),
+    }
+
+
+def test_what_would_surprise_is_told_with_its_place() -> None:
+    asking = [tool("send", requires_jwt=True), tool("free")]
+    assert list(complaints(Auth(), [tool("free")])) == []
+    assert list(complaints(shared(), asking)) == []
+    ((trail, told),) = complaints(Auth(), asking)
+    assert trail == ("auth",) and "nobody can call send" in told
+    public = Auth(jwt=Jwt(algorithms=["RS256"], jwks_url="https://i.example/keys"))
+    ((trail, told),) = complaints(public, asking)
+    assert trail == ("auth", "jwt", "audience") and "give an audience" in told
