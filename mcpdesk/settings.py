@@ -51,6 +51,9 @@ class Settings(Struct, frozen=True):
     max_tasks: int
     task_ttl_s: int
     """0: kept for good."""
+    job_ttl_s: int
+    jobs_at_once: int
+    output_dirs: tuple[str, ...]
     resume_bytes: int
     """Of one session."""
     capture_max_bytes: int
@@ -123,9 +126,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_subscriptions", Kind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Resources a connection or session may subscribe to; further ones are refused.", least=1),
     Setting("max_tasks", Kind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
-            "Tasks kept for a server, half of them for one client; further ones are refused.", least=1),
+            "Tasks and jobs kept for a server, half of them for one client; then a further one is refused.",
+            least=1),
     Setting("task_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "A task and its result are forgotten this long after it began; 0 keeps them for good."),
+    Setting("job_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
+            "A job of the gateway and its result are forgotten this long after its end.", least=1),
+    Setting("jobs_at_once", Kind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
+            "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1),
+    Setting("output_dirs", Kind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
+            "Folders besides the server's own out of which a job's files can be downloaded.",
+            pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", Kind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke."),
     Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),

@@ -16,7 +16,7 @@ from mcpdesk.transports.base import Reply
 from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
@@ -39,8 +39,9 @@ class Channel:
         peer: str,
         write: Callable[[bytes], None],
         principal: Principal = OPEN,
+        converse: Converse | None = None,
     ) -> None:
-        self.dialogue = endpoint.open(transport, peer, self.send, principal)
+        self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.frame
         self._endpoint = endpoint

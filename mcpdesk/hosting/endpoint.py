@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.channel import Channel
@@ -18,6 +18,13 @@ from mcpdesk.server.latency import Latency
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 
+if TYPE_CHECKING:
+    from mcpdesk.hosting.gateway import GatewayEndpoint
+
+Converse: TypeAlias = Callable[
+    [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
+]
+"""Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 
@@ -32,10 +39,12 @@ class HostedDialogue:
         peer: str,
         push: Callable[[bytes], None] | None,
         principal: Principal = OPEN,
+        converse: Converse | None = None,
     ) -> None:
+        """`converse` makes its conversation; None: one of the standard."""
         self.connection = next(_numbers)
         self.opened = time.time()
-        self.conversation = Conversation(endpoint.dispatcher, transport, peer, push, self._known)
+        self.conversation = (converse or endpoint.converse)(transport, peer, push, self._known)
         self.conversation.principal = principal
         self.accept = self.conversation.accept
         self.accept_message = self.conversation.accept_message
@@ -150,6 +159,7 @@ class HostedEndpoint:
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
         self.large_bytes = 0
         """Of large frames in flight on its channels."""
+        self._gateway: GatewayEndpoint | None = None
 
     @property
     def name(self) -> str:
@@ -162,9 +172,10 @@ class HostedEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
+        converse: Converse | None = None,
     ) -> HostedDialogue:
-        """Begin a dialogue."""
-        dialogue = HostedDialogue(self, transport, peer, push, principal)
+        """Begin a dialogue. `converse` makes its conversation; None: one of the standard."""
+        dialogue = HostedDialogue(self, transport, peer, push, principal, converse)
         self.dialogues[dialogue.connection] = dialogue
         return dialogue
 
@@ -180,6 +191,25 @@ class HostedEndpoint:
         channel = Channel(self, transport, peer, write, principal)
         channel.dialogue.conversation.opening = opening
         return channel
+
+    @property
+    def gateway(self) -> GatewayEndpoint:
+        """The same server for clients of the gateway dialect."""
+        if self._gateway is None:
+            from mcpdesk.hosting.gateway import GatewayEndpoint
+
+            self._gateway = GatewayEndpoint(self)
+        return self._gateway
+
+    def converse(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        on_terms: Callable[[Terms], None],
+    ) -> Conversation:
+        """A conversation of the standard."""
+        return Conversation(self.dispatcher, transport, peer, push, on_terms)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """The endpoint of a view of the server. Its dialogues are among those of this one."""

@@ -31,7 +31,7 @@ from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import Rules
+from mcpdesk.transports.base import Jobs, Rules
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
@@ -92,6 +92,7 @@ class Host:
         self.folders: dict[str, HostedFolder] = {}
         self.heartbeat = Heartbeat(self._roots, self._tool_at)
         self.http: HttpService | None = None
+        self.jobs: Jobs  # There are none before it listens for HTTP.
         self.rules = Rules()
         self._places: list[UnixListener] = []
         self._watches: set[asyncio.Task[None]] = set()
@@ -235,7 +236,7 @@ class Host:
         await asyncio.gather(*self._watches, return_exceptions=True)
         self.services.subscriptions.close()
         self.services.rounds.close()
-        self.services.jobs.close()
+        await self.services.jobs.stop()
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
@@ -300,8 +301,10 @@ class Host:
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
 
     async def _listen(self) -> None:
+        from mcpdesk.hosting.gateway import HostedJobs
         from mcpdesk.transports.http.service import HttpService, ListeningForbidden
 
+        self.jobs = HostedJobs(self.services.jobs, self.by_name)
         self.http = HttpService(self)
         settings = self.settings
         if settings.socket and self.plan.origins.get("socket", "").startswith("flag"):

@@ -56,11 +56,11 @@ class News(Struct, frozen=True):
     progress: Progress | None = None
     """The newest alone."""
     files: tuple[Path, ...] = ()
-    missed: int = 0
-    """Characters that are not kept any more."""
+    missed: tuple[int, int] = (0, 0)
+    """Characters of either stream that are not kept any more; the texts begin behind them."""
 
     def __bool__(self) -> bool:
-        return bool(self.stdout or self.stderr or self.progress or self.files or self.missed)
+        return bool(self.stdout or self.stderr or self.progress or self.files)
 
 
 class _Tail:
@@ -83,6 +83,11 @@ class _Tail:
 
     def end(self) -> str:
         return self._text[-self._most :]
+
+    def shrink(self) -> int:
+        """Keep no more than the end says; returns how much that is."""
+        self._text = self.end()
+        return len(self._text)
 
 
 class Feed:
@@ -148,6 +153,11 @@ class Feed:
         with self._lock:
             return self._stdout.end(), self._stderr.end()
 
+    def shrink(self) -> int:
+        """Nothing more is expected: keep the ends alone. Returns how much that is, about in bytes."""
+        with self._lock:
+            return self._stdout.shrink() + self._stderr.shrink()
+
     def since(self, cursor: Cursor = START) -> News:
         """What came after a reader's last look."""
         with self._lock:
@@ -159,7 +169,7 @@ class Feed:
                 stderr,
                 self._progress if self._steps > cursor.progress else None,
                 tuple(self._files[cursor.files :]),
-                lost + lost_too,
+                (lost, lost_too),
             )
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError
+from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.files import Produced
 from mcpdesk.protocol.tasks import TaskStatus, TaskView
 
 MESSAGE_LENGTH = 200
@@ -40,12 +42,17 @@ class JobView(Struct, frozen=True):
     updated: float
     ttl_s: float | None
     """Counted from `created`; None: it is kept for good."""
+    feed: Feed | None = None
+    """What an asynchronous call puts out; None for a task."""
+    exit_code: int | None = None
 
 
 class Job(Struct, eq=False):
     """Its identity and state. `owner` is whoever may see it: a principal, a session, or everybody ("").
 
-    Listeners are called after every change, and after something else about it changed (`touch`).
+    With a `feed` it is an asynchronous call of the gateway: it may wait for its turn, and is kept for `ttl_s`
+    from its end instead of its beginning. Listeners are called after every change, and after something else
+    about it changed (`touch`).
     """
 
     id: str
@@ -64,6 +71,12 @@ class Job(Struct, eq=False):
     message: str = ""
     ending: Ending = NOT_ENDED
     kept_bytes: int = 0
+    feed: Feed | None = None
+    started: float | None = None
+    """When a call's turn came; None: it waits."""
+    exit_code: int | None = None
+    files: tuple[Produced, ...] = ()
+    """What a call made, known once it is over."""
     listeners: dict[int, Callable[[], None]] | None = None
 
     @property
@@ -73,7 +86,9 @@ class Job(Struct, eq=False):
 
     def is_expired(self, now: float) -> bool:
         """Whether its lifetime is over."""
-        return self.ttl_s is not None and self.created + self.ttl_s <= now
+        if self.ttl_s is None or (self.feed is not None and not self.is_over):
+            return False
+        return (self.created if self.feed is None else self.updated) + self.ttl_s <= now
 
     def move(self, status: TaskStatus, now: float, message: str = "") -> bool:
         """Change the state; False, and nothing happens, where that is not legal any more."""
@@ -115,5 +130,5 @@ class Job(Struct, eq=False):
         """What a front end sees of it."""
         return JobView(
             self.id, self.server, self.tool, self.peer, self.status, self.message,
-            self.created, self.updated, self.ttl_s,
+            self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
         )  # fmt: skip

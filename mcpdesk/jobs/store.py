@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from itertools import count
+from typing import Any
 
 from mcpdesk.errors import DeskError
+from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job, JobView
 from mcpdesk.protocol.tasks import TaskStatus
 
@@ -17,6 +19,8 @@ SWEEP_S = 5.0
 """One timer looks for expired jobs, while there are any; who asks for one never gets an expired one."""
 KEPT_BYTES = 64 << 20
 """Arguments of what runs and results of what ended, of one server."""
+LET_GO_S = 3.0
+"""How long calls may take to end their programs when the core stops."""
 SHARE = 2
 """One owner may hold one in so many of a server's jobs: others need room as well."""
 
@@ -37,6 +41,8 @@ class JobStore:
         """Jobs by server, and by server and owner."""
         self._bytes: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._works: set[asyncio.Task[None]] = set()
         self.version = 0
         """Grows with every change."""
 
@@ -53,10 +59,12 @@ class JobStore:
         most: int,
         stop: Callable[[str], None],
         size: int = 0,
+        feed: Feed | None = None,
     ) -> Job:
         """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
 
-        `size` is in bytes, of what the work holds while it runs. Raises: NoRoom.
+        `size` is in bytes, of what the work holds while it runs. With `feed` it is an asynchronous call: for
+        those the oldest that are over make room. Raises: NoRoom.
         """
         import secrets
 
@@ -65,6 +73,7 @@ class JobStore:
         now = self._clock()
         number = next(self._numbers)
         job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
+        job.feed = feed
         self._jobs[job.id] = job
         self._hold(job, size)
         self._counts.update(((server,), (server, owner)))
@@ -81,6 +90,29 @@ class JobStore:
             self._drop(job, "its lifetime is over")
             return None
         return job
+
+    def find(self, identifier: str, owner: str) -> Job | None:
+        """The call of that id and owner, of whichever server."""
+        job = self._jobs.get(identifier)
+        known = None if job is None else self.get(identifier, job.server, owner)
+        return known if known is not None and known.feed is not None else None
+
+    def turn(self, server: str, most: int) -> asyncio.Semaphore:
+        """To be held while a call runs: `most` of a server's do at a time."""
+        return self._turns.setdefault(server, asyncio.Semaphore(most))
+
+    def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do the work of a call in a task of its own."""
+        task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+        return task
+
+    def begin(self, job: Job) -> None:
+        """The turn of a call has come."""
+        job.started = self._clock()
+        self.version += 1
+        job.touch(job.started)
 
     def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
         """An owner's jobs numbered above `after`, oldest first."""
@@ -102,7 +134,7 @@ class JobStore:
         """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept."""
         if job.is_over:
             return
-        size = len(ending.result)
+        size = len(ending.result) + (0 if job.feed is None else job.feed.shrink())
         self._check_bytes(job.server, size - job.kept_bytes, "a result")
         job.ending = ending
         self._hold(job, size)
@@ -141,11 +173,20 @@ class JobStore:
             self._timer.cancel()
             self._timer = None
 
+    async def stop(self) -> None:
+        """End them all, and wait until they have let go of what they held."""
+        self.close()
+        if self._works:
+            await asyncio.wait(set(self._works), timeout=LET_GO_S)
+
     def _check_room(self, server: str, owner: str, most: int) -> None:
         if self._has_room(server, owner, most):
             return
         self._sweep_now()
-        if not self._has_room(server, owner, most):
+        while not self._has_room(server, owner, most):
+            is_own = self._counts[(server,)] < most
+            if self._forget_oldest(server, owner if is_own else None):
+                continue
             held = self._counts[(server,)]
             raise NoRoom(f"{held} tasks are kept already (max_tasks is {most}, half of it for one client)")
 
@@ -157,8 +198,22 @@ class JobStore:
         if self._bytes[server] + more <= self._limit:
             return
         self._sweep_now()
-        if self._bytes[server] + more > self._limit:
+        while self._bytes[server] + more > self._limit:
+            if more <= self._limit and self._forget_oldest(server, None):
+                continue
             raise NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
+
+    def _forget_oldest(self, server: str, owner: str | None) -> bool:
+        """Drop the call that has been over for longest, of an owner or of whomever; False: there is none."""
+        over = [
+            job
+            for job in self._jobs.values()
+            if job.feed is not None and job.is_over and job.server == server and owner in (None, job.owner)
+        ]
+        if not over:
+            return False
+        self._drop(min(over, key=lambda job: job.updated), "it had to make room")
+        return True
 
     def _hold(self, job: Job, size: int) -> None:
         self._bytes[job.server] += size - job.kept_bytes

@@ -16,6 +16,7 @@ from mcpdesk.protocol.trace import Trace, read_trace
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
+    from mcpdesk.jobs.job import Job
     from mcpdesk.server.client_requests import ClientRequests
     from mcpdesk.server.rounds import Round
 
@@ -60,6 +61,8 @@ class Call:
     requests: ClientRequests | None = None
     round: Round | None = None
     feed: Feed | None = None
+    job: Job | None = None
+    """What it goes on as, once it was answered."""
     deadline: float | None = None
     limit_s = 0.0
     pauses = 0

@@ -44,6 +44,9 @@ class Conversation:
     `on_terms` hears the peer's name and revision whenever they become known or change.
     """
 
+    needs_handshake = True
+    """Whether a pipe's requests of the handshake era are refused before one took place."""
+
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -175,7 +178,7 @@ class Conversation:
         terms = self._admission.admit(method, params, headers) if is_stateless else self.session.terms
         if not is_stateless and method in _HANDSHAKE:
             return _HANDSHAKE[method](self, identifier, params)
-        if not is_stateless and headers is None and not self.session.is_open:
+        if self.needs_handshake and not is_stateless and headers is None and not self.session.is_open:
             raise stateless.missing_metadata()
         row = self.dispatcher.admit(method, params, terms.revision)
         if terms.unknown_level is not None:

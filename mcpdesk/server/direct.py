@@ -142,14 +142,14 @@ class DirectCalls:
             except TypeError:  # a lone surrogate, which the long way puts into words
                 pass
         body = outcome.tool_body(usual.tool, output, usual.check_output)
-        result = self._dispatcher.encode(call, shaping.tool_result(body, terms.revision))
+        result = self._dispatcher.encode(call, self._dispatcher.tool_calls.answer(call, usual.tool, body))
         return codec.result_frame(call.id, result)
 
     async def _failed(self, call: Call, usual: Usual, error: BaseException) -> JSONObject:
         """What the long way makes of an exception."""
         tool_calls = self._dispatcher.tool_calls
         body = await tool_calls.conclude(call, usual.tool, _raised(error), usual.check_output)
-        return shaping.tool_result(body, call.terms.revision)
+        return tool_calls.answer(call, usual.tool, body)
 
     def _look_at(self, name: str) -> Usual | None:
         tool = self._tools.get(name)

@@ -39,7 +39,7 @@ class Dispatcher:
         self.server = server
         self.services = services
         self.offers = Offers(server)
-        self.tasks = Tasks(server, services, self.offers, self._refused)
+        self.tasks = Tasks(server, services, self.offers, self.refused)
         self.tool_calls = ToolCalls(server, services, self.tasks)
         self.direct = DirectCalls(self)
         self._runs: dict[str, Run] = {
@@ -99,7 +99,7 @@ class Dispatcher:
         except ProtocolError:
             raise
         except Exception as error:
-            raise self._refused(call, error) from error
+            raise self.refused(call, error) from error
         return self.encode(call, body)
 
     def encode(self, call: Call, body: JSONObject) -> bytes:
@@ -112,8 +112,8 @@ class Dispatcher:
         except LocalProtocolError as error:
             if call.method != "tools/call":
                 raise
-            sorry = outcome.failed(f"{call.params['name']} returned what cannot be sent: {error.message}")
-            return self._encoded(call.method, sorry, call.terms)
+            told = f"{call.params['name']} returned what cannot be sent: {error.message}"
+            return self._encoded(call.method, self.tool_calls.sorry(told), call.terms)
 
     async def _run(self, call: Call) -> JSONObject:
         work = self._runs[call.method]
@@ -133,7 +133,7 @@ class Dispatcher:
             return False
         return self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0])
 
-    def _refused(self, call: Call, error: Exception) -> ProtocolError:
+    def refused(self, call: Call, error: Exception) -> ProtocolError:
         """The error an exception of hosted code comes to."""
         if isinstance(error, ProtocolError):
             return error

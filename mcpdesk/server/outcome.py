@@ -67,7 +67,7 @@ def said(error: BaseException) -> str:
 
 def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:
     """A CallToolResult naming each place where the arguments do not fit."""
-    lines = [f"- {_path(failure.path)}: {failure.message}" for failure in failures]
+    lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
     return failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
 
 
@@ -123,7 +123,7 @@ def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObje
         return failed(f"{tool.name} returned no structured content, but declares an output schema")
     if check.accepts(body["structuredContent"]):
         return body
-    lines = [f"- {_path(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])]
+    lines = [f"- {place(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])]
     return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
 
 
@@ -137,7 +137,8 @@ def _as_text(plain: Any) -> str:
     return plain if isinstance(plain, str) else codec.encode(plain).decode()
 
 
-def _path(path: tuple[str | int, ...]) -> str:
+def place(path: tuple[str | int, ...]) -> str:
+    """Where in the arguments a path leads: `user.tags[2]`."""
     if not path:
         return "arguments"
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

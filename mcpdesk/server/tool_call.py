@@ -36,7 +36,19 @@ class ToolCalls:
         tool, arguments = self.admit(call)
         if tool.task:
             self._tasks.settle(call, tool)
-        return shaping.tool_result(await self._checked(call, tool, arguments), call.terms.revision)
+        return self.answer(call, tool, await self._checked(call, tool, arguments))
+
+    def answer(self, call: Call, tool: Tool, body: JSONObject) -> JSONObject:
+        """A CallToolResult as the revision spoken has it."""
+        return shaping.tool_result(body, call.terms.revision)
+
+    def sorry(self, message: str) -> JSONObject:
+        """The CallToolResult that says what went wrong with another one."""
+        return outcome.failed(message)
+
+    def refused_arguments(self, tool: Tool, failures: list[Failure]) -> JSONObject:
+        """The CallToolResult that names each place where the arguments do not fit."""
+        return outcome.refused_arguments(tool, failures)
 
     def admit(self, call: Call) -> tuple[Tool, JSONObject]:
         """The tool and its arguments. Raises: ProtocolError for an unknown tool or misshapen params."""
@@ -76,7 +88,7 @@ class ToolCalls:
         except SchemaError as error:
             return outcome.failed(f"{tool.name} cannot be called: {error}")
         if not check_input.accepts(arguments):
-            return outcome.refused_arguments(tool, check_input.failures(arguments))
+            return self.refused_arguments(tool, check_input.failures(arguments))
         if home is not None and home.approvals.concerns(call, tool):
             reason = await self._unapproved(call, tool, arguments, home)
             if reason:

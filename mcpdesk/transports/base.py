@@ -5,7 +5,7 @@ A transport moves frames and records them. It does not know what they say beyond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -120,6 +120,10 @@ class Endpoint(Protocol):
     def key(self) -> str:
         """What tells it from others: its name, and the mode it is seen in (`profiles?mode=review`)."""
 
+    @property
+    def gateway(self) -> Gateway:
+        """The same server for clients of the gateway dialect."""
+
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""
 
@@ -144,6 +148,100 @@ class Endpoint(Protocol):
 
         `opening` are the headers of the HTTP request it began with.
         """
+
+
+class Gateway(Endpoint, Protocol):
+    """The same server for clients of the gateway dialect."""
+
+    def discovery(self) -> bytes:
+        """What GET and OPTIONS answer, encoded."""
+
+
+class Reader(Protocol):
+    """Follows one job. To be left by its block."""
+
+    def __enter__(self) -> Reader:
+        """Begin to listen."""
+
+    def __exit__(self, *problem: object) -> None:
+        """Listen no more."""
+
+    @property
+    def has_told_all(self) -> bool:
+        """Whether the last look showed the end."""
+
+    def news(self) -> list[dict[str, Any]]:
+        """What came since the last look, one kind each, the end last."""
+
+    def event(self) -> dict[str, Any]:
+        """How it stands now, and what it wrote since the last look."""
+
+    async def changed(self, within_s: float | None = None) -> bool:
+        """Wait until there may be more, so long at most; says whether there may."""
+
+    async def over(self, within_s: float | None = None) -> bool:
+        """Wait until the job is over, so long at most; says whether it is."""
+
+
+class Parcel(Protocol):
+    """An open file to be sent. Whoever gets it closes `descriptor`."""
+
+    @property
+    def descriptor(self) -> int:
+        """To read it by."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def name(self) -> str:
+        """What to call it, without any folder."""
+
+    @property
+    def media_type(self) -> str:
+        """Its content type."""
+
+    @property
+    def tag(self) -> str:
+        """The same for the same bytes."""
+
+
+class Job(Protocol):
+    """One asynchronous call, found for its caller."""
+
+    @property
+    def state(self) -> str:
+        """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its state is final."""
+
+    def facts(self) -> bytes:
+        """Everything about it, encoded."""
+
+    def reader(self, kinds: Collection[str] | None = None) -> Reader:
+        """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
+
+    def cancel(self, reason: str) -> bool:
+        """End it; False when it was over."""
+
+    async def manifest(self) -> bytes:
+        """The files it made, encoded."""
+
+    async def parcel(self, name: str = "") -> Parcel | None:
+        """What there is to download: a file by its name, the only one, or all of them. None: nothing.
+
+        Raises: FileGone, ArchiveTooLarge.
+        """
+
+
+class Jobs(Protocol):
+    """The asynchronous calls of a core."""
+
+    def find(self, identifier: str, principal: Principal) -> Job | None:
+        """The job of that id, if it is the caller's."""
 
 
 class Rules(Struct, frozen=True):
@@ -188,6 +286,10 @@ class Site(Protocol):
 
     def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """The asynchronous calls of its clients."""
 
     @property
     def uptime_s(self) -> float:

@@ -11,6 +11,7 @@ import orjson
 
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.gateway import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R5
@@ -61,6 +62,7 @@ class Served:
         self.uptime_s = 1.5
         self.url = ""
         self.client: aiohttp.ClientSession
+        self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})
         self.service = HttpService(self)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:

@@ -19,6 +19,9 @@ SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 LONGEST_SHARED = 4 << 10
 """Characters of headers beyond which they are not kept for the next client that sends the same."""
+GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
+"""What stands for the way where the path is one of the dialect's: no path can say that."""
+GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 
 
@@ -72,6 +75,8 @@ class Head:
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """Whether its body is what follows, without ado."""
         asked = parse_qs(query) if query else {}
+        if self.way in (GATEWAY, GATEWAY_SOCKET):
+            self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
         """The mode it asks to see the server in; empty: as a whole."""
@@ -87,6 +92,6 @@ def _place(path: str) -> tuple[str, str | None]:
     if path == "/mcp":
         return "", ""
     if not path.startswith("/mcp/"):
-        return "", None
+        return "", GATEWAY_WAYS.get(path.rstrip("/"))
     name, _, way = path[5:].rstrip("/").partition("/")
     return name, way

@@ -12,13 +12,16 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import OPEN
 from mcpdesk.errors import TransportError, UnknownMode
-from mcpdesk.transports.base import Endpoint, Site
+from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import no_mode, plain_error
 from mcpdesk.transports.http.connection import head_of
+from mcpdesk.transports.http.gateway import GatewayRoutes
 from mcpdesk.transports.http.guard import Guard
-from mcpdesk.transports.http.head import Head
+from mcpdesk.transports.http.head import GATEWAY, GATEWAY_SOCKET, Head
+from mcpdesk.transports.http.jobs_api import JobRoutes, Place
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.metrics import metrics
@@ -37,7 +40,8 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 }
 
 
-GATEWAY_SOCKET = "/v1/ws/mcp"
+IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
+"""Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint], Awaitable[web.StreamResponse]]
 
@@ -58,12 +62,19 @@ class HttpService:
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
+        self._jobs = JobRoutes(site)
+        dialect = GatewayRoutes(self._mcp, self._sockets)
         self._verbs: dict[str, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
             "sse": {"GET": self._sse.get},
             "messages": {"POST": self._sse.post},
-        }
+            GATEWAY: {
+                "POST": dialect.post, "GET": dialect.get, "OPTIONS": dialect.options,
+                "DELETE": dialect.delete,
+            },
+            GATEWAY_SOCKET: {"GET": dialect.socket},
+        }  # fmt: skip
         self._guard = Guard("")
         self._listener: Listener | None = None
         self._server: asyncio.Server | None = None
@@ -136,12 +147,15 @@ class HttpService:
                 return refusal
         route = self._route(request, head)
         if route is None:
+            place = self._jobs.place(head.path)
+            if place is not None:
+                return await self._answer_of_job(request, place, rules)
             return await self._facts(request, head.path)
         endpoint, way = route
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, in_query=way == "ws")
+            refusal = self._guard.refuse_caller(request, rules, in_query=way in IN_QUERY)
             if refusal is not None:
                 return refusal
             # The same head under the same rules passes again: nothing else was looked at.
@@ -157,11 +171,17 @@ class HttpService:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         return await verb(request, endpoint)
 
+    async def _answer_of_job(
+        self, request: web.BaseRequest, place: Place, rules: Rules
+    ) -> web.StreamResponse:
+        if not rules.enable_mcp:
+            return plain_error(404, "MCP is switched off here (enable_mcp)")
+        refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
+        return refusal if refusal is not None else await self._jobs.answer(request, place, OPEN)
+
     def _route(self, request: web.BaseRequest, head: Head) -> tuple[Endpoint, str] | None:
         """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
         name, way = head.server, head.way
-        if head.path == GATEWAY_SOCKET:
-            name, way = request.query.get("server", ""), "ws"
         if way is None or way not in self._verbs:
             return None
         endpoint = self._site.endpoint(name)

@@ -1,0 +1,199 @@
+"""A hosted server as clients of the gateway dialect see it, and its asynchronous calls as HTTP shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import FileGone
+from mcpdesk.hosting.channel import Channel
+from mcpdesk.jobs import files, parcel
+from mcpdesk.jobs.files import Produced
+from mcpdesk.jobs.job import Job
+from mcpdesk.jobs.parcel import Parcel
+from mcpdesk.jobs.store import JobStore
+from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.conversation import Conversation
+from mcpdesk.server.gateway import GatewayConversation, GatewayDispatcher
+from mcpdesk.server.gateway_jobs import job_owner, job_roots
+from mcpdesk.server.job_reader import JobReader, facts, state_of
+from mcpdesk.server.offers import WIRE
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+
+DIGESTS = 1000
+"""How many are remembered: reading a file again for one takes long."""
+PACKING = 2
+"""Archives made at a time: each needs room on the disk."""
+
+
+class GatewayEndpoint:
+    """What `base` serves, in the dialect. Its dialogues are among those of `base`."""
+
+    def __init__(self, base: HostedEndpoint) -> None:
+        self.key = f"gateway:{base.key}"
+        self._base = base
+        self._dispatcher = GatewayDispatcher(base.dispatcher)
+        self._discovery = (-1, JSONObject(), b"")
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self._base.name
+
+    @property
+    def gateway(self) -> GatewayEndpoint:
+        """Itself."""
+        return self
+
+    def facts(self) -> dict[str, Any]:
+        """Name, version and counts, for the status page."""
+        return self._base.facts()
+
+    def discovery(self) -> bytes:
+        """What GET and OPTIONS answer, encoded."""
+        server, identity = self._base.server, self._dispatcher.offers.implementation(gateway.REVISION)
+        version, known, body = self._discovery
+        if version != server.tools.version or known is not identity:
+            tools = list(server.tools) if server.tools_enabled else []
+            wire = [shaping.item("tools", WIRE["tools"](tool), gateway.REVISION) for tool in tools]
+            body = codec.encode(gateway.discovery(server.name, server.description, server.version, wire))
+            self._discovery = server.tools.version, identity, body
+        return body
+
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+    ) -> HostedDialogue:
+        """Begin a dialogue."""
+        return self._base.open(transport, peer, push, principal, self._converse)
+
+    def channel(
+        self,
+        transport: str,
+        peer: str,
+        write: Callable[[bytes], None],
+        opening: Mapping[str, str],
+        principal: Principal = OPEN,
+    ) -> Channel:
+        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        channel = Channel(self._base, transport, peer, write, principal, self._converse)
+        channel.dialogue.conversation.opening = opening
+        return channel
+
+    def _converse(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        on_terms: Callable[[Terms], None],
+    ) -> Conversation:
+        return GatewayConversation(self._dispatcher, transport, peer, push, on_terms)
+
+
+class HostedJobs:
+    """The asynchronous calls of a core."""
+
+    def __init__(self, store: JobStore, endpoints: Mapping[str, HostedEndpoint]) -> None:
+        self._store = store
+        self._endpoints = endpoints
+        self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
+        self._packing = asyncio.Semaphore(PACKING)
+
+    def find(self, identifier: str, principal: Principal) -> HostedJob | None:
+        """The job of that id, if it is the caller's."""
+        job = self._store.find(identifier, job_owner(principal))
+        endpoint = None if job is None else self._endpoints.get(job.server)
+        if job is None or endpoint is None:
+            return None
+        return HostedJob(self, self._store, job, job_roots(endpoint.server))
+
+    async def digest(self, file: Produced, roots: Sequence[Path]) -> str:
+        """The SHA-256 of a file. Raises: FileGone."""
+        key = file.path, file.stamp
+        known = self._digests.get(key)
+        if known is not None:
+            await asyncio.to_thread(files.check, file, roots)
+        else:
+            known = await asyncio.to_thread(files.digest, file, roots)
+            if len(self._digests) >= DIGESTS:
+                del self._digests[next(iter(self._digests))]
+            self._digests[key] = known
+        return known
+
+    async def pack(self, made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
+        """An archive of files. Raises: FileGone, ArchiveTooLarge."""
+        async with self._packing:
+            return await asyncio.to_thread(parcel.archive, made, roots, name)
+
+
+class HostedJob:
+    """One of them, found for its caller."""
+
+    def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, roots: Sequence[Path]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._job = job
+        self._roots = roots
+
+    @property
+    def state(self) -> str:
+        """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+        return state_of(self._job)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its state is final."""
+        return self._job.is_over
+
+    def facts(self) -> bytes:
+        """Everything about it, encoded."""
+        return codec.encode(facts(self._job))
+
+    def reader(self, kinds: Collection[str] | None = None) -> JobReader:
+        """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
+        return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
+
+    def cancel(self, reason: str) -> bool:
+        """End it; False when it was over."""
+        return self._store.cancel(self._job, reason)
+
+    async def manifest(self) -> bytes:
+        """The files it made, encoded. Reads them."""
+        job = self._job
+        listed = [await self._listed(file) for file in job.files]
+        body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
+        body |= {"files": listed, "total_bytes": sum(file.size for file in job.files)}
+        return codec.encode(body)
+
+    async def parcel(self, name: str = "") -> Parcel | None:
+        """What there is to download: a file by its name, the only one, or all of them. None: nothing.
+
+        Raises: FileGone, ArchiveTooLarge.
+        """
+        made = [file for file in self._job.files if name in ("", file.name)]
+        if not made:
+            return None
+        if len(made) > 1:
+            return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
+        return await asyncio.to_thread(parcel.single, made[0], self._roots)
+
+    async def _listed(self, file: Produced) -> JSONObject:
+        media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
+        body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
+        body["download"] = f"/jobs/{self._job.id}/download?file={quote(file.name, safe='')}"
+        try:
+            return body | {"sha256": await self._jobs.digest(file, self._roots)}
+        except FileGone as error:
+            return body | {"sha256": None, "problem": str(error)}

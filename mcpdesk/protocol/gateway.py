@@ -1,0 +1,180 @@
+"""The gateway dialect: what its clients call things, and its forms of a tool's result and of a job.
+
+An older contract beside MCP. Its results are MCP's with more members, so that clients of either find theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.revisions import R3
+from mcpdesk.protocol.tasks import TaskStatus
+
+REVISION = R3
+"""What `initialize` reports unless its client asks for another one, and what is spoken without it."""
+DISCOVERY_VERSION = "0.1"
+EXECUTION_FAILED = -32000
+SYNC, ASYNC = "sync", "async"
+STATUS_METHODS = frozenset({"statusReport", "status/report", "status.report"})
+PROGRESS = "notifications/progress"
+
+_ALIASES = {"listTools": "tools/list", "callTool": "tools/call"}
+_STATES = {
+    TaskStatus.WORKING: "running",
+    TaskStatus.INPUT_REQUIRED: "running",
+    TaskStatus.COMPLETED: "succeeded",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.CANCELLED: "canceled",
+}
+
+
+def state(status: TaskStatus, has_begun: bool) -> str:
+    """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+    return "queued" if status is TaskStatus.WORKING and not has_begun else _STATES[status]
+
+
+def discovery(name: str, description: str, version: str, tools: Iterable[JSONObject]) -> JSONObject:
+    """What GET and OPTIONS answer. `tools` are listed ones: name, description, inputSchema."""
+    commands = [
+        {
+            "name": tool["name"],
+            "description": tool.get("description", ""),
+            "parameters": tool["inputSchema"],
+        }
+        for tool in tools
+    ]
+    return {
+        "mcp_version": DISCOVERY_VERSION,
+        "name": name,
+        "description": description,
+        "version": version,
+        "capabilities": {"commands": commands},
+    }
+
+
+def translated(message: JSONObject) -> JSONObject:
+    """A request under the specification's name for it, with the parameters that go with it.
+
+    Raises: RemoteProtocolError (-32602) for a `callTool` that names no tool.
+    """
+    method = message["method"]
+    if method == "initialize":
+        return message | {"params": _initialize(message.get("params") or {})}
+    name = _ALIASES.get(method)
+    if name is None:
+        return message
+    renamed = message | {"method": name}
+    return renamed | {"params": _call(message.get("params") or {})} if method == "callTool" else renamed
+
+
+def mode(params: JSONObject) -> str:
+    """How a tool shall be called. Raises: RemoteProtocolError (-32602)."""
+    given = params.get("mode")
+    if given is None:
+        return SYNC
+    if given not in (SYNC, ASYNC):
+        raise invalid_params(f'mode must be "{SYNC}" or "{ASYNC}", not {str(given)[:80]!r}')
+    return str(given)
+
+
+def superset(body: JSONObject, structured: Any) -> JSONObject:
+    """A CallToolResult, and beside its members those of the dialect.
+
+    `structured` is what the tool said, even where the revision spoken carries none of it.
+    """
+    stdout, stderr, exit_code = outputs(body, structured)
+    status = "error" if body.get("isError") else "ok"
+    return {"status": status, "stdout": stdout, "stderr": stderr, "exit_code": exit_code} | body
+
+
+def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int]:
+    """Standard output, standard error and exit code of a result: a program's own, or what comes nearest."""
+    failed = bool(body.get("isError"))
+    if is_program(structured):
+        return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
+    said = "\n".join(each["text"] for each in body["content"] if each.get("type") == "text")
+    return ("", said, 1) if failed else (said, "", 0)
+
+
+def is_program(structured: Any) -> bool:
+    """Whether a structured result is that of a program."""
+    return isinstance(structured, dict) and type(structured.get("exit_code")) is int
+
+
+def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProtocolError | None:
+    """The error a program comes to that ended with another exit code than 0; None for anything else."""
+    if not body.get("isError") or not is_program(structured) or structured["exit_code"] == 0:
+        return None
+    stdout, stderr, exit_code = outputs(body, structured)
+    stage, _, command = tool.partition("-")
+    data: JSONObject = {
+        "exit_code": exit_code,
+        "stage": _text(structured.get("stage")) or stage,
+        "command": _text(structured.get("command")) if "stage" in structured else command,
+    }
+    data |= {"stderr": stderr} if stderr else {}
+    data |= {"stdout": stdout} if stdout else {}
+    return RemoteProtocolError(EXECUTION_FAILED, f"{tool} failed with exit code {exit_code}", data)
+
+
+def places(identifier: str) -> JSONObject:
+    """Where a job can be asked for."""
+    path = f"/jobs/{identifier}"
+    return {
+        "job_id": identifier,
+        "poll": path,
+        "ws": f"/ws/jobs/{identifier}",
+        "download": f"{path}/download",
+        "manifest": f"{path}/manifest",
+    }
+
+
+def output_file(identifier: str) -> str:
+    """Where what a job made can be had, as its events say it."""
+    return f"/v1/jobs/{identifier}/download"
+
+
+def accepted(identifier: str) -> JSONObject:
+    """The result of a call that goes on as a job."""
+    told = f"Accepted: the call goes on as job {identifier}; GET /jobs/{identifier} tells how it stands."
+    body = {"content": [{"type": "text", "text": told}], "isError": False}
+    return {"status": "accepted"} | places(identifier) | body
+
+
+def timestamp(seconds: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _initialize(params: JSONObject) -> JSONObject:
+    from mcpdesk.protocol.revisions import BY_NAME
+
+    offered = params.get("protocolVersion")
+    known = BY_NAME.get(offered) if isinstance(offered, str) else None
+    if known is not None and not known.is_stateless:
+        return params
+    return params | {"protocolVersion": REVISION.name}
+
+
+def _call(params: JSONObject) -> JSONObject:
+    if "stage" not in params and "command" not in params and "name" in params:
+        return params
+    names = [params.get(key) for key in ("stage", "command")]
+    for key, value in zip(("stage", "command"), names, strict=True):
+        if not isinstance(value, str) or not value:
+            raise invalid_params(f"callTool needs params.{key} (a text): the tool is called STAGE-COMMAND")
+    rest = {key: params[key] for key in ("mode", "_meta") if key in params}
+    arguments = params.get("args", params.get("arguments"))
+    if arguments is not None and not isinstance(arguments, dict):
+        raise invalid_params("callTool: params.args must be an object")
+    return {"name": "-".join(map(str, names)), "arguments": arguments or {}} | rest
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

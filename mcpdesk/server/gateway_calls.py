@@ -1,0 +1,126 @@
+"""`tools/call` as the gateway has it: results with more members, errors where MCP has results, and jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orjson import dumps
+
+from mcpdesk.errors import Refusal
+from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.store import NoRoom
+from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol.content import text
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server import outcome
+from mcpdesk.server.call import Call
+from mcpdesk.server.direct import METHOD, DirectCalls, Usual
+from mcpdesk.server.gateway_jobs import JobWork, job_owner
+from mcpdesk.server.schema import Failure
+from mcpdesk.server.tool import Tool
+from mcpdesk.server.tool_call import ToolCalls
+
+if TYPE_CHECKING:
+    from mcpdesk.server.dispatch import Dispatcher
+
+_MARK = "\ue000"
+
+
+class GatewayCalls(ToolCalls):
+    """Runs the tools of one server, at once or as jobs. Shares what it knows of tools with `base`."""
+
+    def __init__(self, base: Dispatcher) -> None:
+        super().__init__(base.server, base.services, base.tasks)
+        self.validators = base.tool_calls.validators
+        self.server = base.server
+        self.refused = base.refused
+        """Makes an error of a handler's exception."""
+
+    async def run(self, call: Call) -> JSONObject:
+        """The result, or that it was accepted. Raises: ProtocolError as `admit`, and for what went wrong."""
+        if gateway.mode(call.params) == gateway.ASYNC:
+            return self._begin(call)
+        return await super().run(call)
+
+    def answer(self, call: Call, tool: Tool, body: JSONObject) -> JSONObject:
+        """The result a request gets. Raises: RemoteProtocolError (-32000) for a program that failed."""
+        structured = body.get("structuredContent")
+        error = gateway.execution_error(tool.name, body, structured)
+        if error is not None:
+            raise error
+        return gateway.superset(shaping.tool_result(body, call.terms.revision), structured)
+
+    def sorry(self, message: str) -> JSONObject:
+        """The result that says what went wrong with another one."""
+        return gateway.superset(outcome.failed(message), None)
+
+    def refused_arguments(self, tool: Tool, failures: list[Failure]) -> JSONObject:
+        """Raises: RemoteProtocolError (-32602) naming each place where the arguments do not fit, always."""
+        told = outcome.refused_arguments(tool, failures)["content"][0]["text"]
+        where = [{"path": outcome.place(each.path), "message": each.message} for each in failures]
+        raise invalid_params(told, {"tool": tool.name, "failures": where})
+
+    async def for_job(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+        """The CallToolResult behind a job, not shaped for anybody yet."""
+        return await self._checked(call, tool, arguments)
+
+    def _begin(self, call: Call) -> JSONObject:
+        tool, arguments = self.admit(call)
+        failures = self.check(tool.name, arguments)
+        if failures:
+            self.refused_arguments(tool, failures)
+        store, server = self._services.jobs, self._server
+        work = JobWork(self, call, tool, arguments)
+        try:
+            job = store.add(
+                server=server.name,
+                owner=job_owner(call.principal),
+                tool=tool.name,
+                peer=call.peer,
+                ttl_s=server.limits.job_ttl_s,
+                most=server.limits.max_tasks,
+                stop=work.stop,
+                size=len(codec.encode_part(arguments)),
+                feed=Feed(),
+            )
+        except NoRoom as error:
+            raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+        work.begin(job, store, server.limits.jobs_at_once)
+        call.job = job
+        return gateway.accepted(job.id)
+
+
+class GatewayDirect(DirectCalls):
+    """The usual calls, with the members of the dialect in their answers."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        super().__init__(dispatcher)
+        self._pieces: dict[str, tuple[JSONObject, list[bytes]]] = {}
+
+    def usual(self, message: JSONObject) -> Usual | None:
+        """As the standard one; `"mode": "sync"` is nothing out of the ordinary."""
+        params = message.get("params")
+        if type(params) is dict and params.get("mode") == gateway.SYNC:
+            del params["mode"]
+        return super().usual(message)
+
+    def _frame(self, call: Call, usual: Usual, output: Any) -> bytes:
+        if type(output) is str and usual.check_output is None:
+            try:
+                said = dumps(output)
+            except TypeError:  # a lone surrogate, which the long way puts into words
+                return super()._frame(call, usual, output)
+            result = said.join(self._pieces_for(call.terms))
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (dumps(call.id), result)
+        return super()._frame(call, usual, output)
+
+    def _pieces_for(self, terms: Terms) -> list[bytes]:
+        """What stands around the two places of the text in a result of one text."""
+        identity = self._dispatcher.offers.implementation(terms.revision)
+        kept = self._pieces.get(terms.revision.name)
+        if kept is None or kept[0] is not identity:
+            body = gateway.superset({"content": [text(_MARK)], "isError": False}, None)
+            whole = dumps(shaping.result(METHOD, body, terms.revision, identity))
+            kept = self._pieces[terms.revision.name] = identity, whole.split(dumps(_MARK))
+        return kept[1]

@@ -1,0 +1,118 @@
+"""A call that goes on after its answer: its handler in a task of its own, and what becomes of it a job."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import LocalProtocolError, ProtocolError
+from mcpdesk.jobs import files
+from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.store import JobStore, NoRoom
+from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server import outcome
+from mcpdesk.server.call import Call
+from mcpdesk.server.rounds import NOWHERE
+from mcpdesk.server.server import Server
+from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.gateway_calls import GatewayCalls
+
+DROPPED = "the result is larger than what is kept"
+
+
+def job_owner(principal: Principal) -> str:
+    """What the jobs of a caller are marked with. No task of the protocol has such a mark."""
+    return f"call:{principal.identity}"
+
+
+def job_roots(server: Server) -> tuple[Path, ...]:
+    """Where files of its jobs may lie; the first is what their names are relative to."""
+    return (() if server.folder is None else (server.folder,)) + server.limits.output_dirs
+
+
+class JobWork:
+    """One call of a tool, from its turn to its end."""
+
+    def __init__(self, calls: GatewayCalls, first: Call, tool: Tool, arguments: JSONObject) -> None:
+        params = {"name": tool.name, "arguments": arguments}
+        if isinstance(first.params.get("_meta"), dict):
+            params["_meta"] = first.params["_meta"]
+        self._calls = calls
+        self._tool, self._arguments = tool, arguments
+        # Its request is answered: there is no stream to report on, and nobody there to be asked.
+        self._call = Call(
+            first.id, first.method, params, first.terms, NOWHERE, first.transport, first.peer, first.headers
+        )
+        self._call.opening, self._call.principal = first.opening, first.principal
+        self._call.progress_token = None
+
+    def begin(self, job: Job, store: JobStore, most: int) -> None:
+        """Run when its turn comes: `most` of a server run at a time."""
+        self._call.feed = job.feed
+        # Set before its first step, because it may be ended before that.
+        self._call.task = store.run(job, self._run(job, store, store.turn(job.server, most)))
+
+    def stop(self, reason: str) -> None:
+        """End it from outside."""
+        self._call.end(reason)
+
+    async def _run(self, job: Job, store: JobStore, turn: asyncio.Semaphore) -> None:
+        call = self._call
+        try:
+            async with turn:
+                store.begin(job)
+                await self._work(job, store)
+        except asyncio.CancelledError:
+            store.cancel(job, call.stop or "ended from outside")
+            if not call.stop:
+                raise
+        finally:
+            call.stop = call.stop or "finished"
+            call.settle()
+            call.task = None
+
+    async def _work(self, job: Job, store: JobStore) -> None:
+        try:
+            body = await self._calls.for_job(self._call, self._tool, self._arguments)
+        except ProtocolError as error:
+            self._fail(job, store, error)
+        except Exception as error:
+            self._fail(job, store, self._calls.refused(self._call, error))
+        else:
+            await self._complete(job, store, body)
+
+    async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
+        assert job.feed is not None
+        structured = body.get("structuredContent")
+        stdout, stderr, exit_code = gateway.outputs(body, structured)
+        if not job.feed.size:
+            # What it wrote while it ran is known already; the output of others is their result.
+            job.feed.stdout(stdout)
+            job.feed.stderr(stderr)
+        paths = job.feed.files
+        if paths:
+            roots = job_roots(self._calls.server)
+            job.files = await asyncio.to_thread(files.noted, paths, roots)
+        job.exit_code = exit_code
+        error = gateway.execution_error(self._tool.name, body, structured)
+        message = error.message if error is not None else stderr if body.get("isError") else ""
+        status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
+        try:
+            encoded = codec.encode(shaping.tool_result(body, self._call.terms.revision))
+        except LocalProtocolError as reason:
+            told = outcome.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
+            encoded, status, message = codec.encode(told), TaskStatus.FAILED, told["content"][0]["text"]
+        try:
+            store.finish(job, status, Ending(encoded, error), message)
+        except NoRoom:
+            store.finish(job, status, Ending(b"", error), message or DROPPED)
+
+    def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
+        job.exit_code = 1
+        store.finish(job, TaskStatus.FAILED, Ending(error=error), error.message)

@@ -1,0 +1,186 @@
+"""What is told of an asynchronous call: how it stands, and to each listener what came since its last look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import orjson
+from msgspec.structs import replace
+
+from mcpdesk.jobs.feed import START, Feed, News
+from mcpdesk.jobs.job import Job
+from mcpdesk.protocol import codec, gateway
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+KINDS = frozenset({"stdout", "stderr", "progress"})
+"""What a listener may choose from. How the job stands is always told."""
+
+
+def state_of(job: Job) -> str:
+    """In the words of the gateway."""
+    return gateway.state(job.status, job.started is not None)
+
+
+def facts(job: Job) -> JSONObject:
+    """Everything about it, with the ends of what it wrote; its result once there is one."""
+    feed = _feed(job)
+    stdout, stderr = feed.tails()
+    body = gateway.places(job.id) | {
+        "status": state_of(job),
+        "server": job.server,
+        "tool": job.tool,
+        "exit_code": job.exit_code,
+        "progress": _share(job),
+        "message": job.message or (feed.latest.message if feed.latest else ""),
+        "created_at": gateway.timestamp(job.created),
+        "started_at": gateway.timestamp(job.started),
+        "updated_at": gateway.timestamp(job.updated),
+        "finished_at": gateway.timestamp(job.updated if job.is_over else None),
+        "stdout": stdout,
+        "stderr": stderr,
+        "output_file": gateway.output_file(job.id) if job.files else None,
+    }
+    if job.is_over and job.ttl_s is not None:
+        body["expires_at"] = gateway.timestamp(job.updated + job.ttl_s)
+    if job.ending.result:
+        body["result"] = orjson.Fragment(job.ending.result)
+    if job.ending.error is not None:
+        body["error"] = codec.error_object(job.ending.error)
+    return body
+
+
+class JobReader:
+    """One listener's. Costs the same however fast the job writes and however slow the listener is.
+
+    Used on the core's loop. Leaving its block ends it.
+    """
+
+    def __init__(self, job: Job, kinds: Collection[str] = KINDS) -> None:
+        self._job = job
+        self._kinds = kinds
+        self._cursor = START
+        self._told = ""
+        self._loop = asyncio.get_running_loop()
+        self._stirred = asyncio.Event()
+        self._is_stirred = False
+        self._over = asyncio.Event()
+        self._forget = (job.listen(self._moved), _feed(job).listen(self._stir))
+
+    def __enter__(self) -> JobReader:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for forget in self._forget:
+            forget()
+
+    @property
+    def has_told_all(self) -> bool:
+        """Whether the last look showed the end."""
+        return self._job.is_over and self._told == state_of(self._job)
+
+    def news(self) -> list[JSONObject]:
+        """What came since the last look, one kind each, the end last."""
+        self._settle()
+        name: JSONObject = {"job_id": self._job.id}
+        state, news = state_of(self._job), self._look()
+        told: list[JSONObject] = []
+        if news.progress:
+            told.append(name | {"progress": news.progress.share} | _said(news))
+        told += [name | {kind: text} for kind, text in self._texts(news)]
+        if state != self._told:
+            # Only the end comes last: that it began is told before what it did.
+            told = [*told, name | self._end()] if self._job.is_over else [self._begun(name, state), *told]
+        self._told = state
+        return told
+
+    def event(self) -> JSONObject:
+        """How it stands now, and what it wrote since the last look."""
+        self._settle()
+        state, news = state_of(self._job), self._look()
+        body: JSONObject = {"job_id": self._job.id, "status": state}
+        if "progress" in self._kinds:
+            body |= {"progress": _share(self._job)} | _said(news)
+        body |= dict(self._texts(news))
+        self._told = state
+        return body | self._end() if self._job.is_over else body
+
+    async def changed(self, within_s: float | None = None) -> bool:
+        """Wait until there may be more, so long at most; says whether there may."""
+        return await _happens(self._stirred, within_s)
+
+    async def over(self, within_s: float | None = None) -> bool:
+        """Wait until the job is over, so long at most; says whether it is."""
+        return self._job.is_over or await _happens(self._over, within_s)
+
+    def _look(self) -> News:
+        news = _feed(self._job).since(self._cursor)
+        self._cursor = news.cursor
+        return news if "progress" in self._kinds else replace(news, progress=None)
+
+    def _texts(self, news: News) -> list[tuple[str, str]]:
+        both = zip(("stdout", "stderr"), (news.stdout, news.stderr), news.missed, strict=True)
+        return [(kind, _noted(text, missed)) for kind, text, missed in both if text and kind in self._kinds]
+
+    def _begun(self, name: JSONObject, state: str) -> JSONObject:
+        body = name | {"status": state}
+        return body | {"progress": _share(self._job)} if "progress" in self._kinds else body
+
+    def _end(self) -> JSONObject:
+        job = self._job
+        body: JSONObject = {"status": state_of(job), "exit_code": job.exit_code}
+        if "progress" in self._kinds:
+            body["progress"] = _share(job)
+        if job.message:
+            body["message"] = job.message
+        if job.files:
+            body["output_file"] = gateway.output_file(job.id)
+        return body
+
+    def _settle(self) -> None:
+        self._is_stirred = False
+        self._stirred.clear()
+
+    def _moved(self) -> None:
+        """The job changed, not only what it puts out."""
+        if self._job.is_over:
+            self._over.set()
+        self._stir()
+
+    def _stir(self) -> None:
+        """Something changed; said by any thread, and passed on once until somebody looked."""
+        if self._is_stirred:
+            return
+        self._is_stirred = True
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stirred.set)
+
+
+async def _happens(event: asyncio.Event, within_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _noted(text: str, missed: int) -> str:
+    return f"[... {missed:,} characters left out ...]\n{text}" if missed else text
+
+
+def _said(news: News) -> JSONObject:
+    return {"message": news.progress.message} if news.progress and news.progress.message else {}
+
+
+def _share(job: Job) -> float:
+    """How much of it is done, from 0 to 1 where that is known."""
+    if gateway.state(job.status, True) == "succeeded":
+        return 1.0
+    latest = _feed(job).latest
+    return 0.0 if latest is None else latest.share
+
+
+def _feed(job: Job) -> Feed:
+    assert job.feed is not None
+    return job.feed

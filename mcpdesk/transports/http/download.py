@@ -1,0 +1,106 @@
+"""An open file as an answer: whole or a range of it, under a name that leads nowhere. Source: RFC 9110."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from typing import NamedTuple
+from urllib.parse import quote
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientConnectionResetError
+
+from mcpdesk.transports.base import Parcel
+from mcpdesk.transports.http.answers import plain_error
+
+PIECE = 256 << 10
+_RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE | re.ASCII)
+_UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
+
+
+class Span(NamedTuple):
+    """From a byte on, so many."""
+
+    start: int
+    length: int
+
+
+async def send(request: web.BaseRequest, parcel: Parcel) -> web.StreamResponse:
+    """Send it, and close its descriptor."""
+    try:
+        return await _answer(request, parcel)
+    finally:
+        os.close(parcel.descriptor)
+
+
+async def _answer(request: web.BaseRequest, parcel: Parcel) -> web.StreamResponse:
+    tag = f'"{parcel.tag}"'
+    headers = {
+        "Content-Type": parcel.media_type,
+        "Content-Disposition": disposition(parcel.name),
+        "Accept-Ranges": "bytes",
+        "ETag": tag,
+        "Cache-Control": "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if tag in [
+        each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
+    ]:
+        return web.Response(status=304, headers={"ETag": tag})
+    span = Span(0, parcel.size)
+    status = 200
+    if request.headers.get("If-Range", tag) == tag:
+        asked = wanted(request.headers.get("Range", ""), parcel.size)
+        if asked is not None and not asked.length:
+            refused = f"The file has {parcel.size} bytes: none of them lies in that range"
+            return plain_error(416, refused, {"Content-Range": f"bytes */{parcel.size}"})
+        if asked is not None:
+            span, status = asked, 206
+            headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{parcel.size}"
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = span.length
+    await response.prepare(request)
+    if request.method != "HEAD":
+        await _copy(response, parcel.descriptor, span)
+    return response
+
+
+def disposition(name: str) -> str:
+    """The header that makes a browser save it: the name in ASCII, and as it is where that differs."""
+    plain = _UNQUOTED.sub("_", name) or "file"
+    told = f'attachment; filename="{plain}"'
+    return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def wanted(header: str, size: int) -> Span | None:
+    """The range asked for, of no length when there is nothing of it; None: the whole.
+
+    What is not understood, and several ranges at once, are answered by the whole.
+    """
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or found.groups() == ("", ""):
+        return None
+    first, last = found.groups()
+    if not first:
+        length = min(int(last), size)
+        return Span(size - length, length)
+    start = int(first)
+    end = min(int(last), size - 1) if last else size - 1
+    if last and int(last) < start:
+        return None
+    return Span(start, max(0, end - start + 1))
+
+
+async def _copy(response: web.StreamResponse, descriptor: int, span: Span) -> None:
+    position, end = span.start, span.start + span.length
+    try:
+        while position < end:
+            piece = await asyncio.to_thread(os.pread, descriptor, min(PIECE, end - position), position)
+            if not piece:
+                raise ConnectionError("the file became shorter while it was sent")
+            position += len(piece)
+            await response.write(piece)
+        await response.write_eof()
+    except ClientConnectionResetError as error:
+        raise ConnectionError("the client is gone") from error

@@ -1,0 +1,179 @@
+"""Asynchronous calls over HTTP: how one stands, what it made, its progress as events or on a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from aiohttp import WSMsgType, web
+from aiohttp.client_exceptions import ClientConnectionError
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.protocol import codec
+from mcpdesk.transports.base import Job, Site
+from mcpdesk.transports.http.answers import json_answer, plain_error
+from mcpdesk.transports.http.download import send
+from mcpdesk.transports.http.stream import EventStream
+from mcpdesk.transports.http.websocket import FAREWELL_S, HEARTBEAT_S
+
+INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
+"""Between two events: what is taken when nothing is said, and what may be."""
+LONGEST_MS = 24 * 3600 * 1000
+PACE_S = 0.05
+"""Between two looks for a WebSocket: what comes meanwhile is told together."""
+UNREAD = 64 << 10
+"""Bytes a client may leave unread before it gets no further events; what it misses comes later."""
+KINDS = ("stdout", "stderr", "progress")
+MESSAGE_BYTES = 4096
+"""Of what a listener may send, which is read and dropped."""
+
+Verb: TypeAlias = Callable[[web.BaseRequest, Job], Awaitable[web.StreamResponse]]
+Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
+
+_PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
+
+
+class Place(NamedTuple):
+    """What a path leads to."""
+
+    verbs: Mapping[str, Verb]
+    job: str
+    is_socket: bool
+
+
+class JobRoutes:
+    """The jobs of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._verbs: dict[tuple[str, str | None], dict[str, Verb]] = {
+            ("jobs", None): {"GET": _facts, "DELETE": _cancel},
+            ("jobs", "manifest"): {"GET": _manifest},
+            ("jobs", "download"): {"GET": _download, "HEAD": _download},
+            ("ws/jobs", None): {"GET": _socket},
+            ("mcp/progress", None): {"GET": _progress},
+        }
+
+    def place(self, path: str) -> Place | None:
+        """Whose path it is; None: not one of these."""
+        found = _PATH.fullmatch(path)
+        if found is None:
+            return None
+        verbs = self._verbs.get((found[1], found[3]))
+        return None if verbs is None else Place(verbs, found[2], found[1] == "ws/jobs")
+
+    async def answer(self, request: web.BaseRequest, place: Place, caller: Principal) -> web.StreamResponse:
+        """Answer a caller that may be answered."""
+        verb = place.verbs.get(request.method)
+        if verb is None:
+            allowed = ", ".join(place.verbs)
+            return plain_error(405, f"{request.method} means nothing here", {"Allow": allowed})
+        job = self._site.jobs.find(place.job, caller)
+        if job is None:
+            return plain_error(404, "No such job: it never was, its time is over, or it is not yours")
+        return await verb(request, job)
+
+
+async def _facts(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    return json_answer(200, job.facts())
+
+
+async def _cancel(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    if not job.cancel("canceled by the client"):
+        return plain_error(409, f"The job is over: {job.state}", state=job.state)
+    return json_answer(200, job.facts())
+
+
+async def _manifest(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    return json_answer(200, await job.manifest())
+
+
+async def _download(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    if not job.is_over:
+        return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
+    try:
+        parcel = await job.parcel(request.query.get("file", ""))
+    except FileGone as error:
+        return plain_error(410, str(error))
+    except ArchiveTooLarge as error:
+        return plain_error(413, str(error))
+    if parcel is None:
+        return plain_error(
+            404, "The job made no such file", manifest=f"{request.path.rpartition('/')[0]}/manifest"
+        )
+    return await send(request, parcel)
+
+
+async def _progress(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    """One event at once, and one whenever the interval is over, until the job or the time is."""
+    try:
+        interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
+        most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
+    except ValueError as error:
+        return plain_error(400, str(error))
+    stream = EventStream(request)
+    now = asyncio.get_running_loop().time
+    began = now()
+    ends = float("inf") if most_s is None else began + most_s
+    with job.reader() as reader:
+        while not stream.is_broken:
+            if stream.queued <= UNREAD:
+                stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
+            if reader.has_told_all or now() >= ends:
+                break
+            await reader.over(min(interval_s, ends - now()))
+    return await stream.finish()
+
+
+async def _socket(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    """Tell what comes, one JSON object a message, until the job is over or the client leaves."""
+    kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
+    unknown = [each for each in kinds if each not in KINDS]
+    if unknown:
+        return plain_error(400, f"stream: {unknown[0][:80]!r} is none of {', '.join(KINDS)}")
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
+    socket: Socket = web.WebSocketResponse(
+        heartbeat=HEARTBEAT_S, timeout=FAREWELL_S, compress=False, max_msg_size=MESSAGE_BYTES
+    )
+    try:
+        await socket.prepare(request)
+    except web.HTTPException as refusal:
+        return plain_error(400, refusal.text or "no valid WebSocket handshake")
+    telling_aio = asyncio.create_task(_tell(socket, job, kinds))
+    try:
+        while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            pass
+    finally:
+        telling_aio.cancel()
+        await asyncio.wait({telling_aio})
+    return socket
+
+
+async def _tell(socket: Socket, job: Job, kinds: list[str]) -> None:
+    try:
+        with job.reader(kinds) as reader:
+            while True:
+                for news in reader.news():
+                    await socket.send_str(codec.encode(news).decode())
+                if reader.has_told_all:
+                    break
+                await reader.changed()
+                await asyncio.sleep(PACE_S)
+        await socket.close()
+    except (ConnectionError, ClientConnectionError):
+        return
+
+
+def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
+    """A parameter of the query in seconds; None: not given. Raises: ValueError saying what is allowed."""
+    given = request.query.get(name)
+    if given is None:
+        return None
+    value = int(given) if given.isascii() and given.isdigit() and len(given) < 12 else -1
+    if not least <= value <= most:
+        raise ValueError(f"{name}: {given[:80]!r} is no number of milliseconds from {least} to {most}")
+    return value / 1000

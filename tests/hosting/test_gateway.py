@@ -1,0 +1,124 @@
+"""A hosted server in the dialect, in its modes too, and what is remembered of its jobs' files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from mcpdesk.auth.principal import OPEN
+from mcpdesk.hosting.gateway import HostedJobs
+from mcpdesk.jobs import files
+from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.job import Ending
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server.gateway_jobs import job_owner
+from tests.support.desk import running_desk
+from tests.support.folders import write
+from tests.support.served import Peer
+
+TOOLS = '''
+from mcpdesk import Context, tool
+
+
+@tool
+async def make_plot(ctx: Context, name: str = "plot.txt") -> str:
+    """Make a file."""
+    (ctx.folder / name).write_text("a plot")
+    ctx.produced(name)
+    return "made"
+
+
+@tool
+async def look(ctx: Context) -> str:
+    """Look around."""
+    return "seen"
+'''
+MANIFEST = orjson.dumps(
+    {"name": "plots", "description": "Draws.", "modes": {"quiet": {"tools": ["look"]}}}
+).decode()
+
+
+@asynccontextmanager
+async def hosted(folder: Path, **flags: Any) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    """A client, and the address of a core that hosts a folder."""
+    write(folder, {"mcp.json": MANIFEST, "tools/plots.py": TOOLS})
+    async with running_desk(folder, http=True, **flags) as desk, aiohttp.ClientSession() as client:
+        yield client, desk.view().servers[0].url.rpartition("/mcp/")[0]
+
+
+async def called(client: aiohttp.ClientSession, url: str, name: str, **more: Any) -> Any:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name} | more}
+    async with client.post(url, json=message) as answer:
+        return await answer.json()
+
+
+async def test_a_folder_is_discovered_called_and_its_file_downloaded(tmp_path: Path) -> None:
+    async with hosted(tmp_path / "plots") as (client, base):
+        async with client.get(f"{base}/v1/mcp") as answer:
+            found = await answer.json()
+        assert (found["name"], found["description"]) == ("plots", "Draws.")
+        assert [each["name"] for each in found["capabilities"]["commands"]] == ["make-plot", "look"]
+        job = (await called(client, f"{base}/v1/mcp", "make-plot", mode="async"))["result"]
+        async with client.get(f"{base}/v1/mcp/progress/{job['job_id']}?interval_ms=20") as stream:
+            assert b'"succeeded"' in await stream.read()
+        async with client.get(base + job["download"]) as answer:
+            assert await answer.read() == b"a plot"
+        # At once there is no job, and nothing to download.
+        assert (await called(client, f"{base}/v1/mcp", "make-plot"))["result"]["stdout"] == "made"
+
+
+async def test_a_mode_shows_its_tools_alone(tmp_path: Path) -> None:
+    async with hosted(tmp_path / "plots") as (client, base):
+        async with client.get(f"{base}/v1/mcp?mode=quiet") as answer:
+            found = await answer.json()
+        assert [each["name"] for each in found["capabilities"]["commands"]] == ["look"]
+        for mode in ({}, {"mode": "async"}):
+            refused = await called(client, f"{base}/v1/mcp?mode=quiet", "make-plot", **mode)
+            assert refused["error"]["code"] == -32602
+            assert "result" in await called(client, f"{base}/v1/mcp?mode=quiet", "look", **mode)
+        async with client.get(f"{base}/v1/mcp?mode=loud") as answer:
+            assert answer.status == 404 and "quiet" in await answer.text()
+
+
+async def test_settings_bound_how_long_jobs_are_kept(tmp_path: Path) -> None:
+    async with hosted(tmp_path / "plots", job_ttl_s=7, jobs_at_once=3, output_dirs=("/var/tmp",)) as (
+        client,
+        base,
+    ):
+        job = (await called(client, f"{base}/v1/mcp", "look", mode="async"))["result"]
+        async with client.get(f"{base}/v1/mcp/progress/{job['job_id']}") as stream:
+            await stream.read()
+        async with client.get(base + job["poll"]) as answer:
+            facts = await answer.json()
+        assert facts["expires_at"] > facts["finished_at"]
+
+
+async def test_a_digest_is_computed_once_for_a_file_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, read = Peer(), []
+    jobs = HostedJobs(peer.services.jobs, {"sample": peer.endpoint})
+    peer.server.folder = tmp_path
+    (tmp_path / "a").write_text("a")
+    store = peer.services.jobs
+    job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, read.append, feed=Feed())
+    job.files = files.noted([tmp_path / "a"], [tmp_path])
+    store.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    digest = files.digest
+    monkeypatch.setattr(files, "digest", lambda *asked: read.append("read") or digest(*asked))  # type: ignore[func-returns-value]
+    found = jobs.find(job.id, OPEN)
+    assert found is not None
+    first = await found.manifest()
+    assert await found.manifest() == first and read == ["read"]
+    os.utime(tmp_path / "a", (1, 1))
+    # What is remembered was true of the file the job made.
+    (listed,) = orjson.loads(await found.manifest())["files"]
+    assert listed["sha256"] is None and "changed" in listed["problem"]
+    store.close()

@@ -1,0 +1,104 @@
+"""Files of a job: given out only while they are what the job made, and from nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import FileGone
+from mcpdesk.jobs import files
+from mcpdesk.jobs.files import Produced
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder files may lie in; its neighbours are not meant for anybody."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    return folder
+
+
+def made(home: Path, name: str = "out.txt", text: str = "hello") -> Produced:
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    (file,) = files.noted([path], [home])
+    return file
+
+
+def test_a_file_is_noted_with_name_size_and_digest(home: Path) -> None:
+    file = made(home, "plots/heat map.png")
+    assert (file.name, file.size) == ("plots/heat map.png", 5)
+    assert files.digest(file, [home]) == hashlib.sha256(b"hello").hexdigest()
+
+
+@pytest.mark.parametrize("leads", ["../secret.txt", "sub/../../secret.txt", "/etc/hostname", "\0", "nothing"])
+def test_what_lies_outside_or_is_not_there_is_left_out(home: Path, leads: str) -> None:
+    assert files.noted([home / leads], [home]) == ()
+
+
+def test_links_lead_nowhere_but_inside(home: Path) -> None:
+    (home / "real.txt").write_text("x")
+    (home / "in").symlink_to(home / "real.txt")
+    (home / "out").symlink_to(home.parent / "secret.txt")
+    (home / "up").symlink_to(home.parent)
+    found = files.noted([home / "in", home / "out", home / "up" / "secret.txt"], [home])
+    assert [file.name for file in found] == ["real.txt"]
+
+
+def test_folders_and_devices_are_no_files(home: Path) -> None:
+    (home / "folder").mkdir()
+    os.mkfifo(home / "pipe")
+    assert files.noted([home / "folder", home / "pipe", Path("/dev/zero")], [home, Path("/dev")]) == ()
+
+
+def test_two_files_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    paths = [made(other, f"{folder}/a.txt").path for folder in ("x", "y", "z")]
+    found = files.noted([*paths, paths[0]], [home, other])
+    assert [file.name for file in found] == ["a.txt", "a-2.txt", "a-3.txt"]
+
+
+def test_a_folder_that_is_a_link_itself_still_holds_its_files(home: Path) -> None:
+    link = home.parent / "link"
+    link.symlink_to(home)
+    made(home)
+    (file,) = files.noted([link / "out.txt"], [link])
+    assert file.name == "out.txt"
+
+
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "removed", "linked", "grown"])
+def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str) -> None:
+    file = made(home)
+    match change:
+        case "rewritten":
+            file.path.write_text("HELLO")
+            os.utime(file.path, ns=(1, 1))
+        case "replaced":
+            stamp = file.path.stat()
+            (home / "new").write_text("HELLO")
+            os.utime(home / "new", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+            (home / "new").replace(file.path)
+        case "removed":
+            file.path.unlink()
+        case "linked":
+            file.path.unlink()
+            file.path.symlink_to(home.parent / "secret.txt")
+        case "grown":
+            with file.path.open("a") as more:
+                more.write("!")
+    for use in (files.opened, files.digest):
+        with pytest.raises(FileGone):
+            use(file, [home])
+
+
+def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
+    file = made(home, "sub/secret.txt", "secret")
+    (home / "sub").rename(home / "before")
+    (home / "sub").symlink_to(home.parent)
+    with pytest.raises(FileGone):
+        files.opened(file, [home])

@@ -1,0 +1,92 @@
+"""What is sent of a job's files: one as it is, several in an archive that is the same each time."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.jobs import files, parcel
+from mcpdesk.jobs.files import Produced
+from mcpdesk.jobs.parcel import Parcel
+
+
+def made(home: Path, *names: str) -> tuple[Produced, ...]:
+    for name in names:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"this is {name}")
+    return files.noted([home / name for name in names], [home])
+
+
+def content(sent: Parcel) -> bytes:
+    with os.fdopen(sent.descriptor, "rb") as source:
+        source.seek(0)
+        return source.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("a.png", "image/png"),
+        ("a.json", "application/json"),
+        ("a.csv.gz", "application/octet-stream"),
+        ("a", "application/octet-stream"),
+    ],
+)
+def test_one_file_is_sent_as_it_is(tmp_path: Path, name: str, media_type: str) -> None:
+    (file,) = made(tmp_path, f"sub/{name}")
+    sent = parcel.single(file, [tmp_path])
+    assert (sent.name, sent.media_type, sent.size) == (name, media_type, file.size)
+    assert content(sent) == f"this is sub/{name}".encode()
+
+
+def test_several_are_packed_the_same_way_each_time(tmp_path: Path) -> None:
+    several = made(tmp_path, "a.txt", "sub/b.txt")
+    first, second = (parcel.archive(several, [tmp_path], "job") for _ in range(2))
+    assert (first.tag, first.size, first.name) == (second.tag, second.size, "job.zip")
+    packed = content(first)
+    assert packed == content(second) and len(packed) == first.size
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.testzip() is None
+        assert {each: archive.read(each) for each in archive.namelist()} == {
+            "a.txt": b"this is a.txt",
+            "sub/b.txt": b"this is sub/b.txt",
+        }
+
+
+def test_another_content_has_another_tag(tmp_path: Path) -> None:
+    before = parcel.archive(made(tmp_path, "a", "b"), [tmp_path], "job")
+    (tmp_path / "a").write_text("something else")
+    after = parcel.archive(files.noted([tmp_path / "a", tmp_path / "b"], [tmp_path]), [tmp_path], "job")
+    assert before.tag != after.tag
+    for each in (before, after):
+        os.close(each.descriptor)
+
+
+def test_a_file_older_than_archives_is_packed_all_the_same(tmp_path: Path) -> None:
+    made(tmp_path, "a", "b")
+    os.utime(tmp_path / "a", (0, 0))
+    old = files.noted([tmp_path / "a", tmp_path / "b"], [tmp_path])
+    with zipfile.ZipFile(io.BytesIO(content(parcel.archive(old, [tmp_path], "job")))) as archive:
+        assert archive.getinfo("a").date_time[0] == 1980
+
+
+def test_a_file_that_is_gone_spoils_the_archive_and_leaves_nothing_open(tmp_path: Path) -> None:
+    several = made(tmp_path, "a", "b")
+    (tmp_path / "b").unlink()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileGone):
+        parcel.archive(several, [tmp_path], "job")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_archive_that_would_be_too_large_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parcel, "ARCHIVE_BYTES", 10)
+    with pytest.raises(ArchiveTooLarge, match="2 files"):
+        parcel.archive(made(tmp_path, "a", "b"), [tmp_path], "job")

@@ -1,0 +1,198 @@
+"""The gateway's side of a server, without HTTP: one peer, its calls, and readers of its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.hosting.gateway import GatewayEndpoint
+from mcpdesk.jobs.job import Job
+from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.server.gateway_calls import GatewayDirect
+from mcpdesk.server.gateway_jobs import job_owner, job_roots
+from mcpdesk.server.job_reader import JobReader, facts
+from mcpdesk.server.server import Limits
+from mcpdesk.server.tool import Tool, ToolResult
+from tests.support.patience import WITHIN_S
+from tests.support.served import Peer, make_server
+
+
+class Caller:
+    """Speaks the dialect over a channel in memory."""
+
+    def __init__(self, principal: Principal = OPEN) -> None:
+        self.peer = Peer()
+        self.endpoint = GatewayEndpoint(self.peer.endpoint)
+        self.store = self.peer.services.jobs
+        self.channel = self.endpoint.channel("websocket", "tester", self.peer._take, {}, principal)
+
+    async def ask(self, method: str, params: Any = None, number: int = 1) -> Any:
+        message = {"jsonrpc": "2.0", "id": number, "method": method}
+        self.channel.take(orjson.dumps(message if params is None else message | {"params": params}))
+        return await self.peer.response(number)
+
+    async def begin(self, name: str, **arguments: Any) -> Job:
+        answer = await self.ask("tools/call", {"name": name, "arguments": arguments, "mode": "async"}, 77)
+        self.peer.received.clear()
+        return self.store._jobs[answer["result"]["job_id"]]
+
+
+async def ended(job: Job) -> Job:
+    with JobReader(job) as reader:
+        assert await reader.over(WITHIN_S)
+    return job
+
+
+async def test_each_change_of_a_list_is_told_once() -> None:
+    caller = Caller()
+    await caller.ask("initialize", {})
+    caller.channel.take(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    caller.peer.server.tools.replace(list(caller.peer.server.tools)[:2])
+    await caller.ask("ping", number=2)
+    told = [each for each in caller.peer.received if "list_changed" in str(each.get("method"))]
+    assert len(told) == 1
+
+
+async def test_usual_calls_are_direct_with_and_without_a_mode() -> None:
+    caller = Caller()
+    assert isinstance(caller.channel.dialogue.conversation.dispatcher.direct, GatewayDirect)
+    await caller.ask("initialize", {})
+    for number, more in enumerate(({}, {"mode": "sync"}), 2):
+        params = {"name": "echo", "arguments": {"text": f"a{number}"}} | more
+        result = (await caller.ask("tools/call", params, number))["result"]
+        assert result["stdout"] == result["content"][0]["text"] == f"a{number}"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_progress_of_one_call_and_of_one_job(mode: str) -> None:
+    caller = Caller()
+    params = {"name": "steps", "_meta": {"progressToken": "p"}, "mode": mode}
+    answer = await caller.ask("tools/call", params)
+    if mode == "sync":
+        assert answer["result"]["stdout"] == "done"
+    else:
+        await caller.peer.until(lambda each: each.get("params", {}).get("status") == "succeeded")
+    told = [each for each in caller.peer.received if each.get("method") == "notifications/progress"]
+    assert told and all(each["params"]["progressToken"] == "p" for each in told)
+
+
+async def test_a_result_of_a_program_with_exit_code_0_that_failed_is_no_protocol_error() -> None:
+    async def odd(arguments: Any, context: Any) -> Any:
+        return ToolResult(({"type": "text", "text": "late"},), {"exit_code": 0, "stdout": "x"}, is_error=True)
+
+    caller = Caller()
+    caller.peer.server.tools.replace([Tool("odd", odd, {"type": "object"})])
+    result = (await caller.ask("tools/call", {"name": "odd"}))["result"]
+    assert (result["status"], result["stdout"], result["exit_code"]) == ("error", "x", 0)
+
+
+async def test_a_tool_that_must_be_a_task_runs_as_a_job() -> None:
+    async def slow(arguments: Any, context: Any) -> Any:
+        return "done" if not await context.become_task() else "task"
+
+    caller = Caller()
+    caller.peer.server.tools.replace([Tool("slow", slow, {"type": "object"}, task="required")])
+    job = await ended(await caller.begin("slow"))
+    assert facts(job)["stdout"] == "done"
+
+
+async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> None:
+    async def asks(arguments: Any, context: Any) -> Any:
+        return (await context.elicit("Name?", {"type": "object", "properties": {}})).action
+
+    caller = Caller()
+    await caller.ask("initialize", {"capabilities": {"elicitation": {}}})
+    caller.peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
+    job = await ended(await caller.begin("asks"))
+    assert job.status is TaskStatus.FAILED and "cannot be asked" in facts(job)["stderr"]
+
+
+async def test_a_job_belongs_to_its_principal() -> None:
+    ada = Principal("token", "ada", identity="id-of-ada")
+    caller = Caller(ada)
+    job = await caller.begin("forever")
+    assert caller.store.find(job.id, job_owner(ada)) is job
+    assert caller.store.find(job.id, job_owner(OPEN)) is None
+    # What the protocol calls tasks has other owners, so that neither finds the other's.
+    assert caller.store.get(job.id, "sample", "id-of-ada") is None and caller.store.owned("sample", "") == []
+    await caller.store.stop()
+    assert job.status is TaskStatus.CANCELLED
+
+
+async def test_a_core_that_stops_waits_until_its_jobs_have_let_go() -> None:
+    caller = Caller()
+    let_go = []
+
+    async def slow_to_end(arguments: Any, context: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            let_go.append(True)
+
+    caller.peer.server.tools.replace([Tool("slow", slow_to_end, {"type": "object"})])
+    job = await caller.begin("slow")
+    with JobReader(job) as reader:
+        while job.started is None:
+            await reader.changed(WITHIN_S)
+    await caller.store.stop()
+    assert let_go == [True]
+
+
+async def test_a_reader_is_told_kinds_one_by_one_and_the_end_last() -> None:
+    caller = Caller()
+    job = await caller.begin("forever")
+    assert job.feed is not None
+    with JobReader(job) as reader:
+        assert [each["status"] for each in reader.news()] == ["queued"] or job.started is not None
+        job.feed.stdout("a")
+        job.feed.progress(1, 2, "half")
+        job.feed.stderr("b")
+        assert await reader.changed(WITHIN_S)
+        news = reader.news()
+        assert {"job_id": job.id, "progress": 0.5, "message": "half"} in news
+        assert news[-2:] == [{"job_id": job.id, "stdout": "a"}, {"job_id": job.id, "stderr": "b"}]
+        assert reader.news() == [] and not reader.has_told_all
+        caller.store.cancel(job, "enough")
+        assert reader.news() == [
+            {"job_id": job.id, "status": "canceled", "exit_code": None, "progress": 0.5, "message": "enough"}
+        ]
+        assert reader.has_told_all
+    assert reader._moved not in (job.listeners or {}).values()
+
+
+async def test_what_a_reader_missed_is_counted_in_its_text() -> None:
+    caller = Caller()
+    job = await caller.begin("forever")
+    assert job.feed is not None
+    with JobReader(job, ["stdout"]) as reader:
+        job.feed.stdout("x" * 1_000_000)
+        (text,) = [each["stdout"] for each in reader.news() if "stdout" in each]
+        note, _, rest = text.partition("\n")
+        assert note == f"[... {1_000_000 - len(rest):,} characters left out ...]"
+        assert set(rest) == {"x"}
+    await caller.store.stop()
+
+
+async def test_waiting_for_a_change_ends_in_time() -> None:
+    caller = Caller()
+    job = await caller.begin("forever")
+    with JobReader(job) as reader:
+        reader.news()
+        while await reader.changed(0.01):
+            reader.news()
+        assert not await reader.over(0.01)
+    await caller.store.stop()
+
+
+def test_files_may_lie_in_the_folder_and_in_output_dirs(tmp_path: Path) -> None:
+    plain = make_server()
+    plain.limits = Limits(output_dirs=(tmp_path,))
+    assert job_roots(plain) == (tmp_path,)
+    plain.folder = tmp_path / "server"
+    assert job_roots(plain) == (tmp_path / "server", tmp_path)

@@ -1,0 +1,341 @@
+"""`/v1/mcp` as its own clients meet it, and as clients of the standard do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
+from mcpdesk.transports.base import Rules
+from tests.support.gateway import Gateway, gateway
+from tests.support.patience import WITHIN_S
+
+KEYED = Rules(api_key="open-sesame")
+
+
+async def opened(gate: Gateway, path: str = "/v1/ws/mcp", **more: Any) -> Any:
+    return await gate.client.ws_connect(gate.url + path, **more)
+
+
+async def message(ws: Any) -> Any:
+    came = await ws.receive(WITHIN_S)
+    assert came.type is aiohttp.WSMsgType.TEXT, came
+    return orjson.loads(came.data)
+
+
+async def ask(ws: Any, method: str, params: Any = None, number: Any = 1) -> None:
+    asked = {"jsonrpc": "2.0", "id": number, "method": method}
+    await ws.send_str(orjson.dumps(asked if params is None else asked | {"params": params}).decode())
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+async def test_discovery_lists_every_tool_with_its_parameters(method: str) -> None:
+    async with gateway() as gate:
+        gate.served.peer.server.description = "Draws."
+        answer = await gate.client.request(method, f"{gate.url}/v1/mcp")
+        found = await answer.json()
+        assert answer.status == 200 and answer.content_type == "application/json"
+        assert (found["mcp_version"], found["name"], found["description"]) == ("0.1", "sample", "Draws.")
+        commands = {each["name"]: each for each in found["capabilities"]["commands"]}
+        assert set(commands) == {tool.name for tool in gate.served.peer.server.tools}
+        assert commands["echo"]["description"] == "Say it again."
+        assert commands["echo"]["parameters"]["required"] == ["text"]
+
+
+async def test_discovery_follows_the_tools() -> None:
+    async with gateway() as gate:
+        server = gate.served.peer.server
+        assert await gate.get("/v1/mcp")
+        server.tools.replace([tool for tool in server.tools if tool.name == "echo"])
+        commands = (await gate.get("/v1/mcp"))["capabilities"]["commands"]
+        assert [each["name"] for each in commands] == ["echo"]
+        server.tools_enabled = False
+        server.tools.replace([])
+        assert (await gate.get("/v1/mcp"))["capabilities"]["commands"] == []
+
+
+async def test_methods_go_by_both_names() -> None:
+    async with gateway() as gate:
+        first = (await gate.rpc("tools/list"))["result"]
+        assert (
+            first == (await gate.rpc("listTools"))["result"] == (await gate.rpc("tools.list", {}))["result"]
+        )
+        status = {"status": "ok", "name": "sample", "version": "1.0"}
+        for method in ("statusReport", "status/report", "status.report"):
+            assert (await gate.rpc(method))["result"] == status
+        # The standard endpoint has neither.
+        refused = await gate.client.post(
+            f"{gate.url}/mcp/sample", json={"jsonrpc": "2.0", "id": 1, "method": "listTools"}
+        )
+        assert (await refused.json())["error"]["code"] == -32601
+
+
+async def test_a_handshake_is_answered_with_and_without_parameters() -> None:
+    async with gateway() as gate:
+        for params, revision in ((None, "2025-06-18"), ({"protocolVersion": "2025-11-25"}, "2025-11-25")):
+            result = (await gate.rpc("initialize", params))["result"]
+            assert result["protocolVersion"] == revision and result["serverInfo"]["name"] == "sample"
+            assert result["capabilities"]["tools"] == {"listChanged": True}
+
+
+@pytest.mark.parametrize("params", [
+    {"name": "echo", "arguments": {"text": "hi"}},
+    {"name": "echo", "arguments": {"text": "hi"}, "mode": "sync"},
+])  # fmt: skip
+async def test_a_result_has_the_members_of_both(params: dict[str, Any]) -> None:
+    async with gateway() as gate:
+        expected = {
+            "status": "ok", "stdout": "hi", "stderr": "", "exit_code": 0,
+            "content": [{"type": "text", "text": "hi"}], "isError": False,
+        }  # fmt: skip
+        assert (await gate.rpc("tools/call", params))["result"] == expected
+        session = (await gate.post({"jsonrpc": "2.0", "id": 0, "method": "initialize"})).headers[
+            "Mcp-Session-Id"
+        ]
+        answer = await gate.rpc("tools/call", params, Mcp_Session_Id=session)
+        assert answer["result"] == expected
+
+
+async def test_a_tool_that_returns_an_object_keeps_it() -> None:
+    async with gateway() as gate:
+        result = (await gate.rpc("tools/call", {"name": "person"}))["result"]
+        assert result["structuredContent"] == {"name": "Ada"} and result["status"] == "ok"
+        assert result["stdout"] == result["content"][0]["text"] == '{"name":"Ada"}'
+
+
+async def test_stage_and_command_call_the_tool() -> None:
+    async with gateway() as gate:
+        called = await gate.rpc("callTool", {"stage": "make", "command": "huge", "args": {"size": 3}})
+        assert called["result"]["stdout"] == "xxx"
+        error = (await gate.rpc("callTool", {"stage": "nowhere", "command": "huge"}))["error"]
+        assert error["code"] == -32602 and "nowhere-huge" in error["message"]
+
+
+async def test_mistakes_are_errors_that_say_what_is_wrong() -> None:
+    async with gateway() as gate:
+        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {"text": 5}}))["error"]
+        assert error["code"] == -32602 and "text" in error["message"]
+        assert error["data"]["failures"][0]["path"] == "text"
+        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {"text": 5}, "mode": "async"}))[
+            "error"
+        ]
+        assert error["code"] == -32602 and "text" in error["message"]
+        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {}, "mode": "later"}))["error"]
+        assert error["code"] == -32602 and "later" in error["message"]
+        error = (await gate.rpc("tools/call", {"name": "deep-exit"}))["error"]
+        assert error["code"] == -32000
+        assert error["data"] == {
+            "exit_code": 3, "stdout": "half", "stderr": "no such file", "stage": "deep", "command": "exit",
+        }  # fmt: skip
+
+
+async def test_a_program_that_failed_is_a_result_on_the_standard_endpoint() -> None:
+    async with gateway() as gate:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "deep-exit"}}
+        answer = await gate.client.post(f"{gate.url}/mcp/sample", json=call)
+        result = (await answer.json())["result"]
+        assert result["isError"] is True and result["structuredContent"]["exit_code"] == 3
+        assert "status" not in result
+
+
+async def test_a_tool_that_failed_otherwise_is_a_result_that_says_so() -> None:
+    async with gateway() as gate:
+        result = (await gate.rpc("tools/call", {"name": "boom"}))["result"]
+        assert (result["status"], result["exit_code"], result["isError"]) == ("error", 1, True)
+        assert "broken inside" in result["stderr"]
+        result = (await gate.rpc("tools/call", {"name": "unsendable"}))["result"]
+        assert result["status"] == "error"
+
+
+async def test_text_that_cannot_be_sent_is_put_into_words() -> None:
+    async def half(arguments: Any, context: Context) -> Any:
+        return "\ud800"
+
+    async with gateway() as gate:
+        gate.served.peer.server.tools.replace([Tool("half", half, {"type": "object"})])
+        session = (await gate.post({"jsonrpc": "2.0", "id": 0, "method": "initialize"})).headers[
+            "Mcp-Session-Id"
+        ]
+        call = {"name": "half", "arguments": {}}
+        for headers in ({}, {"Mcp_Session_Id": session}):
+            result = (await gate.rpc("tools/call", call, **headers))["result"]
+            assert result["isError"] is True and result["status"] == "error"
+
+
+async def test_clients_of_the_stateless_era_are_served() -> None:
+    async with gateway() as gate:
+        meta = request_meta(R5, {"name": "t", "version": "1"})
+        for mode in ({}, {"mode": "sync"}, {"mode": "async"}):
+            params = {"name": "echo", "arguments": {"text": "hi"}, "_meta": meta} | mode
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            answer = await gate.post(
+                call, MCP_Protocol_Version=R5.name, Mcp_Method="tools/call", Mcp_Name="echo",
+                Accept="application/json, text/event-stream",
+            )  # fmt: skip
+            result = (await answer.json())["result"]
+            assert result["resultType"] == "complete" and result["content"]
+            assert result["status"] == ("accepted" if mode.get("mode") == "async" else "ok")
+        found = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
+        answer = await gate.post(found, MCP_Protocol_Version=R5.name, Mcp_Method="server/discover")
+        assert R5.name in (await answer.json())["result"]["supportedVersions"]
+
+
+async def test_a_session_has_its_standing_stream_and_its_end() -> None:
+    async with gateway() as gate:
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        answer = await gate.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        session = {"Mcp-Session-Id": answer.headers["Mcp-Session-Id"], "Accept": "text/event-stream"}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await gate.post(ready, Mcp_Session_Id=session["Mcp-Session-Id"])).status == 202
+        standing = await gate.client.get(f"{gate.url}/v1/mcp", headers=session)
+        assert standing.status == 200 and standing.content_type == "text/event-stream"
+        server = gate.served.peer.server
+        server.tools.replace(list(server.tools)[:3])
+        async with asyncio.timeout(WITHIN_S):
+            while b"list_changed" not in (line := await standing.content.readline()):
+                assert line
+        gone = await gate.client.delete(f"{gate.url}/v1/mcp", headers=session)
+        assert gone.status == 204
+        await standing.content.read()
+        refused = await gate.client.get(f"{gate.url}/v1/mcp", headers={"Accept": "text/event-stream"})
+        assert refused.status == 405
+
+
+async def test_sessions_of_the_two_ways_are_not_mixed() -> None:
+    async with gateway() as gate:
+        answer = await gate.post({"jsonrpc": "2.0", "id": 0, "method": "initialize"})
+        session = {"Mcp-Session-Id": answer.headers["Mcp-Session-Id"]}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        refused = await gate.client.post(f"{gate.url}/mcp/sample", json=call, headers=session)
+        assert refused.status == 404
+
+
+async def test_the_server_is_chosen_by_name() -> None:
+    async with gateway() as gate:
+        assert (await gate.get("/v1/mcp?server=sample"))["name"] == "sample"
+        answer = await gate.client.get(f"{gate.url}/v1/mcp?server=other")
+        assert answer.status == 404 and "sample" in (await answer.json())["error"]
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+async def test_without_the_key_nobody_is_told_anything(method: str) -> None:
+    async with gateway(rules=KEYED) as gate:
+        for key in ({}, {"X-API-Key": "wrong"}):
+            answer = await gate.client.request(method, f"{gate.url}/v1/mcp", json={}, headers=key)
+            assert answer.status == 401 and "sample" not in await answer.text()
+        # Only browsers' WebSockets have to put it there.
+        assert await gate.status(method, "/v1/mcp?api_key=open-sesame") == 401
+        assert await gate.status("GET", "/v1/mcp", headers={"X-API-Key": "open-sesame"}) == 200
+
+
+async def test_switched_off_it_is_not_there() -> None:
+    async with gateway(rules=Rules(enable_mcp=False)) as gate:
+        for path in ("/v1/mcp", "/v1/ws/mcp", "/jobs/x", "/v1/mcp/progress/x", "/ws/jobs/x"):
+            assert await gate.status("GET", path) == 404
+
+
+async def test_a_foreign_page_is_refused() -> None:
+    async with gateway() as gate:
+        assert await gate.status("GET", "/v1/mcp", headers={"Origin": "https://evil.example"}) == 403
+
+
+async def test_a_body_over_the_limit_is_refused_as_json_rpc() -> None:
+    async with gateway(rules=Rules(max_body_bytes=2000)) as gate:
+        answer = await gate.post(b" " * 3000)
+        error = (await answer.json())["error"]
+        assert answer.status == 413 and error["code"] == -32600
+        assert "3000" in error["message"] and "2000" in error["message"]
+
+
+async def test_a_socket_says_it_is_ready_right_behind_the_handshake() -> None:
+    async with gateway() as gate:
+        ws = await opened(gate)
+        await ask(ws, "initialize", {})
+        await ask(ws, "tools/list", {}, 2)
+        result = await message(ws)
+        assert result["id"] == 1 and result["result"]["protocolVersion"] == "2025-06-18"
+        assert await message(ws) == {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}}
+        assert (await message(ws))["result"]["tools"][0]["name"] == "echo"
+        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "a"}, "mode": "sync"}, 3)
+        assert (await message(ws))["result"]["stdout"] == "a"
+        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "b"}}, 4)
+        assert (await message(ws))["result"]["stdout"] == "b"
+        await ask(ws, "initialize", {}, 5)
+        assert (await message(ws))["error"]["code"] == -32600
+        await ws.close()
+
+
+async def test_a_socket_needs_no_handshake() -> None:
+    async with gateway() as gate:
+        ws = await opened(gate, "/v1/ws/mcp?server=sample")
+        await ask(ws, "statusReport")
+        assert (await message(ws))["result"]["status"] == "ok"
+        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "a"}}, 2)
+        assert (await message(ws))["result"]["stdout"] == "a"
+        await ws.close()
+        standard = await opened(gate, "/mcp/sample/ws")
+        await ask(standard, "tools/list")
+        assert "error" in await message(standard)
+        await standard.close()
+
+
+async def test_a_socket_hears_of_its_jobs_after_it_was_told_their_name() -> None:
+    async with gateway() as gate:
+        ws = await opened(gate)
+        await ask(ws, "initialize", {})
+        await message(ws), await message(ws)
+        params = {"name": "deep-talk", "arguments": {}, "mode": "async", "_meta": {"progressToken": "p"}}
+        await ask(ws, "tools/call", params, 2)
+        accepted = (await message(ws))["result"]
+        assert accepted["status"] == "accepted"
+        heard: list[dict[str, Any]] = []
+        while not any("stderr" in each for each in heard):
+            told = await message(ws)
+            assert told["method"] == "notifications/progress" and "id" not in told
+            heard.append(told["params"])
+        gate.gates.go_on.set()
+        while "exit_code" not in heard[-1]:
+            heard.append((await message(ws))["params"])
+        assert all(each["job_id"] == accepted["job_id"] for each in heard)
+        assert all(each["progressToken"] == "p" for each in heard)
+        assert heard[0]["progress"] == 0.0 or heard[0]["status"] == "running"
+        assert "".join(each.get("stdout", "") for each in heard) == "line 0\nline 1\nline 2\n"
+        assert (heard[-1]["status"], heard[-1]["exit_code"]) == ("succeeded", 0)
+        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "still here"}}, 3)
+        assert (await message(ws))["result"]["stdout"] == "still here"
+        await ws.close()
+
+
+async def test_a_job_outlives_the_socket_it_began_on() -> None:
+    async with gateway() as gate:
+        ws = await opened(gate)
+        await ask(ws, "tools/call", {"name": "deep-wait", "mode": "async"})
+        job = (await message(ws))["result"]
+        await gate.gates.started.wait()
+        await ws.close()
+        assert (await gate.get(job["poll"]))["status"] == "running"
+        gate.gates.go_on.set()
+        assert (await gate.over(job))["status"] == "succeeded"
+
+
+async def test_the_key_may_come_in_the_query_of_a_socket() -> None:
+    async with gateway(rules=KEYED) as gate:
+        ws = await opened(gate, "/v1/ws/mcp?api_key=open-sesame")
+        await ask(ws, "statusReport")
+        assert (await message(ws))["result"]["status"] == "ok"
+        await ws.close()
+        for path in ("/v1/ws/mcp", "/v1/ws/mcp?api_key=wrong", "/v1/ws/mcp?api_key="):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await opened(gate, path)
+            assert refused.value.status == 401
