@@ -7,12 +7,15 @@ from aiohttp import web
 from mcpdesk.protocol.jsonrpc import invalid
 from mcpdesk.transports.http.answers import Refused, plain_error, rpc_error
 from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.repeated import Repeated
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
     """The body when all of it is there and not too large; None: it has to be awaited or refused."""
+    if type(request) is Repeated:
+        return request.body if len(request.body) <= limit else None
     content = request.content
     if not content.is_eof() or content.exception() is not None or content.total_bytes > limit:
         return None

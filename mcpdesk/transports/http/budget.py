@@ -18,12 +18,12 @@ class Budget:
         holding = Holding(self)
         task = asyncio.current_task()
         assert task is not None
-        task.add_done_callback(holding.give_back)
+        task.add_done_callback(lambda _: holding.give_back())
         return holding
 
 
 class Holding:
-    """One task's part of a budget."""
+    """One request's part of a budget."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -38,7 +38,7 @@ class Holding:
         self._size += size
         return True
 
-    def give_back(self, _: object) -> None:
+    def give_back(self) -> None:
         """Hold nothing any more."""
         self._budget.held -= self._size
         self._size = 0

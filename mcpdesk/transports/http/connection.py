@@ -207,5 +207,5 @@ def head_of(request: web.BaseRequest) -> Head:
 
 def peer_of(request: web.BaseRequest) -> str:
     """What the client calls itself, or where it is, until it introduces itself."""
-    agent = request.headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
+    agent = head_of(request).carried.get("User-Agent", "").partition(" ")[0].replace("/", " ")
     return agent[:60] or (request.remote or "unix")

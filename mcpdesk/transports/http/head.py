@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.record import Said
@@ -61,8 +62,7 @@ class Head:
         self.line = f"{self.method} {self.asked} HTTP/1.1"
         self.noted = tuple([(str(name), value) for name, value in headers.items()])
         """The headers as they are recorded."""
-        is_short = sum([len(name) + len(value) for name, value in self.noted]) <= LONGEST_SHARED
-        self.said = (_shared if is_short else Said)(self.line, self.noted)
+        self.said = _said(self.line, self.noted)
         self.carried = headers
         """The same object for all requests with this head: what was compared once need not be again."""
         self.path, _, query = self.asked.partition("?")
@@ -86,6 +86,21 @@ class Head:
         self.passed: Rules | None = None
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
+
+    def like(self, headers: CIMultiDictProxy[str]) -> Head:
+        """The head of a request that says the same in everything but its length and its session."""
+        head: Head = Head.__new__(Head)
+        for name in Head.__slots__:
+            setattr(head, name, getattr(self, name))
+        head.carried, head.session = headers, headers.get(SESSION_HEADER)
+        head.noted = tuple([(str(name), value) for name, value in headers.items()])
+        head.said = (_said if head.session is None else Said)(head.line, head.noted)
+        return head
+
+
+def _said(line: str, noted: tuple[tuple[str, str], ...]) -> Said:
+    is_short = sum([len(name) + len(value) for name, value in noted]) <= LONGEST_SHARED
+    return (_shared if is_short else Said)(line, noted)
 
 
 def _place(path: str) -> tuple[str, str | None]:

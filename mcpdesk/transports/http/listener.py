@@ -16,6 +16,7 @@ from mcpdesk.transports.base import Dialogue, Rules
 from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.connection import Connection
 from mcpdesk.transports.http.quick import QuickConnection
+from mcpdesk.transports.http.repeated import Patterns
 from mcpdesk.transports.lanes import Lanes
 
 SWEEP_S = 1.0
@@ -34,6 +35,7 @@ class Listener(web.Server):
         self.budget = Budget(lambda: rules().max_bodies_bytes)
         self._rules = rules
         self._lanes: Lanes[None] = Lanes(lambda _: None)
+        self._patterns = Patterns()
         self.accepted = 0
         """Connections so far."""
         self._requests = 0
@@ -48,6 +50,8 @@ class Listener(web.Server):
             budget=self.budget,
             leave=self._leave,
             lanes=self._lanes,
+            patterns=self._patterns,
+            largest=lambda: self._rules().max_body_bytes,
             **self._kwargs,
         )
 

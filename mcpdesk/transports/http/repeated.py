@@ -1,0 +1,242 @@
+"""Requests whose head came before: nothing of them is parsed, and little is built.
+
+Clients repeat themselves: of one request's head to the next, length and session may change, and nothing else.
+A head that aiohttp parsed, and that is what it would be if it were written out again, is known from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import HttpVersion, HttpVersion11, RawRequestMessage, StreamWriter
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from mcpdesk.transports.http.head import SESSION_HEADER, Head
+
+LONGEST = 4 << 10
+"""Bytes of a head beyond which it is not remembered."""
+MOST_PATTERNS = 256
+MOST_KNOWN = 64
+"""Heads remembered of one pattern."""
+END = b"\r\n\r\n"
+LENGTH_HEADER = "Content-Length"
+_DIGITS = 9
+_LENGTHS = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
+_SESSIONS = (b"\r\nMcp-Session-Id: ", b"\r\nmcp-session-id: ")
+_LONGEST_SESSION = 64
+_SESSION_SIGNS = b"-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_UNLIKE = frozenset({"transfer-encoding", "upgrade", "expect", "content-encoding"})
+"""Headers that make something else of what follows the head."""
+
+
+class Known:
+    """A head as it is sent, what it says, and how many bytes follow it."""
+
+    __slots__ = ("head", "message", "raw", "size")
+
+    def __init__(self, raw: bytes, head: Head, size: int, message: RawRequestMessage | None) -> None:
+        self.raw = raw
+        self.head = head
+        self.size = size
+        self.message = message
+        """What aiohttp made of the first one of its pattern."""
+
+
+class Pattern:
+    """What heads that differ in length and session alone have in common."""
+
+    __slots__ = ("_first", "_known", "_message", "_names")
+
+    def __init__(self, first: Head, message: RawRequestMessage) -> None:
+        self._first = first
+        self._message = message
+        spelled = {name.lower(): name for name, _ in first.noted}
+        self._names = spelled.get(SESSION_HEADER.lower(), ""), spelled.get(LENGTH_HEADER.lower(), "")
+        """How it spells the headers that may change; empty: it has none."""
+        self._known: dict[tuple[bytes, bytes], Known] = {}
+
+    def known(self, raw: bytes, session: bytes, length: bytes) -> Known | None:
+        """The head of this pattern with that session and length; None when they are none."""
+        known = self._known.get((session, length))
+        if known is None:
+            size = size_of(length)
+            if size is None or not _is_session(session):
+                return None
+            changed = CIMultiDict(self._first.carried)
+            for name, value in zip(self._names, (session, length), strict=True):
+                if bool(name) is not bool(value):
+                    return None
+                if name:
+                    changed[name] = value.decode()
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            known = Known(raw, self._first.like(CIMultiDictProxy(changed)), size, self._message)
+            self._known[session, length] = known
+        return known
+
+
+class Patterns:
+    """The heads that passed on one listener, by what they have in common; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._patterns: dict[bytes, Pattern] = {}
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
+    def find(self, raw: bytes) -> Known | None:
+        """The known head with these bytes; None: it has to be parsed."""
+        key, length = _cut(raw, _LENGTHS)
+        key, session = _cut(key, _SESSIONS)
+        pattern = self._patterns.get(key)
+        return None if pattern is None else pattern.known(raw, session, length)
+
+    def learn(self, raw: bytes, head: Head, message: RawRequestMessage) -> None:
+        """Remember a head that aiohttp parsed, as `size_after` understands it."""
+        key, length = _cut(raw, _LENGTHS)
+        key, session = _cut(key, _SESSIONS)
+        lengths, sessions = head.carried.getall(LENGTH_HEADER, []), head.carried.getall(SESSION_HEADER, [])
+        if lengths != _texts(length) or sessions != _texts(session) or not _is_session(session):
+            return
+        if len(self._patterns) >= MOST_PATTERNS:
+            del self._patterns[next(iter(self._patterns))]
+        self._patterns[key] = Pattern(head, message)
+
+
+class Repeated(web.BaseRequest):
+    """A request with a known head. What aiohttp's requests hold is there as soon as somebody looks."""
+
+    def __init__(self, known: Known, body: bytes, connection: RequestHandler) -> None:
+        self.head = known.head
+        self.body = body
+        self._known = known
+        self._protocol = connection
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection stays: no other heads are known."""
+        return True
+
+    @property
+    def version(self) -> HttpVersion:
+        """That of every known head."""
+        return HttpVersion11
+
+    def __getattr__(self, name: str) -> Any:
+        if "_payload" in self.__dict__:
+            raise AttributeError(name)
+        self.__dict__.update(self._whole().__dict__)
+        return getattr(self, name)
+
+    def _cancel(self, exc: BaseException) -> None:
+        """The connection is lost. All of its body has come before."""
+
+    def _whole(self) -> web.BaseRequest:
+        """The request as aiohttp would have made it. Raises: ConnectionError when the client is gone."""
+        connection, head, first = self._protocol, self._known.head, self._known.message
+        factory, task = connection._request_factory, connection._task_handler
+        if factory is None or task is None or first is None:
+            raise ConnectionResetError("the client is gone")
+        loop = connection._loop
+        payload = StreamReader(connection, max(1, len(self.body)), loop=loop)
+        payload.feed_data(self.body)
+        payload.feed_eof()
+        raw = tuple([(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in head.noted])
+        message = first._replace(headers=head.carried, raw_headers=raw)
+        return factory(message, payload, connection, StreamWriter(connection, loop), task)
+
+
+class Track:
+    """What aiohttp's parser was given since it stood where a request may begin. That place can get lost."""
+
+    __slots__ = ("_due", "_is_lost", "_raw", "_seen", "is_between")
+
+    def __init__(self) -> None:
+        self.is_between = True
+        """Whether it stands there now."""
+        self._is_lost = False
+        self._raw = b""
+        self._seen = 0
+        self._due = 0
+        """The bytes of the first request since then, 0 while that is not known."""
+
+    def count(self, data: bytes) -> None:
+        """The parser is given so much more."""
+        self.is_between = False
+        if self._is_lost:
+            return
+        self._seen += len(data)
+        if self._due:
+            self._settle()
+        elif len(self._raw) < LONGEST and END not in self._raw:
+            self._raw += data[:LONGEST]
+
+    def parsed(self, message: RawRequestMessage) -> bytes | None:
+        """A request came of it. The bytes of its head, when they tell where the request ends."""
+        if self.is_between:
+            return None
+        end = self._raw.find(END) + len(END)
+        raw = self._raw[:end]
+        size = None if self._due or end < len(END) else size_after(raw, message)
+        if size is None:
+            self._lose()
+            return None
+        self._due = end + size
+        self._settle()
+        return raw
+
+    def _settle(self) -> None:
+        if self._seen > self._due:
+            self._lose()
+        elif self._seen == self._due:
+            self.is_between = True
+            self._raw, self._seen, self._due = b"", 0, 0
+
+    def _lose(self) -> None:
+        self._is_lost, self._raw = True, b""
+
+
+def size_after(raw: bytes, message: RawRequestMessage) -> int | None:
+    """How many bytes follow a head whose bytes are `raw`; None when they cannot be told from it alone.
+
+    They can when the head is exactly its parsed parts written out, and none of them is of a special kind.
+    """
+    if message.version != HttpVersion11 or message.should_close or message.upgrade or message.chunked:
+        return None
+    lines = [b"%b: %b\r\n" % header for header in message.raw_headers]
+    line = f"{message.method} {message.path} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
+    if raw != b"".join([line, *lines, b"\r\n"]):
+        return None
+    if not _UNLIKE.isdisjoint(name.lower() for name in message.headers):
+        return None
+    lengths = message.headers.getall(LENGTH_HEADER, ())
+    return size_of(lengths[0].encode()) if len(lengths) == 1 else None if lengths else 0
+
+
+def size_of(length: bytes) -> int | None:
+    """The number a Content-Length says; none is nothing."""
+    if not length:
+        return 0
+    return int(length) if length.isdigit() and len(length) <= _DIGITS else None
+
+
+def _texts(value: bytes) -> list[str]:
+    return [value.decode()] if value else []
+
+
+def _is_session(text: bytes) -> bool:
+    return len(text) <= _LONGEST_SESSION and not text.translate(None, _SESSION_SIGNS)
+
+
+def _cut(raw: bytes, names: tuple[bytes, ...]) -> tuple[bytes, bytes]:
+    """A head without the value of a header, and that value; empty when there is none."""
+    for name in names:
+        at = raw.find(name)
+        if at >= 0:
+            start = at + len(name)
+            stop = raw.index(b"\r\n", start)
+            return raw[:start] + raw[stop:], raw[start:stop]
+    return raw, b""
