@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mcpdesk.cli.check import cost
 from mcpdesk.link.values import CatalogueItem, ItemKind
 
@@ -35,9 +37,36 @@ def test_every_mistake_is_told_with_its_place(mcpdesk: Run, folder: Path) -> Non
 
 def test_findings_come_as_json(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
-    findings = json.loads(mcpdesk("check", str(folder), "--json").stdout)
-    assert len(findings["problems"]) == 1
-    assert {"kind": "prompt", "name": "summarize"}.items() <= findings["items"][-1].items()
+    looked = json.loads(mcpdesk("check", str(folder), "--json").stdout)
+    [error] = [each for each in looked["findings"] if each["level"] == "error"]
+    assert (error["place"], error["subject"]) == ("tools/broken.py:1", "tool broken")
+    assert "ZeroDivisionError" in error["message"]
+    assert {"kind": "prompt", "name": "summarize"}.items() <= looked["items"][-1].items()
+    costs = {each["name"]: each["bytes"] for each in looked["items"] if each["kind"] == "tool"}
+    assert looked["tools"]["bytes"] == sum(costs.values())
+    assert looked["total"]["count"] == len(looked["items"]) == 8
+
+
+def test_warnings_are_told_and_count_when_they_are_to(mcpdesk: Run, folder: Path) -> None:
+    told = "tools/tools.py:12: warning: tool add: parameters without a description: a, b"
+    for options, code in (((), 0), (("--strict",), 1)):
+        finished = mcpdesk("check", str(folder), *options)
+        assert (finished.returncode, told in finished.stdout.splitlines()) == (code, True), finished.stdout
+
+
+def test_each_mode_has_its_sum(mcpdesk: Run, folder: Path) -> None:
+    manifest = json.loads((folder / "mcp.json").read_text())
+    (folder / "mcp.json").write_text(json.dumps(manifest | {"modes": {"quiet": {"tools": ["add"]}}}))
+    looked = json.loads(mcpdesk("check", str(folder), "--json").stdout)
+    [add] = [each for each in looked["items"] if each["name"] == "add"]
+    assert looked["modes"] == {"quiet": {"count": 1, "bytes": add["bytes"], "tokens": add["tokens"]}}
+    assert "1 tool in mode quiet" in mcpdesk("check", str(folder)).stdout
+
+
+@pytest.mark.parametrize("name", ["desk", "hello", "profiles"])
+def test_samples_are_without_fault(mcpdesk: Run, name: str) -> None:
+    finished = mcpdesk("check", f"sample_servers/{name}", "--strict")
+    assert finished.returncode == 0, finished.stdout
 
 
 def test_cost_counts_bytes_beyond_ascii() -> None:
@@ -52,4 +81,6 @@ def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Pat
     (folder / "mcp.json").write_text(json.dumps(manifest | {"approvals": {"gret": "ask"}}))
     finished = mcpdesk("check", str(folder))
     assert finished.returncode == 1
-    assert "mcp.json:1: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout
+    assert (
+        "mcp.json:1: error: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout
+    )

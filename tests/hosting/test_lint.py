@@ -1,0 +1,143 @@
+"""What a folder is told about itself, as clients and models see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from mcpdesk.hosting.finding import Finding, Level, from_text
+from mcpdesk.hosting.host import Host, Plan
+from mcpdesk.hosting.lint import lint
+from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.settings import resolve
+from tests.support.folders import write
+
+Look: TypeAlias = Callable[..., list[str]]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Look:
+    """What is said of a folder with these files, a line each."""
+
+    def looked(files: dict[str, str] | None = None, name: str = "small", **manifest: Any) -> list[str]:
+        folder = write(
+            tmp_path / "folder", {"mcp.json": json.dumps({"name": name, **manifest}), **(files or {})}
+        )
+        host = Host(Plan((folder,), resolve({}, {}).settings, http=False, meet=False, watch=False))
+        host.load()
+        [hosted] = host.folders.values()
+        found = lint(hosted.server, read_manifest(folder), hosted.warnings, {"THERE": "x"})
+        return [str(each) for each in found]
+
+    return looked
+
+
+def tool(description: str = "Do.", name: str = "act", decorator: str = "") -> dict[str, str]:
+    head = f"from mcpdesk import tool\n\n{decorator}\nasync def {name}() -> str:\n"
+    return {f"tools/{name}.py": f"{head}    {description!r}\n    return ''\n"}
+
+
+def test_a_good_folder_hears_nothing(look: Look) -> None:
+    assert look(tool()) == []
+
+
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("", "tools/act.py:4: warning: tool act: has no description: a model goes by it when it chooses"),
+        ("x" * 1024, ""),
+        ("x" * 1025, "note: tool act: the description has 1025 characters; OpenAI's API takes 1024"),
+        ("é" * 1025, "warning: tool act: the description has 2050 bytes; Claude Code cuts it at 2048"),
+        ("x" * 2049, "warning: tool act: the description has 2049 bytes; Claude Code cuts it at 2048"),
+    ],
+)
+def test_descriptions_have_their_length(look: Look, description: str, told: str) -> None:
+    found = look(tool(description))
+    assert len(found) == bool(told)
+    assert all(told in line for line in found)
+
+
+def test_names_fit_model_apis_also_behind_a_prefix(look: Look) -> None:
+    [dotted] = look(tool(decorator='@tool(name="act.now")'))
+    assert "tool act.now: model APIs take a name of letters, digits" in dotted
+    assert look(tool(name="a" * 30), name="s" * 27) == look(tool(name="a" * 30), name="s" * 27)
+
+
+@pytest.mark.parametrize(("length", "count"), [(57, 0), (58, 1)])
+def test_a_name_behind_its_prefix_is_counted(look: Look, length: int, count: int) -> None:
+    # mcp__ and __ make seven more.
+    found = look(tool(name="t" * (length - 1)), name="s")
+    assert len(found) == count and all(f"{length + 7} characters" in line for line in found)
+
+
+def test_a_broken_item_comes_first_and_a_missing_variable_is_no_mistake(look: Look) -> None:
+    found = look(
+        {
+            **tool(""),
+            **tool("Go.", "gone", '@tool(requires_env="NOT_THERE")'),
+            "tools/broken.py": "1 / 0\n",
+            "context.py": "x = 1\n",
+        },
+        approvals={"nobody": "ask"},
+    )
+    assert [line.split(": ")[1] for line in found] == ["error", "error", "error", "warning", "note"]
+    assert found[0] == "context.py: error: lacks `async def create_context(request)`"
+    assert found[1].startswith("mcp.json:1: error: approvals.nobody: there is no tool")
+    assert found[2].startswith("tools/broken.py:1: error: tool broken: ZeroDivisionError")
+    assert found[4].endswith(
+        "tool gone: is not offered: needs the environment variable NOT_THERE, which is not set"
+    )
+
+
+def test_prompts_templates_and_large_resources_are_looked_at(look: Look) -> None:
+    found = look(
+        {
+            "prompts/bare.md": "Say {{what}}.",
+            "prompts/good.md": "---\ndescription: S.\narguments: [{name: it, description: I.}]\n---\n{{it}}",
+            "resources/things.py": 'from mcpdesk import resource\n\n\n@resource("thing://{name}")\n'
+            "async def thing(name: str) -> str:\n    return name\n",
+            "resources/large.txt": "x" * (3 << 20),
+        }
+    )
+    assert found == [
+        "prompts/bare.md:1: warning: prompt bare: has no description",
+        "prompts/bare.md:1: warning: prompt bare: argument without a description: what",
+        "resources/things.py:5: warning: template thing://{name}: has no description",
+        "resources/large.txt:1: note: resource resource://large: holds 3.0 MiB, which a client reads whole",
+    ]
+
+
+def test_servers_with_much_to_say_or_offer_are_told(look: Look) -> None:
+    many = {place: text for n in range(41) for place, text in tool(name=f"t{n}").items()}
+    found = look(many, instructions="i" * 3000)
+    assert found == [
+        "mcp.json:1: warning: the instructions have 3000 bytes; Claude Code cuts them at 2048",
+        "warning: 41 tools; Cursor offers 40 of all servers. Modes can be smaller",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"secret_env": "THERE"}, ""),
+        ({"secret_env": "ABSENT"}, "note: auth.jwt.secret_env: ABSENT is not set here"),
+        ({"jwks_file": "keys.json"}, "warning: auth.jwt.jwks_file: there is no file keys.json"),
+    ],
+)
+def test_where_keys_for_tokens_come_from_is_looked_at(look: Look, source: dict[str, str], told: str) -> None:
+    algorithm = "HS256" if "secret_env" in source else "RS256"
+    auth = {"requires_jwt": True, "jwt": {"algorithms": [algorithm], "audience": "a", **source}}
+    found = look(tool(), auth=auth)
+    assert [told in line for line in found if "secret_env" in line or "jwks_file" in line] == [True] * bool(
+        told
+    )
+
+
+def test_texts_with_a_place_come_apart() -> None:
+    assert from_text(Level.ERROR, "a/b.py:3: wrong: so") == Finding(Level.ERROR, "wrong: so", "a/b.py:3")
+    assert from_text(Level.NOTE, "mcp.json: wrong") == Finding(Level.NOTE, "wrong", "mcp.json")
+    assert str(from_text(Level.WARNING, "all is wrong")) == "warning: all is wrong"
