@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
@@ -12,7 +12,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.base import Reply
+from mcpdesk.transports.base import Answer, Reply
 from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
-BURST = 32
-"""Messages a handler may send before it is made to wait a turn, so that they leave in one write."""
+BURST = 32 << 10
+"""Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
 
 
 class Channel:
     """Frames in, frames out. It is its own outlet: every message of a pipe goes the same way.
 
-    `write` takes one frame and must not block.
+    What leaves in answer to frames that came together, or in one turn of the loop, is recorded and written
+    together. `write` takes one frame and must not block.
     """
 
     may_send = True
@@ -43,12 +44,17 @@ class Channel:
     ) -> None:
         self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
-        self._record = endpoint.recorder.frame
+        self._record = endpoint.recorder.together
         self._endpoint = endpoint
-        self._accept = self.dialogue.accept_message
+        self._directly = self.dialogue.conversation.directly.answer_frame
         self._write = write
         self._lanes = Lanes(self._answered)
-        self._sent = 0
+        self._out: list[bytes] = []
+        """What leaves soon."""
+        self._size = 0
+        """Bytes of what handlers sent of it."""
+        self._is_armed = False
+        """Whether somebody will flush."""
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
@@ -59,38 +65,43 @@ class Channel:
         return self.dialogue.conversation.may_batch
 
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
-        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
-        if len(frame) >= LARGE and (refused := self._refuse_large(len(frame))):
-            number = self._record(self.connection, Direction.IN, frame)
-            self.send(codec.error_response(_id_of(frame), refused))
-            return number
-        try:
-            message = codec.decode(frame)
-        except ProtocolError:
-            number = self._record(self.connection, Direction.IN, frame)
-            answer = self.dialogue.accept(frame, self)
-        else:
-            number = self._record(self.connection, Direction.IN, frame, True)
-            answer = self._accept(message, self, None, principal)
-        if isinstance(answer, tuple):
-            if answer[1] is not None:
-                self.send(answer[1])
-            return number
-        self._lanes.run(answer if len(frame) < LARGE else self._counted(answer, len(frame)))
+        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart.
+
+        What runs for it begins in the next turn of the loop.
+        """
+        number, work = self._taken((frame,), principal)
+        for each in work:
+            self._lanes.run(each)
+        self.flush()
+        return number
+
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
+        """Frames arrived together; returns the first one's number. What need not wait is answered already."""
+        number, work = self._taken(frames, principal)
+        self._lanes.run_all(work)
+        self.flush()
         return number
 
     def send(self, message: bytes) -> None:
-        """Record and write one message."""
-        if not self._is_open:
-            return
-        self._record(self.connection, Direction.OUT, message, True)
-        self._sent += 1
-        self._write(message)
+        """Record and write one message soon."""
+        if self._is_open:
+            self._out.append(message)
+            self._size += len(message)
+            if not self._is_armed:
+                self._arm()
+
+    def flush(self) -> None:
+        """Record and write what was sent."""
+        self._is_armed = False
+        if frames := self._out:
+            self._out, self._size = [], 0
+            self._record(self.connection, Direction.OUT, frames)
+            self._write_all(frames)
 
     async def drain(self) -> None:
         """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
-        if self._sent >= BURST:
-            self._sent = 0
+        if self._size >= BURST:
+            self.flush()
             await asyncio.sleep(0)
         if not self._may_write.is_set():
             await self._may_write.wait()
@@ -109,6 +120,40 @@ class Channel:
     async def let_go(self, retry_ms: int) -> bool:
         """A pipe is not taken up again."""
         return False
+
+    def _taken(
+        self, frames: Sequence[bytes], principal: Principal | None
+    ) -> tuple[int, list[Coroutine[Any, Any, Reply]]]:
+        """Record frames; returns the first one's number, and what is to run for them."""
+        self._is_armed = True
+        conversation = self.dialogue.conversation
+        doubtful: list[int] = []
+        work: list[Coroutine[Any, Any, Reply]] = []
+        for place, frame in enumerate(frames):
+            answer: Answer | None = None
+            if len(frame) < LARGE:
+                answer = self._directly(conversation, frame, self, principal)
+            if answer is None:
+                answer = self._accept(frame, principal, place, doubtful)
+            if isinstance(answer, tuple):
+                self._answered(answer)
+            else:
+                work.append(answer)
+        return self._record(self.connection, Direction.IN, frames, doubtful), work
+
+    def _accept(self, frame: bytes, principal: Principal | None, place: int, doubtful: list[int]) -> Answer:
+        """What answers any frame; its place is noted when it is no JSON for all we know."""
+        size = len(frame)
+        if size >= LARGE and (refused := self._refuse_large(size)):
+            doubtful.append(place)
+            return 0, codec.error_response(_id_of(frame), refused)
+        try:
+            message = codec.decode(frame)
+        except ProtocolError:
+            doubtful.append(place)
+            return self.dialogue.accept(frame, self)
+        answer = self.dialogue.accept_message(message, self, None, principal)
+        return answer if size < LARGE or isinstance(answer, tuple) else self._counted(answer, size)
 
     def _refuse_large(self, size: int) -> ProtocolError | None:
         """What to say to a frame that counts: all clients of a server may have so many bytes in flight."""
@@ -133,18 +178,29 @@ class Channel:
 
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone: its calls end."""
+        self.flush()
         self._is_open = False
         self._may_write.set()
         self.dialogue.close(reason)
         self._lanes.close()
 
-    def _answered(self, reply: tuple[int, bytes | None]) -> None:
-        if reply[1] is not None:
-            self.send(reply[1])
+    def _write_all(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self._write(frame)
+
+    def _answered(self, reply: Reply) -> None:
+        if reply[1] is not None and self._is_open:
+            self._out.append(reply[1])
+            if not self._is_armed:
+                self._arm()
+
+    def _arm(self) -> None:
+        self._is_armed = True
+        asyncio.get_running_loop().call_soon(self.flush)
 
 
 class Pipe(Channel):
-    """Newline-delimited frames over any byte stream. `send_bytes` gathers and must not block."""
+    """Newline-delimited frames over any byte stream. `send_bytes` takes whole lines and must not block."""
 
     def __init__(
         self,
@@ -154,21 +210,25 @@ class Pipe(Channel):
         send_bytes: Callable[[bytes], None],
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        super().__init__(endpoint, transport, peer, self._write_line)
-        self._send_bytes = send_bytes
+        super().__init__(endpoint, transport, peer, send_bytes)
         self._framer = LineFramer(limit)
+        self._dropped = 0
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes, in any split; what need not wait has been answered on return."""
-        self._lanes.gather()
-        try:
-            for frame in self._framer.feed(data):
-                if frame:
-                    self.take(frame)
-                else:
-                    self._refuse_line()
-        finally:
-            self._lanes.go()
+        frames = self._framer.feed(data)
+        if self._framer.dropped == self._dropped:
+            if frames:
+                self.take_all(frames)
+            return
+        self._dropped = self._framer.dropped
+        for frame in frames:
+            if frame:
+                self.take_all((frame,))
+            else:
+                self._is_armed = True
+                self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))
+        self.flush()
 
     def eof(self) -> None:
         """The peer sends no more; a last line without a newline still counts."""
@@ -177,11 +237,9 @@ class Pipe(Channel):
             self.take(rest)
         self.dialogue.end_listening()
 
-    def _refuse_line(self) -> None:
-        self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))
-
-    def _write_line(self, frame: bytes) -> None:
-        self._send_bytes(frame + b"\n")
+    def _write_all(self, frames: list[bytes]) -> None:
+        frames.append(b"")
+        self._write(b"\n".join(frames))
 
 
 def _id_of(frame: bytes) -> Id | None:

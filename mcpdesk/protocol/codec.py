@@ -10,7 +10,7 @@ from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolErro
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes | memoryview) -> Any:
     """Parse one frame.
 
     Raises: RemoteProtocolError (-32700) for what is not UTF-8 JSON of at most 1,024 levels.

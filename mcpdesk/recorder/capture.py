@@ -9,7 +9,7 @@ file cannot be written, recording goes on in memory and `error` says why.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -116,6 +116,38 @@ class Recording:
                 self._segment.said[number] = said
             store.count = number + 1
         return number
+
+    def together(
+        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+    ) -> int:
+        """Record frames that came or left at one time and return the first one's number.
+
+        `doubtful` are places in `frames`, in order, of those not known to be JSON.
+        """
+        if len(frames) == 1 or max(map(len, frames)) > KEPT_BYTES:
+            numbers = [
+                self.frame(connection, direction, frame, place not in doubtful)
+                for place, frame in enumerate(frames)
+            ]
+            return numbers[0]
+        now = time()
+        with self._lock:
+            store = self._store
+            first = number = store.count
+            end = first + len(frames)
+            while number < end:
+                if not number & SEGMENT_MASK:
+                    self._open_segment(number)
+                stop = min(end, (number | SEGMENT_MASK) + 1)
+                self._segment.frames += [
+                    Frame(number, now, connection, direction, data, len(data))
+                    for number, data in enumerate(frames[number - first : stop - first], number)
+                ]
+                self._segment.doubtful.update(
+                    [first + place for place in doubtful if number <= first + place < stop]
+                )
+                store.count = number = stop
+        return first
 
     def note(self, note: HttpNote) -> None:
         """Attach what HTTP said to a recorded frame."""

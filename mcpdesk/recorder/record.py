@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -88,6 +89,14 @@ class Recorder(Protocol):
         """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
 
         `is_json` says that it was encoded or decoded as JSON by us; `said` is what HTTP said around it.
+        """
+
+    def together(
+        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+    ) -> int:
+        """Record frames that came or left at one time and return the first one's number.
+
+        Those whose places are `doubtful`, in order, are not known to be JSON.
         """
 
     def note(self, note: HttpNote) -> None:

@@ -31,6 +31,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import direct
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.client_requests import ClientRequests
+from mcpdesk.server.direct_way import DirectWay
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.latency import Latency
 from mcpdesk.server.reply import ACCEPTED, Answer, Reply
@@ -57,7 +58,7 @@ class Conversation:
     ) -> None:
         self.dispatcher = dispatcher
         self.session = Session()
-        self._admission = stateless.Admission()
+        self.admission = stateless.Admission()
         self.transport = transport
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
@@ -72,25 +73,24 @@ class Conversation:
         """None before its first call ended."""
         self.tools_listed: int | None = None
         """The version of the tools it saw when it last listed them."""
-        self._suited: Terms | None = None
-        """The terms that were last found to suit a direct call."""
         self._push = push
         self._on_terms = on_terms
-        self._announced: Terms | None = None
+        self.announced: Terms | None = None
         self._is_closed = False
-        self._in_flight: dict[tuple[bool, Id], Call] = {}
+        self.in_flight: dict[tuple[bool, Id], Call] = {}
         self._subscriber: Subscriber | None = None
-        self._requests = ClientRequests(push)
+        self.requests = ClientRequests(push)
+        self.directly = DirectWay(dispatcher.direct)
 
     @property
     def running(self) -> list[Call]:
         """Calls in flight, oldest first."""
-        return list(self._in_flight.values())
+        return list(self.in_flight.values())
 
     @property
     def asked(self) -> list[Call]:
         """Calls that wait for an answer of the client, one for each question."""
-        return self._requests.waiting
+        return self.requests.waiting
 
     @property
     def may_batch(self) -> bool:
@@ -118,12 +118,9 @@ class Conversation:
         """
         principal = principal or self.principal
         if type(message) is dict and message.get("method") == direct.METHOD:
-            usual = self.dispatcher.direct.usual(message)
-            call = None
-            if usual is not None:
-                call = self._call_directly(message, usual, outlet, headers, principal)
-            if call is not None:
-                return call
+            answer = self.directly.answer(self, message, outlet, headers, principal)
+            if answer is not None:
+                return answer
         if isinstance(message, list):
             return self._accept_batch(message, outlet, headers, principal)
         try:
@@ -139,20 +136,20 @@ class Conversation:
         elif stateless.is_stateless(message, _version(headers)):
             return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
         else:
-            self._requests.take(message)
+            self.requests.take(message)
         return ACCEPTED
 
     def close(self, reason: str = "connection closed") -> None:
         """The channel is gone: nothing more can be said to the peer."""
-        self._push = self._on_terms = self._requests.push = None
+        self._push = self._on_terms = self.requests.push = None
         self._is_closed = True
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
         for call in self.running:
             call.end(reason)
-        if self._requests.may_own:
+        if self.requests.may_own:
             jobs = self.dispatcher.services.jobs
-            jobs.forget_owner(self.dispatcher.server.name, self._requests.owner, reason)
+            jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
 
     def _accept_request(
         self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
@@ -175,7 +172,7 @@ class Conversation:
     ) -> Answer:
         params: JSONObject = message.get("params") or {}
         method: str = message["method"] if is_stateless else canonical(message["method"])
-        terms = self._admission.admit(method, params, headers) if is_stateless else self.session.terms
+        terms = self.admission.admit(method, params, headers) if is_stateless else self.session.terms
         if not is_stateless and method in _HANDSHAKE:
             return _HANDSHAKE[method](self, identifier, params)
         if self.needs_handshake and not is_stateless and headers is None and not self.session.is_open:
@@ -183,7 +180,7 @@ class Conversation:
         row = self.dispatcher.admit(method, params, terms.revision)
         if terms.unknown_level is not None:
             log_level(terms.unknown_level)
-        self._announce(terms)
+        self.announce(terms)
         if not is_stateless and method in _SESSION:
             return _SESSION[method](self, identifier, params)
         ready = self.dispatcher.immediate(row, params, terms)
@@ -197,58 +194,16 @@ class Conversation:
 
     def _start(self, call: Call) -> Coroutine[Any, Any, Reply]:
         key = id_key(call.id)
-        if key in self._in_flight:
+        if key in self.in_flight:
             raise invalid(f"a request with id {call.id!r} is already in flight")
-        if len(self._in_flight) >= self.dispatcher.server.limits.in_flight:
-            raise invalid(f"{len(self._in_flight)} requests are in flight already (max_in_flight)")
+        if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
+            raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
         if self.opening is not None:
             call.opening = self.opening
         if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:
-            call.requests = self._requests
-        self._in_flight[key] = call
+            call.requests = self.requests
+        self.in_flight[key] = call
         return self._run(call)
-
-    def _call_directly(
-        self,
-        message: JSONObject,
-        usual: direct.Usual,
-        outlet: Outlet,
-        headers: Mapping[str, str] | None,
-        principal: Principal,
-    ) -> Coroutine[Any, Any, Reply] | None:
-        """A call on its direct way; None when something about it is unusual, or wrong."""
-        params, identifier = message["params"], message["id"]
-        terms = self._direct_terms(params, headers)
-        key = (type(identifier) is str, identifier)
-        in_flight = self._in_flight
-        if terms is None or key in in_flight or len(in_flight) >= self.dispatcher.server.limits.in_flight:
-            return None
-        call = Call(identifier, direct.METHOD, params, terms, outlet, self.transport, self.peer, headers)
-        call.opening, call.principal = self.opening, principal
-        if self.session.phase is Phase.READY and not terms.revision.is_stateless:
-            call.requests = self._requests
-        in_flight[key] = call
-        self.calls += 1
-        return self.dispatcher.direct.run(call, usual, self)
-
-    def _direct_terms(self, params: JSONObject, headers: Mapping[str, str] | None) -> Terms | None:
-        meta = params.get("_meta")
-        if type(meta) is dict and stateless.VERSION_KEY in meta:
-            try:
-                terms = self._admission.admit(direct.METHOD, params, headers)
-            except ProtocolError:
-                return None
-        elif not self.session.is_open or stateless.is_stateless(None, _version(headers)):
-            return None
-        else:
-            terms = self.session.terms
-        if terms is not self._suited:
-            if not self.dispatcher.direct.suits(terms):
-                return None
-            self._suited = terms
-        if terms is not self._announced:
-            self._announce(terms)
-        return terms
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
@@ -269,7 +224,7 @@ class Conversation:
 
     def ended(self, call: Call) -> None:
         """A call is over."""
-        self._in_flight.pop(id_key(call.id), None)
+        self.in_flight.pop(id_key(call.id), None)
         if call.method != "subscriptions/listen":
             if self.latency is None:
                 self.latency = Latency()
@@ -278,7 +233,7 @@ class Conversation:
             call.settle()
         else:
             call.stop = "finished"
-        self._requests.forget(call)
+        self.requests.forget(call)
         call.task = None
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
@@ -294,7 +249,7 @@ class Conversation:
         identifier = params.get("requestId")
         if not is_id(identifier):
             return
-        call = self._in_flight.get(id_key(identifier))
+        call = self.in_flight.get(id_key(identifier))
         if call is not None:
             reason = params.get("reason")
             call.end(f"cancelled by the caller{': ' + reason if isinstance(reason, str) else ''}")
@@ -334,11 +289,11 @@ class Conversation:
         self.errors += 1
         return Reply(http_status(error, is_stateless), codec.error_response(identifier, error))
 
-    def _announce(self, terms: Terms) -> None:
+    def announce(self, terms: Terms) -> None:
         self.terms = terms
-        if terms is self._announced:
+        if terms is self.announced:
             return
-        before, self._announced = self._announced, terms
+        before, self.announced = self.announced, terms
         if before is not None and before.revision is terms.revision and before.client == terms.client:
             return
         if terms.client and self.transport != "memory":
@@ -356,7 +311,7 @@ class Conversation:
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
-        self._announce(self.session.terms)
+        self.announce(self.session.terms)
         return _result(identifier, self.dispatcher.offers.initialize_result(revision))
 
     def _ping(self, identifier: Id, params: JSONObject) -> Reply:

@@ -70,8 +70,10 @@ class DirectCalls:
         name = params.get("name")
         if type(name) is not str or type(params.get("arguments")) is not dict:
             return None
-        if len(params) != (3 if "_meta" in params else 2):
-            return None
+        return self.tool(name) if len(params) == (3 if "_meta" in params else 2) else None
+
+    def tool(self, name: str) -> Usual | None:
+        """The tool of that name, if it has nothing out of the ordinary now."""
         server = self._server
         if server.requires_jwt or server.create_context is not None or not server.tools_enabled:
             return None
@@ -96,24 +98,21 @@ class DirectCalls:
         try:
             if call.stop:
                 return ACCEPTED
-            if not usual.accepts(call.params["arguments"]):
-                result = await self._dispatcher.run(call)
+            tool, server, services = usual.tool, self._server, self._services
+            limit_s = server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+            services.deadlines.watch(call, limit_s)
+            try:
+                context = Context(server, services, call, tool.name)
+                output = await tool.handler(call.params["arguments"], context)
+                if call.stop:
+                    raise asyncio.CancelledError
+            except BaseException as error:
+                result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
             else:
-                tool, server, services = usual.tool, self._server, self._services
-                limit_s = server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
-                services.deadlines.watch(call, limit_s)
-                try:
-                    context = Context(server, services, call, tool.name)
-                    output = await tool.handler(call.params["arguments"], context)
-                    if call.stop:
-                        raise asyncio.CancelledError
-                except BaseException as error:
-                    result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
-                else:
-                    frame = self._frame(call, usual, output)
-                    return ACCEPTED if call.stop else _new(Reply, (200, frame))
-                finally:
-                    services.deadlines.forget(call)
+                frame = self._frame(call, usual, output)
+                return ACCEPTED if call.stop else _new(Reply, (200, frame))
+            finally:
+                services.deadlines.forget(call)
             return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
         except ProtocolError as error:
             return conversation.refused(call.id, error, call.terms.revision.is_stateless)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
 
@@ -45,9 +45,10 @@ class Lanes(Generic[T]):
         if not self._is_armed:
             self._arm()
 
-    def gather(self) -> None:
-        """Let what `run` is given from now on wait for `go`, which has to follow before the loop turns."""
-        self._is_armed = True
+    def run_all(self, work: Sequence[Coroutine[Any, Any, T]]) -> None:
+        """Run coroutines now, until each has ended or waits for something. They must not raise."""
+        self._queue.extend(work)
+        self.go()
 
     def go(self) -> None:
         """Run what is queued now, until each coroutine has ended or waits for something."""

@@ -67,39 +67,6 @@ class OpenPipe(Protocol):
     ) -> Pipe: ...
 
 
-class Gatherer:
-    """Collects everything sent during one chunk, or one turn of the loop, and writes it at once."""
-
-    def __init__(self, write: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._write = write
-        self._loop = loop
-        self._pieces: list[bytes] = []
-        self._is_armed = False
-
-    def send(self, data: bytes) -> None:
-        """Write `data` soon, in order."""
-        self._pieces.append(data)
-        if not self._is_armed:
-            self._is_armed = True
-            self._loop.call_soon(self.flush)
-
-    def feed(self, pipe: Pipe, data: bytes) -> None:
-        """Feed one chunk, and write all it was answered with at once."""
-        self._is_armed = True
-        try:
-            pipe.feed(data)
-        finally:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was collected."""
-        self._is_armed = False
-        if self._pieces:
-            data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-            self._pieces.clear()
-            self._write(data)
-
-
 async def finish(pipe: Pipe, grace_s: float = GRACE_S) -> None:
     """After the peer's end of input: let calls under way finish, for a while, and close."""
     pipe.eof()

@@ -13,7 +13,6 @@ from mcpdesk.transports.pipe import (
     LOW_WATER,
     READ_SIZE,
     WRITE_LIMIT,
-    Gatherer,
     OpenPipe,
     finish,
 )
@@ -69,13 +68,11 @@ class StdioTransport:
         self._ended.set()
 
     async def _converse(self) -> None:
-        self._gatherer = Gatherer(self._write, self._loop)
-        self._pipe = self._open_pipe(self._server, "stdio", self._gatherer.send, self._peer, self._mode)
+        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer, self._mode)
         try:
             await self._read_all()
             if not self._lost:
                 await finish(self._pipe)
-                self._gatherer.flush()
                 await self._flushed()
         finally:
             self._pipe.close()
@@ -105,7 +102,7 @@ class StdioTransport:
             log.debug("stdin ended: %s", error)
             data = b""
         if data:
-            self._gatherer.feed(self._pipe, data)
+            self._pipe.feed(data)
         else:
             self._ended.set()
 

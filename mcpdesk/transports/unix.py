@@ -15,7 +15,6 @@ from mcpdesk.transports.pipe import (
     HIGH_WATER,
     LOW_WATER,
     WRITE_LIMIT,
-    Gatherer,
     OpenPipe,
     Pipe,
     finish,
@@ -87,7 +86,6 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Other loops' transports have the methods without the base class.
         self._transport = cast(asyncio.Transport, transport)
-        self._gatherer = Gatherer(self._write, asyncio.get_running_loop())
         self._open_ones.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
@@ -99,7 +97,7 @@ class _Connection(asyncio.Protocol):
         if self._pipe is None:
             data = self._greet(data)
         if self._pipe is not None and data:
-            self._gatherer.feed(self._pipe, data)
+            self._pipe.feed(data)
 
     def eof_received(self) -> bool:
         if self._pipe is None:
@@ -132,7 +130,6 @@ class _Connection(asyncio.Protocol):
         """Write what was answered so far, then close."""
         if self._pipe is not None:
             self._pipe.close()
-        self._gatherer.flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -159,10 +156,8 @@ class _Connection(asyncio.Protocol):
 
     def _opened(self, hello: Hello | None) -> Pipe:
         if hello is None:
-            return self._open_pipe(
-                self._server, "unix", self._gatherer.send, rendezvous.process_name(self._pid or 0)
-            )
-        return self._open_pipe(self._server, "stdio", self._gatherer.send, hello.name, hello.mode)
+            return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
+        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode)
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():
@@ -174,5 +169,4 @@ class _Connection(asyncio.Protocol):
 
     async def _finish(self, pipe: Pipe) -> None:
         await finish(pipe, GRACE_S)
-        self._gatherer.flush()
         self._transport.close()

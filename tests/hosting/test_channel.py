@@ -31,9 +31,10 @@ async def test_frames_are_found_in_any_split(size: int) -> None:
     data = REQUEST + b"\r\n\n" + REQUEST + b"\n"
     for start in range(0, len(data), size):
         pipe.feed(data[start : start + size])
-    assert sent == [b'{"jsonrpc":"2.0","id":1,"result":{}}\n'] * 2
-    assert frames.seen[0] == (Direction.IN, REQUEST)
-    assert frames.seen[1] == (Direction.OUT, sent[0][:-1])
+    answer = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    assert b"".join(sent) == (answer + b"\n") * 2
+    assert [seen for seen in frames.seen if seen[0] is Direction.IN] == [(Direction.IN, REQUEST)] * 2
+    assert [seen for seen in frames.seen if seen[0] is Direction.OUT] == [(Direction.OUT, answer)] * 2
 
 
 async def test_a_last_line_without_newline_counts() -> None:
@@ -47,9 +48,46 @@ async def test_an_oversized_line_is_refused_and_the_pipe_lives_on() -> None:
     pipe, sent, _ = make_pipe(limit=100)
     pipe.feed(b"x" * 500)
     pipe.feed(b"x\n" + REQUEST + b"\n")
-    assert orjson.loads(sent[0])["error"]["code"] == -32600
-    assert "100 bytes" in sent[0].decode()
-    assert orjson.loads(sent[1])["result"] == {}
+    refusal, answer = map(orjson.loads, b"".join(sent).splitlines())
+    assert refusal["error"]["code"] == -32600
+    assert "100 bytes" in refusal["error"]["message"]
+    assert answer["result"] == {}
+
+
+async def test_answers_of_one_chunk_are_written_and_recorded_at_once() -> None:
+    pipe, sent, frames = make_pipe()
+    pipe.feed((REQUEST + b"\n") * 3 + REQUEST[:9])
+    assert len(sent) == 1 and sent[0].count(b"\n") == 3
+    assert [direction for direction, _ in frames.seen] == [Direction.IN] * 3 + [Direction.OUT] * 3
+    pipe.feed(REQUEST[9:] + b"\n")
+    assert len(sent) == 2 and sent[1].count(b"\n") == 1
+
+
+async def test_messages_of_one_turn_of_the_loop_are_written_at_once() -> None:
+    pipe, sent, frames = make_pipe()
+    pipe.send(b"1")
+    pipe.send(b"2")
+    assert sent == [] and frames.seen == []
+    await asyncio.sleep(0)
+    assert sent == [b"1\n2\n"]
+    assert frames.seen == [(Direction.OUT, b"1"), (Direction.OUT, b"2")]
+    pipe.send(b"3")
+    pipe.close()
+    pipe.send(b"4")
+    assert sent == [b"1\n2\n", b"3\n"]
+    await asyncio.sleep(0)
+    assert len(sent) == 2
+
+
+async def test_a_frame_that_is_no_json_is_recorded_as_that_among_others() -> None:
+    peer = Peer()
+    written: list[bytes] = []
+    pipe = Pipe(peer.endpoint, "stdio", "tester", written.append)
+    pipe.feed(REQUEST + b'\n{"broken"\n' + REQUEST + b"\n")
+    lines = b"".join(written).splitlines()
+    assert ["error" in orjson.loads(line) for line in lines] == [False, True, False]
+    (segment,) = peer.recording._store.ring.segments.values()
+    assert segment.doubtful == {1}
 
 
 async def test_nothing_is_sent_after_close() -> None:

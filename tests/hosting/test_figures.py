@@ -66,10 +66,14 @@ class Caller:
 
     def __init__(self, host: Host) -> None:
         self.answered = asyncio.Semaphore(0)
-        self.pipe = host.open_pipe(None, "stdio", lambda answer: self.answered.release(), "tester")
+        self.pipe = host.open_pipe(None, "stdio", self._came, "tester")
         hello = '{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}'
         self.pipe.feed(f'{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{hello}}}\n'.encode())
         self.pipe.feed(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+
+    def _came(self, lines: bytes) -> None:
+        for _ in lines.splitlines():
+            self.answered.release()
 
     async def call(self, *tools: str) -> None:
         """Call each, and wait for all answers."""

@@ -117,6 +117,34 @@ def test_frames_of_every_kind_side_by_side_come_back_as_they_were(tmp_path: Path
     archive.close()
 
 
+@pytest.mark.parametrize("size", [1, 2, 127, 128, 129, 500])
+def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, size: int) -> None:
+    kinds = [b'{"a":1}', b"nonsense", b'{"b":\n2}', b"\xff", b'"' + b"x" * KEPT_BYTES + b'"']
+    frames = [
+        kinds[number % len(kinds)] if 300 < number < 600 else b'{"n":%d}' % number for number in range(1000)
+    ]
+    one_by_one, together = Recording(tmp_path / "a.jsonl", 1), Recording(tmp_path / "b.jsonl", 1)
+    for recording in (one_by_one, together):
+        recording.start()
+    for data in frames:
+        one_by_one.frame(1, IN, data, data in (kinds[0], kinds[4]))
+    for start in range(0, len(frames), size):
+        part = frames[start : start + size]
+        doubtful = [place for place, data in enumerate(part) if data not in (kinds[0], kinds[4])]
+        assert together.together(1, IN, part, doubtful) == start
+    for recording in (one_by_one, together):
+        recording.close()
+        settle(recording)
+        assert [recording.index.whole(number) for number in range(1000)] == frames
+    assert together.settled_bytes == one_by_one.settled_bytes
+    first, second = Archive(tmp_path / "a.jsonl"), Archive(tmp_path / "b.jsonl")
+    assert [first.whole(number) for number in range(1000)] == frames
+    assert [second.whole(number) for number in range(1000)] == frames
+    assert {getattr(second.frame(number), "time", None) for number in range(min(size, 100))} != {None}
+    first.close()
+    second.close()
+
+
 def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

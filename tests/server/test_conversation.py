@@ -251,6 +251,7 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
     peer.server.tools.replace(list(peer.server.tools)[:2])
     peer.server.prompts.replace([])
+    await peer.until(lambda m: m.get("method") == "notifications/prompts/list_changed")
     changes: list[tuple[str, Any]] = [
         (m["method"], (m.get("params") or {}).get("_meta"))
         for m in peer.received
@@ -292,6 +293,7 @@ async def test_a_server_without_tools_tells_nobody_of_changes_to_them() -> None:
     assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
     server.tools.replace([])
     server.prompts.replace([])
+    await peer.until(lambda m: m.get("method") == "notifications/prompts/list_changed")
     told = [m["method"] for m in peer.received if m.get("method", "").endswith("list_changed")]
     assert told == ["notifications/prompts/list_changed"] * 2
     peer.channel.close()

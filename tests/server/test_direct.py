@@ -9,6 +9,7 @@ import pytest
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.direct import DirectCalls
+from mcpdesk.server.direct_way import DirectWay
 from tests.support.served import Peer
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -52,6 +53,8 @@ async def test_both_ways_answer_alike(
     name: str, arguments: dict[str, Any], revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directly = await answers(name, arguments, revision)
+    monkeypatch.setattr(DirectWay, "answer_frame", lambda *_: None)
+    assert await answers(name, arguments, revision) == directly
     monkeypatch.setattr(DirectCalls, "usual", lambda *_: None)
     assert await answers(name, arguments, revision) == directly
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -46,6 +46,12 @@ class Frames:
         if said is not None:
             self.notes.append(HttpNote(len(self.seen) - 1, said.line, said.headers))
         return len(self.seen) - 1
+
+    def together(
+        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+    ) -> int:
+        self.seen += [(direction, data) for data in frames]
+        return len(self.seen) - len(frames)
 
     def note(self, note: HttpNote) -> None:
         self.notes.append(note)

@@ -77,12 +77,8 @@ async def test_what_need_not_wait_is_done_when_go_returns() -> None:
         async with asyncio.TaskGroup():
             seen.append(asyncio.current_task())
 
-    lanes.gather()
-    lanes.run(work())
-    lanes.run(work())
-    assert seen == []
     outer = asyncio.current_task()
-    lanes.go()
+    lanes.run_all([work(), work()])
     assert len(seen) == 2 and outer not in seen
     assert asyncio.current_task() is outer
     lanes.close()
@@ -96,10 +92,7 @@ async def test_work_let_go_in_one_turn_ends_in_another() -> None:
         await gate.wait()
         seen.append("ended")
 
-    lanes.gather()
-    for _ in range(40):
-        lanes.run(work())
-    lanes.go()
+    lanes.run_all([work() for _ in range(40)])
     assert seen == ["began"]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -120,9 +113,7 @@ async def test_context_variables_of_one_call_do_not_reach_the_next() -> None:
         user.set(name)
 
     for name in ("ada", "bob", "eve"):
-        lanes.gather()
-        lanes.run(work(name))
-        lanes.go()
+        lanes.run_all([work(name)])
         await lanes.finished()
     assert seen == ["nobody"] * 3
     lanes.close()

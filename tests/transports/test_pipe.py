@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mcpdesk.transports.pipe import Gatherer, finish
+from mcpdesk.transports.pipe import finish
 from tests.support.echo_pipe import EchoCore
 
 
@@ -26,25 +26,3 @@ async def test_calls_that_last_longer_are_given_up() -> None:
     pipe.feed(b"wait\n")
     await finish(pipe, 0.01)
     assert pipe.closed.is_set()
-
-
-async def test_answers_of_one_chunk_are_written_at_once() -> None:
-    written: list[bytes] = []
-    gatherer = Gatherer(written.append, asyncio.get_running_loop())
-    pipe = EchoCore().open_pipe(None, "unix", gatherer.send)
-    gatherer.feed(pipe, b"one\ntwo\nthr")
-    assert written == [b"one\ntwo\n"]
-    gatherer.feed(pipe, b"ee\n")
-    assert written == [b"one\ntwo\n", b"three\n"]
-
-
-async def test_messages_of_one_turn_of_the_loop_are_written_at_once() -> None:
-    written: list[bytes] = []
-    gatherer = Gatherer(written.append, asyncio.get_running_loop())
-    gatherer.send(b"one\n")
-    gatherer.send(b"two\n")
-    assert written == []
-    await asyncio.sleep(0)
-    assert written == [b"one\ntwo\n"]
-    await asyncio.sleep(0)
-    assert len(written) == 1

@@ -1,0 +1,165 @@
+"""How one peer's usual calls begin: who asks, under which terms, and that there is room for one more.
+
+Whatever is unusual or wrong is left to the conversation, which knows what to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec, stateless
+from mcpdesk.protocol.handshake import Phase
+from mcpdesk.protocol.jsonrpc import Id, JSONObject
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.direct import METHOD, DirectCalls, Usual
+from mcpdesk.server.reply import Reply
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.usual_call import UsualCall
+    from mcpdesk.server.conversation import Conversation
+
+Answering = Coroutine[Any, Any, Reply]
+
+_MARK = f'"{METHOD}"'.encode()
+_WITHIN = 96
+"""Bytes of a frame in which its method is looked for."""
+
+
+class DirectWay:
+    """What is remembered of one conversation's usual calls. It is handed in: neither keeps the other alive."""
+
+    def __init__(self, calls: DirectCalls) -> None:
+        self._calls = calls
+        self._suited: Terms | None = None
+        """The terms that were last found to suit a direct call."""
+        self._read: Callable[[bytes], UsualCall | None] | None = None
+        self._bytes = Raw()
+        """Metadata of the latest call that came as a frame."""
+        self._meta: JSONObject | None = None
+        """What they say."""
+        self._terms: Terms | None = None
+        """The terms if they stand alone; None: those of the session."""
+
+    def answer_frame(
+        self, conversation: Conversation, frame: bytes, outlet: Outlet, principal: Principal | None = None
+    ) -> Answering | None:
+        """What answers the call in a frame of a pipe; None: nothing was done, it goes the long way."""
+        if frame.find(_MARK, 0, _WITHIN) < 0:
+            return None
+        read = self._read
+        if read is None:
+            from mcpdesk.protocol.usual_call import read_call  # who only lists tools does not wait for it
+
+            self._read = read = read_call
+        asked = read(frame)
+        if asked is None:
+            return None
+        given = asked.params
+        usual = self._calls.tool(given.name)
+        if usual is None:
+            return None
+        params: JSONObject = {"name": given.name, "arguments": given.arguments}
+        data, meta, terms = given.meta, self._meta, self._terms
+        if data != self._bytes:
+            meta, terms = _read_meta(data), None
+        if meta is not None:
+            params["_meta"] = meta
+        elif data:
+            return None
+        if terms is None:
+            terms = self._admitted(conversation, params, None)
+            if terms is None:
+                return None
+            if meta is None or "progressToken" not in meta:
+                # Clients repeat their metadata, but for what names the call.
+                self._bytes, self._meta = data, meta
+                self._terms = terms if terms.revision.is_stateless else None
+        elif terms is not conversation.announced:
+            conversation.announce(terms)
+        principal = principal or conversation.principal
+        return self._begun(conversation, asked.id, params, terms, usual, outlet, None, principal)
+
+    def answer(
+        self,
+        conversation: Conversation,
+        message: JSONObject,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal,
+    ) -> Answering | None:
+        """What answers a decoded call; None: nothing was done."""
+        usual = self._calls.usual(message)
+        if usual is None:
+            return None
+        params: JSONObject = message["params"]
+        terms = self._admitted(conversation, params, headers)
+        if terms is None:
+            return None
+        return self._begun(conversation, message["id"], params, terms, usual, outlet, headers, principal)
+
+    def _begun(
+        self,
+        conversation: Conversation,
+        identifier: Id,
+        params: JSONObject,
+        terms: Terms,
+        usual: Usual,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal,
+    ) -> Answering | None:
+        key = (type(identifier) is str, identifier)
+        in_flight = conversation.in_flight
+        if key in in_flight or len(in_flight) >= conversation.dispatcher.server.limits.in_flight:
+            return None
+        if not usual.accepts(params["arguments"]) or (headers is None and principal.expires is not None):
+            return None
+        call = Call(
+            identifier, METHOD, params, terms, outlet, conversation.transport, conversation.peer, headers
+        )
+        call.opening, call.principal = conversation.opening, principal
+        if conversation.session.phase is Phase.READY and not terms.revision.is_stateless:
+            call.requests = conversation.requests
+        in_flight[key] = call
+        conversation.calls += 1
+        return self._calls.run(call, usual, conversation)
+
+    def _admitted(
+        self, conversation: Conversation, params: JSONObject, headers: Mapping[str, str] | None
+    ) -> Terms | None:
+        meta = params.get("_meta")
+        if type(meta) is dict and stateless.VERSION_KEY in meta:
+            try:
+                terms = conversation.admission.admit(METHOD, params, headers)
+            except ProtocolError:
+                return None
+        elif not conversation.session.is_open or stateless.is_stateless(None, _version(headers)):
+            return None
+        else:
+            terms = conversation.session.terms
+        if terms is not self._suited:
+            if not self._calls.suits(terms):
+                return None
+            self._suited = terms
+        if terms is not conversation.announced:
+            conversation.announce(terms)
+        return terms
+
+
+def _read_meta(data: Raw) -> JSONObject | None:
+    """Metadata; None when there is none, or when it is something else."""
+    try:
+        meta = codec.decode(memoryview(data)) if data else None
+    except ProtocolError:
+        return None
+    return meta if isinstance(meta, dict) else None
+
+
+def _version(headers: Mapping[str, str] | None) -> str:
+    return "" if headers is None else headers.get("mcp-protocol-version", "")

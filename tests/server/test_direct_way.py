@@ -1,0 +1,110 @@
+"""Usual calls begin from their bytes as they do when decoded; repeated metadata is read once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, VERSION_KEY, request_meta
+from mcpdesk.server import direct_way
+from tests.support.served import Peer
+
+META = request_meta(R5, {"name": "tester", "version": "1"})
+
+
+def call(identifier: Any, meta: Any = None, **more: Any) -> bytes:
+    """A call of `echo`; without `meta`, it has none."""
+    params = {"name": "echo", "arguments": {"text": "a"}} | ({} if meta is None else {"_meta": meta}) | more
+    return orjson.dumps({"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params})
+
+
+def begun(peer: Peer, frame: bytes) -> bool:
+    """Whether a frame goes the direct way; the call is not run."""
+    conversation = peer.channel.dialogue.conversation
+    answering = conversation.directly.answer_frame(conversation, frame, peer.channel)
+    if answering is None:
+        return False
+    answering.close()
+    conversation.in_flight.clear()
+    return True
+
+
+async def test_metadata_that_is_repeated_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    really_decode = codec.decode
+
+    def decode(data: memoryview) -> Any:
+        decoded.append(bytes(data))
+        return really_decode(data)
+
+    monkeypatch.setattr(direct_way.codec, "decode", decode)
+    peer = Peer()
+    for number in range(3):
+        assert begun(peer, call(number, META))
+    assert len(decoded) == 1
+    assert begun(peer, call(3, META | {"progressToken": 1}))
+    assert begun(peer, call(4, META | {"progressToken": 1}))
+    assert len(decoded) == 3
+    assert begun(peer, call(5, META))
+    assert len(decoded) == 3
+
+
+async def test_every_call_is_served_under_its_own_terms() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-06-18")
+    spoken = []
+    for number, meta in enumerate((None, META, {"x": 1}, META, None, META | {"y": 1})):
+        peer.send(call(number + 1, meta))
+        answer = await peer.response(number + 1)
+        spoken.append("resultType" in answer["result"])
+    assert spoken == [False, True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {VERSION_KEY: R5.name},
+        {VERSION_KEY: "2199-01-01", CAPABILITIES_KEY: {}},
+        META | {CAPABILITIES_KEY: {"elicitation": {}}},
+        [],
+        5,
+        None,
+    ],
+)
+async def test_metadata_that_is_wrong_missing_or_unusual_is_left_to_the_long_way(meta: Any) -> None:
+    peer = Peer()
+    assert not begun(peer, call(1, meta))
+    assert begun(peer, call(1, META))
+    assert not begun(peer, call(1, meta))
+    assert not begun(peer, call(1, 0).replace(b'"_meta":0', b'"_meta":null'))
+    assert not begun(peer, call(1, META).replace(b"tester", b"t\xffster"))
+
+
+async def test_arguments_and_ids_that_are_refused_are_left_to_the_long_way() -> None:
+    peer = Peer()
+    assert not begun(peer, call(1, META, arguments={"text": 5}))
+    assert not begun(peer, call(1, META, arguments={}))
+    assert not begun(peer, call(1, META, name="missing"))
+    peer.modern(7, "tools/call", {"name": "forever", "arguments": {}})
+    assert not begun(peer, call(7, META))
+    assert begun(peer, call("7", META))
+    peer.channel.close()
+    await peer.channel.drained()
+
+
+async def test_a_session_that_changed_its_level_is_asked_each_time() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    assert begun(peer, call(1))
+    peer.request(2, "logging/setLevel", {"level": "debug"})
+    await peer.response(2)
+    conversation = peer.channel.dialogue.conversation
+    answering = conversation.directly.answer_frame(conversation, call(3), peer.channel)
+    assert answering is not None
+    answering.close()
+    (running,) = conversation.running
+    assert running.terms is conversation.session.terms
