@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpdesk import paths
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.manifest import FILE, read_manifest
 from mcpdesk.settings import ENV_FILE, Resolved, resolve
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ def effective_settings(
     """
     if folder is None:
         return resolve(flags, environ)
-    return resolve(flags, environ, folder / ENV_FILE, read_manifest(folder).settings)
+    manifest = read_manifest(folder)
+    resolved = resolve(flags, environ, folder / ENV_FILE, manifest.settings)
+    origins = {
+        name: manifest.source("settings", name) if origin == FILE else origin
+        for name, origin in resolved.origins.items()
+    }
+    return Resolved(resolved.settings, origins)
 
 
 def plan_for(

@@ -35,7 +35,7 @@ def test_place_of_the_captures_is_shown(capsys: pytest.CaptureFixture[str], own_
 def test_folder_has_its_say(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     (folder / "mcpdesk-env.txt").write_text("TOOLS=false # none today\n")
     facts = json.loads(output(capsys, str(folder), "--json"))
-    assert facts["page_size"] == {"value": "2", "origin": "mcp.json"}
+    assert facts["page_size"] == {"value": "2", "origin": "mcp.json:1"}
     assert facts["tools"] == {"value": "false", "origin": "mcpdesk-env.txt:1 TOOLS"}
 
 

@@ -33,7 +33,7 @@ def test_plan_takes_the_first_folders_settings_and_names_a_capture(folder: Path,
     plan = plan_for((folder, tmp_path), {}, environ, may_move=True)
     assert plan.folders == (folder, tmp_path)
     assert plan.settings.page_size == 7
-    assert plan.origins["page_size"] == "mcp.json"
+    assert plan.origins["page_size"] == "mcp.json:1"
     assert plan.may_move and plan.http
     assert plan.capture is not None
     assert plan.capture.parent == tmp_path / "state" / "captures"
