@@ -33,7 +33,9 @@ def job_owner(principal: Principal) -> str:
 
 def job_roots(server: Server) -> tuple[Path, ...]:
     """Where files of its jobs may lie; the first is what their names are relative to."""
-    return (() if server.folder is None else (server.folder,)) + server.limits.output_dirs
+    folder = () if server.folder is None else (server.folder,)
+    own = () if server.home is None else (server.home.call_folders.root,)
+    return folder + own + server.limits.output_dirs
 
 
 class JobWork:
