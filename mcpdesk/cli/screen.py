@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.signals import Ending
 from mcpdesk.cli.terminal import Terminal
@@ -37,6 +38,7 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
     from mcpdesk.tui.app import DeskApp
 
     host = Host(replace(plan, draws_first=True))
+    give_dashboard(host)
     with claiming(host, "screen") as claimed:
         core = CoreThread(host)
         link = LocalLink(host)

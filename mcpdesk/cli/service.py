@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mcpdesk.auth import api_key
+from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
@@ -29,6 +30,7 @@ def run_service(plan: Plan) -> int:
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)
+    give_dashboard(host)
     with claiming(host, "serve"):
         host.load()
         loops.run(_serve(host), loops.loop_factory())

@@ -23,6 +23,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.hosting.rules import rules_of
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.masking import mask_json
@@ -35,6 +36,7 @@ from mcpdesk.transports.base import Jobs, Rules
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
+    from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.service import HttpService
     from mcpdesk.transports.unix import UnixListener
@@ -94,6 +96,8 @@ class Host:
         self.http: HttpService | None = None
         self.jobs: Jobs  # There are none before it listens for HTTP.
         self.rules = Rules()
+        self.board: Callable[[], Board | None] = lambda: None
+        """Makes what the dashboard shows; None: there is none."""
         self._places: list[UnixListener] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
@@ -362,21 +366,8 @@ class Host:
         settings = self.settings
         due = self._is_key_due(no_auth=settings.no_auth)
         kept = settings.api_key or self.rules.api_key
-        self.rules = Rules(
-            api_key=(kept or api_key.load_or_create(settings.state_dir)) if due else "",
-            api_key_header=settings.api_key_header,
-            allowed_origins=settings.allowed_origins,
-            allowed_hosts=settings.allowed_hosts,
-            max_body_bytes=settings.max_body_bytes,
-            max_bodies_bytes=settings.max_bodies_bytes,
-            session_ttl_s=settings.session_ttl_s,
-            request_timeout_s=settings.request_timeout_s,
-            max_connections=settings.max_connections,
-            max_sessions=settings.max_sessions,
-            resume_bytes=settings.resume_bytes,
-            enable_mcp=settings.enable_mcp,
-            streaming=settings.streaming,
-        )
+        key = (kept or api_key.load_or_create(settings.state_dir)) if due else ""
+        self.rules = rules_of(settings, key)
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))

@@ -137,7 +137,7 @@ class CaptureLink:
     def reload(self, server: str) -> None:
         """There is no folder."""
 
-    def client_config(self, server: str, client: str) -> str:
+    def client_config(self, server: str, client: str, key: str | None = None) -> str:
         """There is nothing to connect to."""
         return ""
 

@@ -158,8 +158,11 @@ class Link(Protocol):
     def reload(self, server: str) -> None:
         """Look at the server's folder again now."""
 
-    def client_config(self, server: str, client: str) -> str:
-        """Text to paste: `claude-desktop`, `cursor`, `vscode` or `claude-code`; `curl` for one request."""
+    def client_config(self, server: str, client: str, key: str | None = None) -> str:
+        """Text to paste: `claude-desktop`, `cursor`, `vscode` or `claude-code`; `curl` for one request.
+
+        `key` stands where the core's own would, if it asks for one.
+        """
 
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""

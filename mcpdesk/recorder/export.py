@@ -88,16 +88,19 @@ def report(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     return (piece.encode("utf-8", "replace") for piece in _report(index, numbers))
 
 
-def curl(index: Index, number: int, url: str = "", headers: Mapping[str, str] | None = None) -> str:
+def curl(
+    index: Index, number: int, url: str = "", headers: Mapping[str, str] | None = None, schema: Any = None
+) -> str:
     """The request of an exchange as a curl command.
 
     `url` and `headers` serve where the exchange did not pass over HTTP; what did is repeated as it was.
+    `schema` is the called tool's input schema: what it calls secret is masked like what is known to be.
     """
     exchange = index.exchange(number)
     frame = exchange.request if exchange.request is not None else exchange.response
     if frame is None:
         return ""
-    body = message(index, exchange, frame).value
+    body = message(index, exchange, frame, schema).value
     said = http(index, exchange, frame)
     if said is None:
         pairs = {**_headers(exchange, body), **(headers or {})}

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import Recorder
+from mcpdesk.transports.board import Board
 from mcpdesk.transports.figure import Figure
 
 Reply: TypeAlias = tuple[int, bytes | None]
@@ -297,3 +298,6 @@ class Site(Protocol):
 
     def figures(self) -> Sequence[Figure]:
         """What is counted now."""
+
+    def board(self) -> Board | None:
+        """What the dashboard shows; None: there is none."""

@@ -18,6 +18,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Said
 from mcpdesk.transports.base import Rules
+from mcpdesk.transports.board import Board
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.service import HttpService
 from tests.support.served import Peer
@@ -66,6 +67,7 @@ class Served:
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
         self.rules = rules
         self.uptime_s = 1.5
+        self.shown: Board | None = None
         self.url = ""
         self.client: aiohttp.ClientSession
         self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})
@@ -78,6 +80,9 @@ class Served:
 
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
+
+    def board(self) -> Board | None:
+        return self.shown
 
     def figures(self) -> list[Figure]:
         return [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]

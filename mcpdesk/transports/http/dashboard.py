@@ -1,0 +1,173 @@
+"""The dashboard: the page at `/`, the stream that keeps it up to date, and what can be done on it.
+
+Everything but the page itself, which holds nothing of anybody, is for who may call; what changes something,
+for the page this listener served alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+from mcpdesk.errors import DeskError, ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.transports.base import Rules, Site
+from mcpdesk.transports.board import Board
+from mcpdesk.transports.http.answers import Refused, json_answer, plain_error
+from mcpdesk.transports.http.body import read_body
+from mcpdesk.transports.http.dashboard_door import Door, Visitor, is_own_page
+from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
+from mcpdesk.transports.http.dashboard_place import PLACE
+from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES, DashboardPulse, Page
+from mcpdesk.transports.http.stream import EventStream
+
+MOST_BODY = 1 << 20
+OLDER = 200
+"""Lines given at a time."""
+PRIVATE = SAFE | {"Cache-Control": "no-store"}
+"""With everything that is not for everybody."""
+
+Look: TypeAlias = Callable[["DashboardRoutes", web.BaseRequest, Visitor], Awaitable[web.StreamResponse]]
+
+
+class DashboardRoutes:
+    """The dashboard of one listener."""
+
+    def __init__(
+        self, site: Site, board: Board, identify: Callable[[web.BaseRequest, Rules], web.Response | None]
+    ) -> None:
+        self._site = site
+        self._board = board
+        self._identify = identify
+        self._files = PageFiles()
+        self._door = Door(identify)
+        self._pulse = DashboardPulse(board)
+
+    async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Anything at `/` and below `/dashboard`."""
+        try:
+            answer = await self._answered(request, path.removeprefix(PLACE).removeprefix("/"))
+        except Refused as refused:
+            answer = refused.answer
+        if not answer.prepared:
+            for name, value in PRIVATE.items():
+                answer.headers.setdefault(name, value)
+        return answer
+
+    async def close(self) -> None:
+        """End all pages."""
+        await self._pulse.close()
+
+    async def _answered(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        if request.method in ("GET", "HEAD"):
+            file = self._files.answer(request, name or PAGE)
+            if file is not None:
+                return file
+            if name == "session":
+                return self._session(request)
+            look = _LOOKS.get(name)
+            if look is not None:
+                visitor = self._door.admit(request, self._site.rules)
+                return visitor if isinstance(visitor, web.Response) else await look(self, request, visitor)
+        elif request.method == "POST":
+            return await self._post(request, name)
+        if not name or name in _LOOKS:
+            return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
+        return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
+
+    async def _post(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        if not is_own_page(request):
+            return plain_error(403, "only the dashboard's own page may do that (Origin)")
+        rules = self._site.rules
+        if name == "sign-in":
+            return self._door.sign_in(request, rules)
+        if name == "sign-out":
+            return self._door.sign_out(request)
+        visitor = self._door.admit(request, rules)
+        if isinstance(visitor, web.Response):
+            return visitor
+        given = await _body(request)
+        if name == "watch":
+            return self._watch(given)
+        status, told = await self._board.act(name, given, visitor.name)
+        return json_answer(status, codec.encode(told))
+
+    def _session(self, request: web.BaseRequest) -> web.Response:
+        """What the page has to know before it may see anything."""
+        rules = self._site.rules
+        is_in = isinstance(self._door.admit(request, rules), Visitor)
+        told = {"signed_in": is_in, "due": bool(rules.api_key), "key_header": rules.api_key_header}
+        return json_answer(200, codec.encode(told))
+
+    async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+        if len(self._pulse.pages) >= MOST_PAGES:
+            return plain_error(503, f"{MOST_PAGES} pages are open already")
+        stream = EventStream(request, PRIVATE)
+        page = Page(stream, lambda: self._door.is_welcome(visitor, self._site.rules))
+        self._pulse.add(page)
+        try:
+            await page.over.wait()
+        finally:
+            self._pulse.remove(page)
+        return await stream.finish()
+
+    async def _exchange(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+        number = _number(request, "number")
+        found = await self._pulse.apart(self._board.exchange, number)
+        if found is None:
+            return plain_error(404, f"there is no exchange {number}")
+        return json_answer(200, codec.encode(found))
+
+    async def _older(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+        lane = self._pulse.lanes.get(request.query.get("filter", ""))
+        if lane is None:
+            return plain_error(404, "no open page shows the traffic through that filter")
+        rows = await self._pulse.apart(lane.before, _number(request, "before"), OLDER)
+        return json_answer(200, codec.encode(rows))
+
+    async def _config(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+        try:
+            text = self._board.config(request.query.get("server", ""), request.query.get("client", ""))
+        except DeskError as error:
+            return plain_error(404, str(error))
+        return json_answer(200, codec.encode({"text": text}))
+
+    def _watch(self, given: Any) -> web.Response:
+        """A page says what it wants to see."""
+        texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return plain_error(400, "page, filter and job are texts")
+        page = self._pulse.pages.get(texts[0])
+        if page is None:
+            return plain_error(404, "that page is not open")
+        try:
+            self._pulse.follow(page, texts[1], texts[2])
+        except DeskError as error:
+            return plain_error(422, str(error))
+        return json_answer(200, b'{"watched":true}')
+
+
+_LOOKS: dict[str, Look] = {
+    "events": DashboardRoutes._events,
+    "exchange": DashboardRoutes._exchange,
+    "older": DashboardRoutes._older,
+    "config": DashboardRoutes._config,
+}
+
+
+async def _body(request: web.BaseRequest) -> Any:
+    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refused(plain_error(415, "the body has to be application/json"))
+    try:
+        return codec.decode(await read_body(request, MOST_BODY))
+    except ProtocolError as error:
+        raise Refused(plain_error(400, str(error))) from None
+
+
+def _number(request: web.BaseRequest, name: str) -> int:
+    text = request.query.get(name, "")
+    if not text.isdecimal() or len(text) > 15:
+        raise Refused(plain_error(400, f"{name} has to be a number, not {text[:40]!r}"))
+    return int(text)

@@ -1,0 +1,118 @@
+"""Who may see the dashboard: whoever may call, and a browser that showed it could, by a cookie of its own.
+
+The cookie is a random word that stands for a sign-in kept here. It holds no key and no token, is sent to the
+dashboard's own addresses alone, and means nothing to any other route.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+from msgspec import Struct
+
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.dashboard_place import PLACE
+
+COOKIE = "mcpdesk-dashboard"
+LASTS_S = 24 * 3600.0
+MOST = 200
+"""Sign-ins kept; the oldest are forgotten first."""
+FOREIGN = frozenset({"cross-site", "same-site"})
+"""What browsers say of requests that other pages cause. Another port of this machine is the same site."""
+
+
+class Visitor(Struct, frozen=True):
+    """Somebody who may see the dashboard."""
+
+    name: str
+    """What others are told: `dashboard`, or whose token it was."""
+    until: float | None = None
+    """Unix time in seconds; None: as long as nothing is asked for."""
+    word: str = ""
+    """Of the cookie."""
+    key: str = ""
+    """The key it was signed in with: with another one it ends."""
+
+
+class Door:
+    """The sign-ins of one listener. `identify` refuses who may not call, or says nothing against it."""
+
+    def __init__(
+        self,
+        identify: Callable[[web.BaseRequest, Rules], web.Response | None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._identify = identify
+        self._clock = clock
+        self._signed_in: dict[str, Visitor] = {}
+
+    def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
+        """Who it is, or the refusal."""
+        if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
+            return refusal(403, "this is for the dashboard's own page")
+        if not rules.api_key:
+            return Visitor("dashboard")
+        visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
+        if visitor is not None and self.is_welcome(visitor, rules):
+            return visitor
+        return self._identify(request, rules) or Visitor("dashboard", key=rules.api_key)
+
+    def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
+        """Whether somebody who was let in may stay."""
+        if visitor.key != rules.api_key and rules.api_key:
+            return False
+        if visitor.until is not None and visitor.until < self._clock():
+            return False
+        return not visitor.word or visitor.word in self._signed_in
+
+    def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
+        """Give a cookie to who could call: the request carries what a call would."""
+        refused = self._identify(request, rules)
+        if refused is not None:
+            return refused
+        word = secrets.token_urlsafe(32)
+        self._signed_in[word] = Visitor("dashboard", self._clock() + LASTS_S, word, rules.api_key)
+        while len(self._signed_in) > MOST:
+            del self._signed_in[next(iter(self._signed_in))]
+        answer = web.Response(status=204)
+        self._set_cookie(request, answer, word, int(LASTS_S))
+        return answer
+
+    def sign_out(self, request: web.BaseRequest) -> web.Response:
+        """The cookie means nothing any more."""
+        self._signed_in.pop(request.cookies.get(cookie_name(request), ""), None)
+        answer = web.Response(status=204)
+        self._set_cookie(request, answer, "", 0)
+        return answer
+
+    def _set_cookie(self, request: web.BaseRequest, answer: web.Response, word: str, lasts_s: int) -> None:
+        answer.set_cookie(
+            cookie_name(request),
+            word,
+            max_age=lasts_s,
+            path=PLACE,
+            httponly=True,
+            samesite="Strict",
+            secure=request.headers.get("Origin", "").startswith("https:"),
+        )
+
+
+def cookie_name(request: web.BaseRequest) -> str:
+    """Cookies do not tell ports apart, so their name does."""
+    port = request.headers.get("Host", "").rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
+
+
+def is_own_page(request: web.BaseRequest) -> bool:
+    """Whether the page this listener served makes the request, as browsers tell it with every POST."""
+    scheme, _, authority = request.headers.get("Origin", "").partition("://")
+    return scheme in ("http", "https") and authority.lower() == request.headers.get("Host", "").lower()
+
+
+def refusal(status: int, words: str) -> web.Response:
+    """A refusal with a readable body."""
+    return plain_error(status, words)

@@ -1,0 +1,118 @@
+// The page: signs in where that is asked for, opens the stream, and hands each event to the part it is for.
+
+import { byId, setText, span } from "./dom.js";
+import { sparkline } from "./words.js";
+import { Stream, ask, tell } from "./wire.js";
+import { showCore } from "./servers.js";
+import { showClients, tickClients } from "./clients.js";
+import { onFilter, showTraffic, tickTraffic } from "./traffic.js";
+import { onFollow, showJobs, showOutput, tickJobs } from "./jobs.js";
+import { showCallbacks, tickCallbacks } from "./callbacks.js";
+import { showQuestions, tickQuestions } from "./questions.js";
+
+const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"] };
+let keyHeader = "X-API-Key";
+
+function count(name, number) {
+  const badge = document.querySelector(`[data-count="${name}"]`);
+  setText(badge, number ? String(number) : "");
+  if (name !== "questions") return;
+  badge.parentElement.classList.toggle("calls", number > 0);
+  document.title = number ? `(${number}) mcpdesk` : "mcpdesk";
+}
+
+function showRate({ per_second: rates }) {
+  const last = rates.slice(-5);
+  const rate = Math.round(last.reduce((sum, one) => sum + one, 0) / last.length);
+  byId("pace").replaceChildren(`${rate}/s `, span("spark", sparkline(rates.slice(-16))));
+  byId("pace").querySelector(".spark").setAttribute("aria-hidden", "true");
+}
+
+const SHOWS = {
+  core: told => { showCore(told); count("servers", told.servers.length); },
+  clients: told => { showClients(told); count("clients", told.count); },
+  questions: told => count("questions", showQuestions(told)),
+  jobs: told => count("jobs", showJobs(told)),
+  callbacks: told => count("callbacks", showCallbacks(told)),
+  rate: showRate,
+  traffic: showTraffic,
+  output: showOutput,
+};
+
+const stream = new Stream(
+  (name, told) => {
+    SHOWS[name](told);
+    if (!performance.getEntriesByName(name).length) performance.mark(name);
+  },
+  state => {
+    const [glyph, kind, word] = LIVE[state];
+    const live = byId("live");
+    live.className = `fact ${state}`;
+    live.querySelector(".glyph").className = `glyph ${kind}`;
+    setText(live.querySelector(".glyph"), glyph);
+    setText(live.querySelector(".word"), word);
+    if (state === "out") askForKey();
+  },
+);
+
+onFilter(filter => stream.watch({ filter }));
+onFollow(job => stream.watch({ job }).catch(() => {}));
+
+function isIn(isSignedIn) {
+  byId("entry").hidden = isSignedIn;
+  byId("main").hidden = byId("places").hidden = !isSignedIn;
+}
+
+function askForKey() {
+  stream.close();
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  isIn(false);
+  byId("sign-out").hidden = true;
+  byId("protection").replaceChildren();
+  byId("pace").replaceChildren();
+  byId("secret").focus();
+}
+
+// A token says what it is; anything else is a key.
+function headersFor(secret) {
+  const text = secret.replace(/^Bearer\s+/i, "").trim();
+  return text.split(".").length === 3 && text.startsWith("ey") ? { Authorization: `Bearer ${text}` } : { [keyHeader]: text };
+}
+
+byId("entry-form").addEventListener("submit", async event => {
+  event.preventDefault();
+  const problem = byId("entry-problem"), secret = byId("secret");
+  problem.textContent = "";
+  try {
+    await tell("sign-in", {}, headersFor(secret.value));
+    secret.value = "";
+    await begin();
+    byId("main").focus({ preventScroll: true });
+  } catch (error) {
+    problem.textContent = error.status === 401 ? "That is not the key." : `Not signed in: ${error.message}`;
+    secret.select();
+    secret.focus();
+  }
+});
+
+byId("sign-out").addEventListener("click", async () => {
+  await tell("sign-out").catch(() => {});
+  location.reload();
+});
+
+async function begin() {
+  const session = await ask("session");
+  keyHeader = session.key_header;
+  if (!session.signed_in) {
+    stream.turn("out");
+    return;
+  }
+  isIn(true);
+  byId("sign-out").hidden = !session.due;
+  stream.open();
+}
+
+setInterval(() => { tickQuestions(); tickTraffic(); tickJobs(); tickCallbacks(); tickClients(); }, 500);
+addEventListener("pagehide", () => stream.close());
+addEventListener("pageshow", event => { if (event.persisted) begin(); });
+begin().catch(() => stream.lost());

@@ -1,0 +1,59 @@
+// Who is connected.
+
+import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
+import { count, duration, now, oneLine, since } from "./words.js";
+import { tell } from "./wire.js";
+
+const nodes = new Map();
+let shown = [];
+
+export function showClients({ clients, count: total }) {
+  shown = clients;
+  byId("no-clients").hidden = clients.length > 0;
+  const known = new Set(clients.map(client => client.connection));
+  for (const key of nodes.keys()) if (!known.has(key)) nodes.delete(key);
+  arrange(byId("client-list"), clients, client => {
+    const node = nodes.get(client.connection) ?? made(client);
+    fill(node, client);
+    return node;
+  });
+  return total;
+}
+
+export function tickClients() {
+  for (const client of shown) setText(nodes.get(client.connection).querySelector(".since"), since(now() - client.opened));
+}
+
+function made(client) {
+  const node = el("li", {},
+    el("div", { class: "told" },
+      el("div", { class: "top" }, span("name", ""), span("since muted", "")),
+      el("p", { class: "sub" }, span("where", ""), span("revision", ""), span("who", ""), span("figures", ""), span("pace", ""), span("tools-seen warn", ""))),
+    client.transport !== "memory" && el("div", { class: "tools" }, el("button", { type: "button", class: "quiet", onclick: () => disconnect(client) }, "Disconnect", span("hidden", " "), span("hidden of", ""))));
+  nodes.set(client.connection, node);
+  return node;
+}
+
+function fill(node, client) {
+  const put = (kind, text) => { const one = node.querySelector(`.${kind}`); if (one) { setText(one, text); one.hidden = !text; } };
+  put("name", oneLine(client.name || "no name"));
+  put("of", oneLine(client.name));
+  put("where", `${oneLine(client.server)} over ${client.transport}`);
+  put("revision", oneLine(client.revision));
+  put("who", client.principal ? `as ${oneLine(client.principal)}` : "");
+  put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}`);
+  put("pace", client.p50_s === null ? "" : `p50 ${duration(client.p50_s)}, p95 ${duration(client.p95_s)}`);
+  put("tools-seen", client.tools === "stale" ? "knows an older list of tools" : "");
+  put("since", since(now() - client.opened));
+}
+
+async function disconnect(client) {
+  const name = oneLine(client.name || "the client");
+  if (!await isMeant("Disconnect the client?", `${name} loses its session or connection; its calls under way end.`, "Disconnect")) return;
+  try {
+    await tell("disconnect", { connection: client.connection });
+    toast(`Disconnected ${name}.`);
+  } catch (error) {
+    toast(error.message, true);
+  }
+}

@@ -1,0 +1,105 @@
+// Work that outlives its call: how it stands, its output as it comes, and its end.
+
+import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
+import { clock, duration, now, oneLine, printed, size } from "./words.js";
+import { tell } from "./wire.js";
+
+const STATES = {
+  running: ["●", "good"], queued: ["○", "muted"], "needs input": ["?", "warn"], succeeded: ["✓", "good"],
+  failed: ["✗", "bad"], killed: ["✗", "bad"], cancelled: ["⊘", "warn"],
+};
+const MOST = 200_000;  // characters of output kept in the page
+const nodes = new Map();
+let shown = [], followed = "", watch = () => {};
+
+export const onFollow = follow => { watch = follow; };
+
+export function showJobs({ jobs, running }) {
+  shown = jobs;
+  byId("no-jobs").hidden = jobs.length > 0;
+  const known = new Set(jobs.map(job => job.id));
+  for (const key of nodes.keys()) if (!known.has(key)) nodes.delete(key);
+  arrange(byId("job-list"), jobs, job => {
+    const node = nodes.get(job.id) ?? made(job);
+    fill(node, job);
+    return node;
+  });
+  return running;
+}
+
+export function tickJobs() {
+  for (const job of shown) if (!job.over) setText(nodes.get(job.id).querySelector(".took"), duration(now() - job.started));
+}
+
+function made(job) {
+  const output = `output-${nodes.size}-${Date.now()}`;
+  const node = el("li", { "data-job": job.id },
+    el("div", { class: "told" },
+      el("div", { class: "top" }, span("state", ""), span("name", ""), span("took muted", "")),
+      el("p", { class: "sub" }, span("of", ""), span("by", ""), span("began", ""), span("said", ""), span("wrote", "")),
+      el("progress", { max: "1", hidden: true, "aria-label": "Progress" }),
+      el("p", { class: "problem" })),
+    el("div", { class: "tools" },
+      el("button", { type: "button", class: "quiet show", "aria-expanded": "false", "aria-controls": output, onclick: () => follow(job.id) }, "Output", span("hidden", ` of ${oneLine(job.name)}`)),
+      el("button", { type: "button", class: "quiet stop", onclick: () => stop(job) }, "Cancel", span("hidden", ` ${oneLine(job.name)}`))),
+    el("pre", { class: "output", id: output, tabindex: "0", hidden: true, "aria-label": `Output of ${oneLine(job.name)}` }));
+  nodes.set(job.id, node);
+  return node;
+}
+
+function fill(node, job) {
+  const put = (kind, text) => { const one = node.querySelector(`.${kind}`); setText(one, text); one.hidden = !text; };
+  const [glyph, kind] = STATES[job.state] ?? ["·", "muted"];
+  const state = node.querySelector(".state");
+  state.className = `state ${kind}`;
+  setText(state, `${glyph} ${job.state}`);
+  put("name", oneLine(job.name));
+  put("took", duration((job.ended ?? now()) - job.started));
+  put("of", `${job.number ? `${job.number} · ` : ""}${job.kind} of ${oneLine(job.server)}`);
+  put("by", job.peer ? `by ${oneLine(job.peer)}` : "");
+  put("began", `since ${clock(job.started, true)}`);
+  put("said", oneLine(job.message));
+  put("wrote", job.size ? size(job.size) : "");
+  put("problem", job.problem ? `! ${oneLine(job.problem)}` : "");
+  const bar = node.querySelector("progress");
+  bar.hidden = job.share === undefined || job.share === null || job.over;
+  if (!bar.hidden) bar.value = job.share;
+  node.querySelector(".stop").hidden = job.over;
+}
+
+// Unfold the output of a job, or fold it again. One is open at a time.
+function follow(id) {
+  followed = followed === id ? "" : id;
+  for (const [key, node] of nodes) {
+    const is = key === followed, output = node.querySelector(".output");
+    node.querySelector(".show").setAttribute("aria-expanded", String(is));
+    output.hidden = !is;
+    if (is) output.textContent = "Waiting for output…";
+  }
+  watch(followed);
+}
+
+export function showOutput({ job, none, fresh, text, start, last }) {
+  const node = nodes.get(job);
+  if (!node || job !== followed) return;
+  const output = node.querySelector(".output");
+  if (none) {
+    output.textContent = "This job writes no output of its own.";
+    return;
+  }
+  const isAtEnd = output.scrollHeight - output.scrollTop - output.clientHeight < 24;
+  if (fresh) node.written = start ? `[${size(start)} before this are not shown]\n` : "";
+  node.written = (node.written + text).slice(-MOST);
+  setText(output, printed(node.written) || (last ? "It wrote nothing." : "Nothing was written so far."));
+  if (isAtEnd || fresh) output.scrollTop = output.scrollHeight;
+}
+
+async function stop(job) {
+  if (!await isMeant("Cancel the job?", `${oneLine(job.name)} ends with everything it started.`, "Cancel the job")) return;
+  try {
+    await tell("cancel-job", { job: job.id });
+    toast("The job is being ended.");
+  } catch (error) {
+    toast(error.message, true);
+  }
+}

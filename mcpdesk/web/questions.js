@@ -1,0 +1,204 @@
+// Questions for a person, with everything needed to answer them here. The first answer wins, wherever it is.
+
+import { arrange, byId, el, say, setText, span, toast } from "./dom.js";
+import { clean, now, oneLine, since } from "./words.js";
+import { tell } from "./wire.js";
+
+const SOON_S = 60;
+const forms = new Map();  // by the question's number; kept as they are until it ends, with what was written
+const mine = new Set();
+let shown = [];
+
+export function showQuestions({ waiting, ended }) {
+  shown = waiting;
+  const numbers = new Set(waiting.map(question => question.id));
+  const lost = [...forms.keys()].filter(id => !numbers.has(id));
+  const hadFocus = lost.some(id => forms.get(id).contains(document.activeElement));
+  for (const id of lost) {
+    forms.delete(id);
+    tellEnd(ended.find(question => question.id === id), id);
+  }
+  const fresh = waiting.filter(question => !forms.has(question.id));
+  arrange(byId("waiting"), waiting, question => {
+    if (!forms.has(question.id)) forms.set(question.id, form(question));
+    return forms.get(question.id);
+  });
+  byId("no-questions").hidden = waiting.length > 0;
+  if (fresh.length) say(fresh.map(question => `${oneLine(question.asker)} asks: ${question.pages[0].question}`).join(". "));
+  if (hadFocus) (byId("waiting").querySelector("input, textarea, button") ?? titleOfAll()).focus();
+  showEnded(ended);
+  tickQuestions();
+  return waiting.length;
+}
+
+function titleOfAll() {
+  const title = byId("questions-title");
+  title.tabIndex = -1;
+  return title;
+}
+
+export function tickQuestions() {
+  for (const question of shown) {
+    const left = question.deadline - now();
+    const text = ` asks · waiting ${since(now() - question.asked)}${left < SOON_S ? ` · ${since(left)} left` : ""}`;
+    setText(forms.get(question.id).querySelector(".since"), text);
+  }
+}
+
+function tellEnd(question, id) {
+  const isMine = mine.delete(id);
+  if (!question) return toast("The question is gone.");
+  const who = oneLine(question.asker);
+  if (isMine) return toast(`${question.word[0].toUpperCase()}${question.word.slice(1)}. ${who} goes on.`);
+  const by = question.by ? ` by ${oneLine(question.by)}` : "", because = question.reason ? `: ${oneLine(question.reason)}` : "";
+  toast(`The question of ${who} was ${question.word}${by}${because}.`.replace("was timed out", "timed out"));
+}
+
+function showEnded(ended) {
+  const place = byId("ended");
+  place.hidden = ended.length === 0;
+  place.querySelector("ul").replaceChildren(...ended.map(question => {
+    const said = question.answers.flatMap(answer => [...answer.selected, answer.other]).filter(Boolean).join(", ");
+    const by = question.by ? ` by ${oneLine(question.by)}` : "";
+    return el("li", {}, el("b", {}, oneLine(question.question)), ` ${oneLine(question.asker)} · ${question.word}${by} after ${since(question.ended - question.asked)}`,
+      said ? `: ${oneLine(said)}` : question.reason ? `: ${oneLine(question.reason)}` : "");
+  }));
+}
+
+function form(question) {
+  const title = `question-${question.id}`;
+  const isApproval = question.kind === "approval";
+  const problem = el("p", { class: "problem", role: "alert" });
+  const node = el("form", { class: "question", novalidate: true, "aria-labelledby": title, "data-question": String(question.id) },
+    el("h3", { id: title }, oneLine(question.asker), span("since", " asks")),
+    el("div", { class: "pages" }, question.pages.map((page, at) =>
+      isApproval ? approvalPage(page, title) : pagePart(page, `${title}-${at}`, question.pages.length > 1))),
+    problem,
+    isApproval ? approvalDeeds(question, problem) : deeds(question, problem));
+  node.addEventListener("submit", event => {
+    event.preventDefault();
+    if (!isApproval) send(question, "answer", { answers: answersOf(node, question) }, problem);
+  });
+  return node;
+}
+
+// A call that wants to go on: what it would do, and three ways to say so.
+function approvalPage(page, id) {
+  return el("fieldset", { "aria-describedby": `${id}-detail` }, el("legend", {}, clean(page.question), page.header && span("header", oneLine(page.header))),
+    page.detail && el("pre", { class: "detail", id: `${id}-detail`, tabindex: "0", "aria-label": "What it would do" }, clean(page.detail)));
+}
+
+function approvalDeeds(question, problem) {
+  const answer = label => () => send(question, "answer", { answers: [{ selected: [label], other: "" }] }, problem);
+  const options = question.pages[0].options;
+  const allows = options.filter(option => option.label !== "deny").map((option, at) => el("button",
+    { type: "button", class: at ? "" : "main", title: clean(option.description), onclick: answer(option.label) }, capital(option.label)));
+  return withReason(question, problem, allows, "Deny", "danger", options.map(option => `${option.label}: ${option.description}`).join(" · "));
+}
+
+function deeds(question, problem) {
+  const isLink = question.pages.every(page => page.link);
+  const buttons = [el("button", { type: "submit", class: "main" }, isLink ? "I agree" : "Answer")];
+  if (question.may_cancel) buttons.push(el("button", { type: "button", class: "quiet", onclick: () => send(question, "dismiss", {}, problem) }, "Close without an answer"));
+  return withReason(question, problem, buttons, "Decline", "", "");
+}
+
+// Refusing opens a line for the reason; it may stay empty.
+function withReason(question, problem, buttons, word, kind, hint) {
+  const id = `reason-${question.id}`;
+  const input = el("input", { id, type: "text", maxlength: "2000", autocomplete: "off" });
+  const refuse = () => send(question, "decline", { reason: input.value }, problem);
+  const row = el("div", { class: "reason", hidden: true }, el("label", { for: id }, `${word}, because (may stay empty)`), input,
+    el("div", { class: "tools" }, el("button", { type: "button", class: "danger", onclick: refuse }, `${word} it`),
+      el("button", { type: "button", class: "quiet", onclick: () => { row.hidden = true; opener.setAttribute("aria-expanded", "false"); opener.focus(); } }, "Back")));
+  input.addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); refuse(); } });
+  const opener = el("button", { type: "button", class: kind, "aria-expanded": "false", onclick: () => { row.hidden = false; opener.setAttribute("aria-expanded", "true"); input.focus(); } }, `${word}…`);
+  return el("div", { class: "deeds" }, el("div", { class: "tools" }, buttons[0], buttons.slice(1), opener), hint && el("p", { class: "hint" }, clean(hint)), row);
+}
+
+const capital = text => text[0].toUpperCase() + text.slice(1);
+
+function pagePart(page, id, isOneOfSeveral) {
+  const set = el("fieldset", { "aria-describedby": `${id}-detail ${id}-problem` },
+    el("legend", {}, clean(page.question), page.header && span("header", oneLine(page.header)), isOneOfSeveral && !page.required ? span("header", "may stay empty") : ""),
+    page.detail && el("pre", { class: "detail", id: `${id}-detail`, ...(page.detail.length > 400 && { tabindex: "0", "aria-label": "To read first" }) }, clean(page.detail)),
+    page.link && link(page));
+  const kind = page.multi_select ? "checkbox" : "radio";
+  const choice = (label, about, value, checked) => el("label", { class: "choice" }, el("input", { type: kind, name: id, value, checked }),
+    el("span", {}, span("label", label), about && span("about", about)));
+  page.options.forEach((option, at) => set.append(choice(clean(option.label), clean(option.description), String(at), page.default.selected.includes(option.label))));
+  if (page.options.length && !page.required && !page.multi_select) set.append(choice("no answer", "", "none", !page.default.selected.length && !page.default.other));
+  if (page.own_words) set.append(ownWords(page, id, kind, choice));
+  set.append(el("p", { class: "problem", id: `${id}-problem` }));
+  return set;
+}
+
+function ownWords(page, id, kind, choice) {
+  const hasOptions = page.options.length > 0, label = hasOptions ? "something else" : "your answer";
+  const field = page.long ? el("textarea", { rows: "5" }) : el("input", { type: "text", autocomplete: "off", ...inputMode(page.rules) });
+  field.classList.add("words");
+  field.value = page.default.other;
+  if (!hasOptions) return el("label", { class: "own" }, span("", label), field);
+  const pick = choice(label, "", "own", Boolean(page.default.other));
+  field.setAttribute("aria-label", label);
+  field.addEventListener("input", () => { pick.firstElementChild.checked = Boolean(field.value.trim()); });
+  return el("div", { class: "else" }, pick, el("div", { class: "own" }, field));
+}
+
+function inputMode(rules) {
+  if (rules.type === "integer") return { inputmode: "numeric" };
+  if (rules.type === "number") return { inputmode: "decimal" };
+  return { email: { inputmode: "email" }, uri: { inputmode: "url" }, date: { placeholder: "2026-07-28" } }[rules.format] ?? {};
+}
+
+// The link itself is shown, its host emphasised. What is no link of the web is not opened here.
+function link(page) {
+  let place = null;
+  try { place = new URL(page.link); } catch { /* shown as text */ }
+  const isWeb = place && ["http:", "https:"].includes(place.protocol);
+  const parts = [];
+  const at = isWeb ? page.link.toLowerCase().indexOf(place.host.toLowerCase()) : -1;
+  if (at >= 0) parts.push(clean(page.link.slice(0, at)), el("b", {}, clean(page.link.slice(at, at + place.host.length))), clean(page.link.slice(at + place.host.length)));
+  else parts.push(clean(page.link));
+  return el("div", {},
+    isWeb ? el("a", { class: "link", href: page.link, target: "_blank", rel: "noopener noreferrer" }, parts, span("hidden", " (opens a new tab)")) : el("p", { class: "link" }, parts),
+    page.oddities.map(odd => el("p", { class: "warn" }, `! ${odd}`)));
+}
+
+function answersOf(node, question) {
+  return [...node.querySelectorAll("fieldset")].map((set, at) => {
+    const page = question.pages[at], words = set.querySelector(".words")?.value ?? "";
+    const chosen = [...set.querySelectorAll(".choice input:checked")].map(input => input.value);
+    const selected = page.options.filter((_, index) => chosen.includes(String(index))).map(option => option.label);
+    const other = !page.options.length || chosen.includes("own") ? words : "";
+    return { selected, other };
+  });
+}
+
+async function send(question, name, given, problem) {
+  const node = forms.get(question.id), sets = [...node.querySelectorAll("fieldset")];
+  problem.textContent = "";
+  sets.forEach(set => mark(set, ""));
+  mine.add(question.id);
+  node.setAttribute("aria-busy", "true");
+  try {
+    await tell(name, { question: question.id, ...given });
+  } catch (error) {
+    mine.delete(question.id);
+    if (error.problems) {
+      error.problems.forEach((words, at) => mark(sets[at], words));
+      const first = sets[error.problems.findIndex(Boolean)];
+      first?.querySelector("input, textarea")?.focus();
+      say(error.problems.filter(Boolean).map(capital).join(". "));
+    } else problem.textContent = capital(error.message) + ".";
+  } finally {
+    node.removeAttribute("aria-busy");
+  }
+}
+
+function mark(set, words) {
+  const line = set.querySelector(".problem");
+  if (!line) return;
+  line.textContent = words && `${capital(words)}.`;
+  for (const input of set.querySelectorAll("input, textarea")) words ? input.setAttribute("aria-invalid", "true") : input.removeAttribute("aria-invalid");
+}

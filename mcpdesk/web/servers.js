@@ -1,0 +1,109 @@
+// The hosted servers: where they are, what they offer, and what to copy for a client.
+
+import { byId, copy, el, span, toast } from "./dom.js";
+import { clean, count, oneLine } from "./words.js";
+import { ask } from "./wire.js";
+
+const CLIENTS = [
+  ["curl", "curl", "the curl command"], ["claude-code", "Claude Code", "the command for Claude Code"],
+  ["claude-desktop", "Claude Desktop", "the configuration for Claude Desktop"],
+  ["cursor", "Cursor", "the configuration for Cursor"], ["vscode", "VS Code", "the configuration for VS Code"],
+];
+const KINDS = [["tool", "tool"], ["resource", "resource"], ["template", "template"], ["prompt", "prompt"]];
+const PROTECTIONS = {
+  key: ["●", "good", "key", "Callers need the key."],
+  loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],
+  open: ["▲", "bad", "OPEN", "A key would be due, and is switched off."],
+  offline: ["✕", "warn", "not on TCP", "Nothing listens on TCP."],
+};
+const opened = new Set();  // details that were unfolded, by server and title
+let core = { servers: [] };
+
+export const servers = () => core.servers;
+export const addressOf = server => `${location.origin}/mcp/${encodeURIComponent(server.name)}`;
+
+export function showCore(told) {
+  core = told;
+  const [glyph, kind, word, meaning] = PROTECTIONS[told.protection] ?? ["?", "warn", told.protection, ""];
+  const place = byId("protection");
+  place.replaceChildren(span(kind, `${glyph} ${word}`));
+  place.title = meaning;
+  byId("protection").append(span("hidden", ` ${meaning}`));
+  const list = byId("server-list");
+  const focused = document.activeElement?.closest("[data-focus]")?.dataset.focus;
+  list.replaceChildren(...told.servers.map(server => card(server, told)));
+  if (!told.servers.length) list.append(el("p", { class: "empty" }, "No server is hosted."));
+  if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function card(server, told) {
+  const address = addressOf(server);
+  const title = server.title !== server.name ? server.title : "";
+  return el("article", { class: "server", "aria-label": `Server ${oneLine(server.name)}` },
+    el("h3", {}, span("name", oneLine(server.name)), span("version", oneLine(server.version))),
+    title && el("p", { class: "title" }, clean(title)),
+    el("p", { class: "url" }, address),
+    el("ul", { class: "counts", "aria-label": "It offers" }, KINDS.map(([kind, noun]) => {
+      const [number, ...words] = count(server.counts[kind] ?? 0, noun).split(" ");
+      return el("li", {}, el("b", {}, number), ` ${words.join(" ")}`);
+    })),
+    server.problems.map(problem => el("p", { class: "problem" }, `! ${clean(problem)}`)),
+    el("div", { class: "tools copies", role: "group", "aria-label": `Copy for ${oneLine(server.name)}` },
+      el("span", { class: "muted", "aria-hidden": "true" }, "Copy"),
+      copying(server, "url", "URL", () => copy(address, "the URL")),
+      CLIENTS.map(([client, word, what]) => copying(server, client, word, () => copyConfig(server, client, what)))),
+    items(server),
+    addresses(server, told),
+    server.folder && el("p", { class: "folder" }, clean(server.folder)),
+  );
+}
+
+function copying(server, key, word, onclick) {
+  return el("button", {
+    type: "button", onclick, "data-focus": `${server.name}/${key}`, "data-copy": key, title: `Copy ${word}`,
+  }, span("hidden", "Copy "), word);
+}
+
+async function copyConfig(server, client, what) {
+  try {
+    const { text } = await ask("config", { server: server.name, client });
+    const here = server.url && !server.url.startsWith("unix:") ? text.replaceAll(server.url, addressOf(server)) : text;
+    await copy(here, here.includes("YOUR-KEY") ? `${what}. Put the key where it says YOUR-KEY` : what);
+  } catch (error) {
+    toast(error.message, true);
+  }
+}
+
+function items(server) {
+  if (!server.items.length) return "";
+  const rows = server.items.map(item => el("li", {},
+    item.problem ? span("bad", "✕ ") : span("muted", `${item.kind[0]} `),
+    span("strong", oneLine(item.name)),
+    item.policy && item.policy !== "allow" ? span("warn", ` ${item.policy === "ask" ? "asks first" : "denied"}`) : "",
+    span("about", ` ${oneLine(item.problem || item.description || "")}`)));
+  if (server.more_items) rows.push(el("li", { class: "muted" }, `and ${server.more_items} more`));
+  return unfolding(server, "What it offers", el("ul", { class: "items", tabindex: "0", "aria-label": "What it offers" }, rows));
+}
+
+function addresses(server, told) {
+  const socket = location.origin.replace(/^http/, "ws");
+  const all = [
+    ["MCP", addressOf(server)], ["MCP over a WebSocket", `${socket}/mcp/${encodeURIComponent(server.name)}/ws`],
+    ["MCP of 2024-11-05, events", `${addressOf(server)}/sse`],
+  ];
+  if (server === told.servers[0])
+    all.push(["gateway dialect", `${location.origin}/v1/mcp`], ["status", `${location.origin}/status`],
+      ["health", `${location.origin}/health`], ["metrics", `${location.origin}/metrics`]);
+  return unfolding(server, "Endpoints", el("ul", { class: "addresses" }, all.map(([what, address]) =>
+    el("li", {}, el("span", {}, span("muted", `${what} `), el("span", {}, address)),
+      el("button", { type: "button", class: "quiet", "data-focus": `${server.name} ${what}`, onclick: () => copy(address, `the address of ${what}`) },
+        "Copy", span("hidden", ` the address of ${what}`))))));
+}
+
+function unfolding(server, title, ...content) {
+  const key = `${server.name}/${title}`;
+  const details = el("details", {}, el("summary", { "data-focus": key }, title), ...content);
+  details.open = opened.has(key);
+  details.addEventListener("toggle", () => details.open ? opened.add(key) : opened.delete(key));
+  return details;
+}

@@ -1,0 +1,216 @@
+// The newest messages through a filter. Follows at the top; whoever scrolls down or pauses keeps their place.
+
+import { arrange, byId, copy, el, setText, span, toast } from "./dom.js";
+import { clock, duration, now, oneLine, size } from "./words.js";
+import { ask } from "./wire.js";
+import { openExchange, exchangeChanged } from "./exchange.js";
+import { addressOf, servers } from "./servers.js";
+
+const STATUSES = {
+  pending: ["…", "warn", "pending"], ok: ["✓", "good", "ok"], error: ["✗", "bad", "error"],
+  "tool-error": ["✗", "bad", "tool error"], cancelled: ["⊘", "warn", "cancelled"], late: ["!", "warn", "late"],
+  lost: ["!", "warn", "lost"], malformed: ["✗", "bad", "broken"], sent: ["", "", ""], asks: ["?", "warn", "asks"],
+};
+const LARGE = 1 << 20;
+const MOST = 2000;  // rows in the page, however many older ones are shown
+
+const rows = new Map(), nodes = new Map();
+let order = [];  // numbers in sight, the newest first
+let newest = [];  // what would be in sight if nobody held it
+let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0 };
+let shownWhenHeld = 0, isPaused = false, isHeld = false, current = null, filter = "", hasOlder = true;
+let watch = async () => {};
+
+const list = byId("traffic-list"), scroll = byId("traffic-scroll"), input = byId("filter");
+const newer = byId("newer"), older = byId("older"), pause = byId("pause");
+
+export const onFilter = change => { watch = change; };
+export const exchangesInSight = () => order;
+
+export function showTraffic(told) {
+  if (told.filter !== filter) return;
+  if (told.all) { rows.clear(); nodes.clear(); order = []; isHeld = false; hasOlder = true; }
+  const known = isHeld ? new Set(order) : null;
+  for (const row of told.rows) {
+    rows.set(row.n, row);
+    if (known?.has(row.n)) fill(nodes.get(row.n), row);
+    exchangeChanged(row);
+  }
+  counts = told;
+  newest = told.lines;
+  settle();
+}
+
+// Take up the newest lines, unless somebody reads.
+function settle() {
+  const holds = isPaused || scroll.scrollTop > 8;
+  if (holds && !isHeld) shownWhenHeld = counts.shown;
+  isHeld = holds && order.length > 0;
+  if (!isHeld) {
+    order = newest;
+    const wanted = new Set(order);
+    for (const number of [...rows.keys()]) if (!wanted.has(number)) { rows.delete(number); nodes.delete(number); }
+    draw();
+  }
+  describe();
+}
+
+function draw() {
+  arrange(list, order, number => {
+    let node = nodes.get(number);
+    if (!node) nodes.set(number, node = made(number));
+    fill(node, rows.get(number));
+    return node;
+  });
+  if (!nodes.has(current)) current = order[0] ?? null;
+  for (const [number, node] of nodes) node.firstElementChild.tabIndex = number === current ? 0 : -1;
+}
+
+function made(number) {
+  const kinds = ["time", "peer", "way", "what", "id", "status", "took", "size", "revision"];
+  return el("li", {}, el("button", { type: "button", class: "row", "data-n": String(number) }, kinds.map(kind => el("span", { class: kind }))));
+}
+
+function fill(node, row) {
+  if (node.row === row) return;
+  node.row = row;
+  const [time, peer, way, what, id, status, took, bytes, revision] = node.firstElementChild.children;
+  setText(time, clock(row.time));
+  setText(peer, oneLine(row.peer));
+  setText(way, (row.kind === "notification" ? "⇢⇠" : "→←")[row.out ? 1 : 0]);
+  what.replaceChildren(...message(row));
+  setText(id, row.id === null ? "" : `#${oneLine(row.id)}`);
+  const [glyph, kind, word] = STATUSES[row.status] ?? ["", "", row.status];
+  status.className = `status ${kind}`;
+  setText(status, `${glyph} ${word}`.trim());
+  took.className = row.slow ? "took warn" : "took";
+  setText(took, tookText(row));
+  bytes.className = row.size >= LARGE ? "size warn" : "size";
+  setText(bytes, `${row.size >= LARGE ? "▲" : ""}${size(row.size)}`);
+  setText(revision, oneLine(row.revision));
+}
+
+export function message(row) {
+  const more = row.more ? [" ", span("more", row.more)] : [];
+  if (row.kind === "malformed") return [span("bad", "not a JSON-RPC message")];
+  if (row.kind === "response") return [span("warn", "response to no request")];
+  return [span("method", oneLine(row.method)), ...(row.name ? [" ", span("name", oneLine(row.name))] : []), ...more];
+}
+
+export const statusOf = row => STATUSES[row.status] ?? ["", "", row.status];
+
+export function tookText(row) {
+  if (!row.request) return "";
+  return `${row.slow ? "▲" : ""}${duration(Math.max(0, row.took_s ?? now() - row.time))}`;
+}
+
+export function tickTraffic() {
+  for (const number of order) {
+    const row = rows.get(number);
+    if (row?.status === "pending") setText(nodes.get(number).firstElementChild.children[6], tookText(row));
+  }
+}
+
+function describe() {
+  const came = isHeld ? Math.max(0, counts.shown - shownWhenHeld) : 0;
+  const mode = byId("traffic-mode");
+  setText(mode, isPaused ? `paused${came ? `, ${came.toLocaleString("en")} waiting` : ""}` : isHeld ? "holding" : "following");
+  mode.classList.toggle("held", isHeld || isPaused);
+  newer.hidden = !came || isPaused;
+  setText(newer, `↑ ${came.toLocaleString("en")} newer`);
+  const last = order.at(-1), many = counts.shown > order.length;
+  older.hidden = !many || !hasOlder || last === undefined || order.length >= MOST;
+  const noun = counts.total === 1 ? "exchange" : "exchanges";
+  const total = counts.total.toLocaleString("en"), shown = counts.shown.toLocaleString("en");
+  const parts = [filter ? `${shown} of ${total} ${noun}` : `${total} ${noun}`];
+  if (counts.shown > order.length) parts.push(`the newest ${order.length.toLocaleString("en")} in sight`);
+  if (counts.done < 1) parts.push(`searching ${Math.round(counts.done * 100)} %`);
+  if (counts.behind) parts.push(`${counts.behind.toLocaleString("en")} frames not read yet`);
+  if (counts.gone) parts.push(`${counts.gone.toLocaleString("en")} frames gone`);
+  setText(byId("traffic-counts"), parts.join(" · "));
+  teach();
+}
+
+function teach() {
+  const place = byId("no-traffic"), isEmpty = order.length === 0;
+  place.hidden = !isEmpty;
+  const lesson = !isEmpty ? "" : counts.total && filter ? "filter" : counts.behind ? "reading" : `first ${servers()[0]?.name ?? ""}`;
+  if (place.dataset.lesson === lesson) return;
+  place.dataset.lesson = lesson;
+  if (lesson === "filter") {
+    place.replaceChildren(el("p", {}, "Nothing passes the filter. "),
+      el("button", { type: "button", onclick: () => { input.value = ""; apply(); input.focus(); } }, "Drop the filter"));
+  } else if (lesson.startsWith("first") && servers().length) {
+    const command = `curl -sS -H 'Content-Type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
+    place.replaceChildren(el("p", {}, "No message has passed yet. Connect a client, or try by hand:"), el("pre", {}, command),
+      el("button", { type: "button", onclick: () => copy(command, "the command") }, "Copy the command"));
+  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading what passed so far…" : "No message has passed yet."));
+}
+
+async function apply() {
+  const wanted = input.value.trim();
+  if (wanted === filter) return;
+  const problem = byId("filter-problem");
+  try {
+    await watch(wanted);
+    filter = wanted;
+    problem.textContent = "";
+    input.removeAttribute("aria-invalid");
+    scroll.scrollTop = 0;
+    setText(byId("traffic-counts"), "searching…");
+  } catch (error) {
+    problem.textContent = error.message;
+    input.setAttribute("aria-invalid", "true");
+  }
+}
+
+let typing = null;
+input.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(apply, 250); });
+byId("traffic-form").addEventListener("submit", event => { event.preventDefault(); clearTimeout(typing); apply(); });
+
+pause.addEventListener("click", () => {
+  isPaused = !isPaused;
+  pause.setAttribute("aria-pressed", String(isPaused));
+  setText(pause, isPaused ? "Go on" : "Pause");
+  if (!isPaused) scroll.scrollTop = 0;
+  settle();
+});
+newer.addEventListener("click", () => { scroll.scrollTop = 0; settle(); focusOn(order[0]); });
+scroll.addEventListener("scroll", () => { if (isHeld && !isPaused && scroll.scrollTop <= 8) settle(); }, { passive: true });
+
+older.addEventListener("click", async () => {
+  try {
+    const found = await ask("older", { filter, before: String(order.at(-1)) });
+    if (!isHeld) { isHeld = true; shownWhenHeld = counts.shown; }
+    const first = found.rows[0]?.n;
+    for (const row of found.rows) rows.set(row.n, row);
+    order = [...order, ...found.rows.map(row => row.n)];
+    hasOlder = found.rows.length > 0;
+    draw();
+    describe();
+    if (first !== undefined) focusOn(first);
+  } catch (error) {
+    toast(error.message, true);
+  }
+});
+
+export function focusOn(number) {
+  const button = nodes.get(number)?.firstElementChild;
+  if (!button) return;
+  if (nodes.has(current)) nodes.get(current).firstElementChild.tabIndex = -1;
+  current = number;
+  button.tabIndex = 0;
+  button.focus();
+}
+
+const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
+list.addEventListener("keydown", event => {
+  const step = STEPS[event.key];
+  if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  focusOn(order[Math.max(0, Math.min(order.length - 1, order.indexOf(current) + step))]);
+});
+list.addEventListener("click", event => {
+  const button = event.target.closest("button.row");
+  if (button) { focusOn(Number(button.dataset.n)); openExchange(Number(button.dataset.n)); }
+});

@@ -1,0 +1,209 @@
+"""The board shows a core as JSON, gives only what changed, and hides what is secret."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from msgspec.structs import replace
+
+from mcpdesk.errors import DeskError
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.link.board import LinkBoard
+from mcpdesk.link.board_acts import Acts
+from mcpdesk.link.board_exchange import MOST_TEXT, exchange_json
+from mcpdesk.link.board_lines import SHOWN, NewestLines, operation_words, row_json
+from mcpdesk.link.board_values import ENDED, ITEMS, callbacks_json, core_json, jobs_json, questions_json
+from mcpdesk.link.values import CallbackView, Catalogue, CatalogueItem, ItemKind, JobKind, JobState, JobView
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.record import ConnectionInfo, Direction
+from tests.support.dashboard import KEY, shop
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.fake_link import FakeLink
+
+PAGE = Page("Which?", "Storage", (Option("a", "the first"), Option("b")))
+ASKED = Question(1, "shop", "claude 2", "AskUserQuestion", (PAGE,), 10.0, 70.0)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
+    async with running_desk(shop(tmp_path), http=True, api_key=KEY) as running:
+        yield running
+
+
+def board_over(desk: RunningDesk) -> LinkBoard:
+    return LinkBoard(desk, desk.attend)
+
+
+def recorded(*frames: tuple[Direction, dict[str, Any]]) -> Recording:
+    recording = Recording(None)
+    recording.connect(ConnectionInfo(1, "shop", "http", "claude 2", "2025-11-25", 5.0))
+    for direction, message in frames:
+        recording.frame(1, direction, orjson.dumps(message), is_json=True)
+    return recording
+
+
+def call(number: int, name: str = "echo", **arguments: Any) -> tuple[Direction, dict[str, Any]]:
+    params = {"name": name, "arguments": arguments}
+    return Direction.IN, {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def reply(number: int, **result: Any) -> tuple[Direction, dict[str, Any]]:
+    return Direction.OUT, {"jsonrpc": "2.0", "id": number, "result": result or {"content": []}}
+
+
+async def test_what_did_not_change_is_the_same_object(desk: RunningDesk) -> None:
+    board = board_over(desk)
+    before = board.sections()
+    after = board.sections()
+    assert {name for name in before if before[name] is not after[name]} <= {"rate"}
+    assert before["core"]["servers"][0]["name"] == "shop"
+    assert orjson.dumps(before) and KEY.encode() not in orjson.dumps(before)
+
+
+async def test_what_is_pasted_has_a_word_in_place_of_the_key(desk: RunningDesk) -> None:
+    board = board_over(desk)
+    assert "X-API-Key: YOUR-KEY" in board.config("shop", "curl")
+    assert KEY in desk.client_config("shop", "curl")
+    for server, client in (("none", "curl"), ("shop", "none")):
+        with pytest.raises(DeskError):
+            board.config(server, client)
+
+
+def test_lines_give_everything_once_and_then_what_changed() -> None:
+    recording = recorded(call(1, text="one"), reply(1), call(2, text="two"))
+    lines = NewestLines(recording.index, "")
+    first = lines.look()
+    assert first is not None and [row["n"] for row in first["rows"]] == first["lines"] == [1, 0]
+    assert (first["shown"], first["total"], first["done"], first["behind"]) == (2, 2, 1.0, 0)
+    assert lines.look() is None
+    recording.frame(1, Direction.OUT, orjson.dumps(reply(2)[1]), is_json=True)
+    second = lines.look()
+    assert second is not None and [row["n"] for row in second["rows"]] == [1]
+    assert second["rows"][0]["status"] == "ok"
+    assert [row["n"] for row in lines.everything()["rows"]] == [1, 0]
+
+
+def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
+    recording = recorded(*[call(number) for number in range(SHOWN + 30)])
+    lines = NewestLines(recording.index, "")
+    told = lines.look()
+    assert told is not None and len(told["lines"]) == SHOWN and told["shown"] == SHOWN + 30
+    assert told["lines"][0] == SHOWN + 29
+    older = lines.before(told["lines"][-1], 20)["rows"]
+    assert [row["n"] for row in older] == list(range(29, 9, -1))
+    assert lines.before(0, 20) == {"rows": []}
+
+
+def test_lines_pass_a_filter_or_it_is_refused() -> None:
+    recording = recorded(call(1, "echo"), reply(1), call(2, "other"))
+    lines = NewestLines(recording.index, "tool:other")
+    told = lines.look()
+    assert told is not None and told["lines"] == [1] and told["total"] == 2
+    with pytest.raises(DeskError, match="none of pending"):
+        NewestLines(recording.index, "status:what")
+
+
+def test_a_line_names_what_a_person_wants_to_know_and_no_key_in_an_address() -> None:
+    read = {"jsonrpc": "2.0", "id": "x", "method": "resources/read"}
+    read["params"] = {"uri": "https://h/?api_key=sesame&page=2"}  # type: ignore[assignment]
+    index = recorded((Direction.IN, read)).index
+    index.catch_up()
+    row = row_json(index, 0)
+    assert "sesame" not in row["name"] and "page=2" in row["name"]
+    assert (row["method"], row["id"], row["status"], row["out"]) == ("resources/read", "x", "pending", False)
+    assert row["revision"] == "2025-11-25 handshake"
+    assert operation_words(index.exchange(0)) == ""
+
+
+def test_an_exchange_is_masked_by_name_and_by_schema() -> None:
+    index = recorded(call(1, "login", password="hunter2", word="sesame", plain="seen"), reply(1)).index
+    index.catch_up()
+    schema = {"properties": {"word": {"type": "string", "writeOnly": True}}}
+    text = orjson.dumps(exchange_json(index, 0, schema)).decode()
+    assert "hunter2" not in text and "sesame" not in text and "seen" in text
+    with pytest.raises(IndexError):
+        exchange_json(index, 5)
+
+
+def test_a_long_message_is_cut_and_says_so() -> None:
+    index = recorded(call(1, text="x" * (MOST_TEXT + 500)), reply(1)).index
+    index.catch_up()
+    side = exchange_json(index, 0)["request"]
+    assert len(side["text"]) == MOST_TEXT and "more characters are not shown" in side["problem"]
+
+
+def test_an_exchange_without_an_answer_says_why_and_what_came_along_is_there() -> None:
+    progress = {"progressToken": 9, "progress": 1}
+    asked = call(1)
+    asked[1]["params"]["_meta"] = {"progressToken": 9}
+    note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}
+    index = recorded(asked, (Direction.OUT, note)).index
+    index.catch_up()
+    told = exchange_json(index, 0)
+    assert told["response"] == {"missing": "no response yet"}
+    assert told["events_count"] == 1 and told["events"][0]["method"] == "notifications/progress"
+
+
+async def test_exchanges_there_are_not_are_none(desk: RunningDesk) -> None:
+    board = board_over(desk)
+    assert board.exchange(0) is None and board.exchange(-1) is None
+    assert board.output("shop:1", -1) is None
+
+
+def test_questions_are_told_with_what_it_takes_to_answer_them() -> None:
+    link = Page("Sign in", "link", own_words=False, is_required=False, link="http://user@xn--e.example/in")
+    approval = replace(ASKED, id=2, kind=Kind.APPROVAL, pages=(link,), peer="desk", may_cancel=True)
+    told = questions_json((ASKED, approval))
+    first, second = told["waiting"]
+    assert first["asker"] == "claude 2" and first["pages"][0]["options"][0]["description"] == "the first"
+    assert second["asker"] == "AskUserQuestion of shop" and second["kind"] == "approval"
+    assert len(second["pages"][0]["oddities"]) == 3
+    assert told["ended"] == []
+
+
+def test_only_the_latest_questions_that_are_over_are_told() -> None:
+    over = replace(
+        ASKED, state=QuestionState.ANSWERED, answers=(Answer(("b",)),), answered_by="desk", ended=20.0
+    )
+    denied = replace(over, kind=Kind.APPROVAL, answers=(Answer((Approval.DENY,)),))
+    told = questions_json((denied, *[replace(over, id=number) for number in range(50)]))
+    assert len(told["ended"]) == ENDED
+    assert told["ended"][0]["word"] == "denied" and told["ended"][1]["answers"][0]["selected"] == ["b"]
+
+
+def test_jobs_and_callbacks_are_told_with_what_matters_first() -> None:
+    job = JobView(
+        "shop:1", JobKind.PROGRAM, "shop", "run --token=abc?token=sesame", "claude", JobState.RUNNING, "", 1.0
+    )
+    over = replace(job, id="shop:2", state=JobState.FAILED, ended=2.0)
+    told = jobs_json((job, over))
+    assert (told["count"], told["running"]) == (2, 1)
+    assert [each["id"] for each in told["jobs"]] == ["shop:2", "shop:1"]
+    assert "sesame" not in told["jobs"][1]["name"]
+    late = CallbackView("shop", 1, "late", 60, 1, 0, 200.0, "claude", 1.0, None)
+    calls = callbacks_json((late, replace(late, id=2, due=100.0), replace(late, id=3, due=None, fired=1)))
+    assert [each["id"] for each in calls["callbacks"]] == [2, 1, 3] and calls["count"] == 2
+
+
+def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() -> None:
+    view = FakeLink().view()
+    server = view.servers[0]
+    broken = CatalogueItem(ItemKind.TOOL, "send", "send", problem="needs MAIL_TOKEN")
+    many = [
+        CatalogueItem(ItemKind.PROMPT, f"p{number}", "P", "First.\nSecond.") for number in range(ITEMS + 5)
+    ]
+    alone = dataclasses.replace(view, servers=(server,))
+    (told,) = core_json(alone, [Catalogue(server.name, 1, (broken, *many))])["servers"]
+    assert told["counts"] == {"tool": 0, "resource": 0, "template": 0, "prompt": ITEMS + 5}
+    assert told["items"][0]["problem"] == "needs MAIL_TOKEN" and told["more_items"] == 6
+    assert told["items"][1]["description"] == "First."
+
+
+async def test_an_act_nobody_knows_is_named() -> None:
+    status, told = await Acts(FakeLink()).act("explode", {}, "dashboard")
+    assert status == 404 and "answer" in told["error"]

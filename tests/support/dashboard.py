@@ -1,0 +1,167 @@
+"""A real core with its dashboard on 127.0.0.1, and a reader of its events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from mcpdesk.cli.board import give_dashboard
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+
+KEY = "a-key-nobody-guesses-7Q"
+CODE = '''
+from typing import Annotated
+
+from mcpdesk import Context, Meta, tool
+
+
+@tool
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool
+async def order(ctx: Context, size: str = "") -> str:
+    """Ask in a form."""
+    fields = {"size": {"type": "integer", "minimum": 1, "maximum": 9}, "note": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": ["size"]}
+    answer = await ctx.elicit("How many cups?", schema)
+    return f"{answer.action} {answer.content}"
+
+
+@tool
+async def login(ctx: Context) -> str:
+    """Ask for a link to be opened."""
+    answer = await ctx.elicit_url("Sign in at the shop.", "https://user@shop.example.org/in")
+    return answer.action
+
+
+@tool
+async def hush(word: Annotated[str, Meta(extra_json_schema={"writeOnly": True})]) -> str:
+    """Take something nobody should read."""
+    return "taken"
+'''
+MANIFEST = {
+    "name": "shop",
+    "title": "A shop",
+    "builtins": ["AskUserQuestion", "BackgroundBash", "SetCallback", "Bash"],
+    "approvals": {"Bash": "ask"},
+}
+
+
+def shop(folder: Path) -> Path:
+    """A server with something for every part of the dashboard."""
+    return write(folder, {"mcp.json": orjson.dumps(MANIFEST).decode(), "tools/shop.py": CODE})
+
+
+class Dashboard:
+    """The core, where it listens, and an HTTP client without any habits."""
+
+    def __init__(self, desk: RunningDesk, client: aiohttp.ClientSession) -> None:
+        self.desk = desk
+        self.client = client
+        assert desk.host.http is not None
+        self.url = desk.host.http.address
+
+    async def get(self, path: str, **headers: str) -> aiohttp.ClientResponse:
+        """GET with headers; underscores become dashes."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.get(self.url + path, headers=named, allow_redirects=False)
+
+    async def post(self, name: str, given: Any = None, **headers: str) -> aiohttp.ClientResponse:
+        """POST to `/dashboard/<name>`, as the page would but for what is said otherwise; empty: left out."""
+        named = {"Origin": self.url, "Content-Type": "application/json"}
+        named |= {name.replace("_", "-"): value for name, value in headers.items()}
+        body = given if isinstance(given, bytes) else orjson.dumps({} if given is None else given)
+        kept = {name: value for name, value in named.items() if value}
+        return await self.client.post(f"{self.url}/dashboard/{name}", data=body, headers=kept)
+
+    async def told(self, name: str, given: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
+        """Status and JSON of a POST."""
+        answer = await self.post(name, given, **headers)
+        return answer.status, await answer.json()
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """Call a tool as the desk; returns the call under way."""
+        return self.desk.request("shop", "tools/call", {"name": tool, "arguments": arguments})
+
+    async def called(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The result of a call."""
+        outcome = await asyncio.wrap_future(self.call(tool, **arguments).outcome)
+        assert outcome.result is not None, outcome.error
+        return dict(outcome.result)
+
+    async def question(self) -> int:
+        """The number of the question that waits."""
+        await until(lambda: any(each.state == "waiting" for each in self.desk.questions()))
+        return next(each.id for each in self.desk.questions() if each.state == "waiting")
+
+    @asynccontextmanager
+    async def events(self, **headers: str) -> AsyncIterator[Events]:
+        """An open page."""
+        answer = await self.get("/dashboard/events", **headers)
+        assert answer.status == 200, await answer.text()
+        events = Events(answer)
+        try:
+            await events.until("hello")
+            yield events
+        finally:
+            answer.close()
+
+
+class Events:
+    """The events of one open page, as they come."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.answer = answer
+        self.seen: list[tuple[str, Any]] = []
+
+    @property
+    def page(self) -> str:
+        """What the page is called."""
+        return str(self.last("hello")["page"])
+
+    def last(self, name: str) -> Any:
+        """The newest event of a name."""
+        return next(data for seen, data in reversed(self.seen) if seen == name)
+
+    async def next(self) -> tuple[str, Any] | None:
+        """The next event; None: the stream is over."""
+        name = ""
+        while line := await self.answer.content.readline():
+            if line.startswith(b"event: "):
+                name = line[7:].decode().strip()
+            elif line.startswith(b"data: "):
+                self.seen.append((name, orjson.loads(line[6:])))
+                return self.seen[-1]
+        return None
+
+    async def until(self, name: str, holds: Callable[[Any], object] = lambda _: True) -> Any:
+        """The first event of a name, from here on, of which something holds."""
+        async with asyncio.timeout(WITHIN_S):
+            while (event := await self.next()) is not None:
+                if event[0] == name and holds(event[1]):
+                    return event[1]
+        raise AssertionError(f"the stream ended without {name}")
+
+
+@asynccontextmanager
+async def dashboard(folder: Path, *, key: str = KEY, **flags: object) -> AsyncIterator[Dashboard]:
+    """A core with the shop, its dashboard, and nobody at its desk; `key` is asked for, unless empty."""
+    asked = {"api_key": key} if key else {"no_auth": True}
+    async with (
+        running_desk(shop(folder), http=True, **asked, **flags) as desk,
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client,
+    ):
+        give_dashboard(desk.host)
+        desk.attend(-1)
+        yield Dashboard(desk, client)

@@ -1,0 +1,439 @@
+"""The dashboard's routes: who gets what, what is refused, and what a page is told. Without a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpdesk.link.board import LinkBoard
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.board import Board
+from mcpdesk.transports.http.dashboard_door import Door, Visitor
+from mcpdesk.transports.http.dashboard_files import TYPES
+from mcpdesk.transports.http.dashboard_place import PLACE
+from tests.support.dashboard import KEY, Dashboard, dashboard
+from tests.support.desk import until
+from tests.support.site import serving
+
+WITH_KEY = {"X_API_Key": KEY}
+PRIVATE = ("events", "exchange?number=0", "older?before=0", "config?server=shop&client=curl")
+ACTS = ("answer", "decline", "dismiss", "cancel-job", "fire-callback", "cancel-callback", "disconnect")
+TWO_QUESTIONS = (
+    '[{"question": "Which?", "options": ["a", "b"]}, {"question": "More?", "options": ["c", "d"]}]'
+)
+
+MARKUP = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    async with dashboard(tmp_path) as running:
+        yield running
+
+
+async def sign_in(shown: Dashboard) -> str:
+    """The cookie, as a browser sends it back."""
+    answer = await shown.post("sign-in", **WITH_KEY)
+    assert answer.status == 204
+    return str(answer.headers["Set-Cookie"]).partition(";")[0]
+
+
+async def test_browsers_get_the_page_and_programs_text(shown: Dashboard) -> None:
+    page = await shown.get("/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert page.status == 200 and page.content_type == "text/html"
+    assert "<main" in await page.text()
+    for accept in ("*/*", "text/plain", ""):
+        text = await shown.get("/", Accept=accept)
+        assert text.content_type == "text/plain" and "/mcp/shop" in await text.text()
+    assert (await shown.get("/dashboard", Accept="*/*")).content_type == "text/html"
+
+
+async def test_the_page_may_load_nothing_from_elsewhere_and_nothing_inline(shown: Dashboard) -> None:
+    page = await shown.get("/", Accept="text/html")
+    policy = dict(part.split(" ", 1) for part in page.headers["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert "unsafe" not in page.headers["Content-Security-Policy"]
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["X-Frame-Options"] == "DENY"
+
+
+async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard) -> None:
+    for place in files("mcpdesk").joinpath("web").iterdir():
+        answer = await shown.get(f"/dashboard/{place.name}")
+        assert answer.headers["Content-Type"] == TYPES[place.name.rpartition(".")[2]]
+        assert await answer.read() == place.read_bytes()
+        again = await shown.get(f"/dashboard/{place.name}", If_None_Match=answer.headers["ETag"])
+        assert again.status == 304 and await again.read() == b""
+
+
+@pytest.mark.parametrize(
+    "name", ["../base.py", "..%2f..%2fversion.py", "nothing.js", "web/app.js", "app.js/"]
+)
+async def test_nothing_but_the_pages_files_is_served(shown: Dashboard, name: str) -> None:
+    assert (await shown.get(f"/dashboard/{name}")).status in (401, 404)
+
+
+def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> None:
+    for place in files("mcpdesk").joinpath("web").iterdir():
+        text = place.read_text()
+        urls = set(re.findall(r"(?:https?:)?//[a-z0-9][a-z0-9.-]+\.[a-z]+[^\s\"')]*", text))
+        assert urls <= {"http://www.w3.org/2000/svg"}, place.name
+        assert not re.search(MARKUP, text), place.name
+        if place.name.endswith(".html"):
+            assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?![^>]*\ssrc=)", text)
+
+
+async def test_everything_but_the_page_asks_for_the_key(shown: Dashboard) -> None:
+    for path in PRIVATE:
+        answer = await shown.get(f"/dashboard/{path}")
+        assert answer.status == 401 and "key" in await answer.text(), path
+        wrong = await shown.get(f"/dashboard/{path}", X_API_Key=KEY + "x")
+        assert wrong.status == 401
+    for name in (*ACTS, "watch"):
+        assert (await shown.post(name)).status == 401
+    session = await (await shown.get("/dashboard/session")).json()
+    assert session == {"signed_in": False, "due": True, "key_header": "X-API-Key"}
+    for path in ("/", *(f"/dashboard/{place.name}" for place in files("mcpdesk").joinpath("web").iterdir())):
+        assert KEY not in await (await shown.get(path, Accept="text/html")).text()
+
+
+async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(shown: Dashboard) -> None:
+    answer = await shown.post("sign-in", **WITH_KEY)
+    said = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in said and "SameSite=Strict" in said and f"Path={PLACE};" in f"{said};"
+    assert KEY not in said and "Secure" not in said
+    cookie = said.partition(";")[0]
+    assert cookie.startswith(f"mcpdesk-dashboard-{shown.url.rpartition(':')[2]}=")
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 200
+    session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
+    assert session["signed_in"] is True
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with shown.client.post(f"{shown.url}/mcp/shop", json=ping, headers={"Cookie": cookie}) as mcp:
+        assert mcp.status == 401
+    name = cookie.partition("=")[0]
+    for forged in (f"{name}=", f"{name}={KEY}", f"{name}=x", f"mcpdesk-dashboard={cookie.partition('=')[2]}"):
+        assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=forged)).status == 401
+
+
+async def test_a_cookie_is_for_encrypted_ways_alone_where_the_page_came_by_one(shown: Dashboard) -> None:
+    answer = await shown.post("sign-in", Origin=shown.url.replace("http:", "https:"), **WITH_KEY)
+    assert answer.status == 204 and "Secure" in answer.headers["Set-Cookie"]
+
+
+async def test_a_wrong_key_signs_nobody_in(shown: Dashboard) -> None:
+    for headers in ({}, {"X_API_Key": "wrong"}, {"X_API_Key": ""}, {"Cookie": f"mcpdesk-dashboard={KEY}"}):
+        answer = await shown.post("sign-in", **headers)
+        assert answer.status == 401 and "Set-Cookie" not in answer.headers
+
+
+async def test_signing_out_ends_the_cookie_and_its_open_pages(shown: Dashboard) -> None:
+    cookie = await sign_in(shown)
+    async with shown.events(Cookie=cookie) as events:
+        answer = await shown.post("sign-out", Cookie=cookie)
+        assert answer.status == 204 and "Max-Age=0" in answer.headers["Set-Cookie"]
+        async with asyncio.timeout(10):
+            while await events.next() is not None:
+                pass
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 401
+
+
+async def test_another_key_ends_what_was_signed_in_with_the_old_one(shown: Dashboard) -> None:
+    cookie = await sign_in(shown)
+    host = shown.desk.host
+    host.rules = msgspec.structs.replace(host.rules, api_key="another")
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 401
+
+
+ORIGINS = ["", "null", "http://evil.example", "http://localhost:1", "http://127.0.0.1:1", "https://127.0.0.1"]
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+async def test_only_the_pages_own_origin_changes_anything(shown: Dashboard, origin: str) -> None:
+    cookie = await sign_in(shown)
+    for name in (*ACTS, "watch", "sign-in", "sign-out"):
+        for carried in ({"Cookie": cookie}, WITH_KEY):
+            assert (await shown.post(name, Origin=origin, **carried)).status == 403, name
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_other_pages_are_shown_nothing(shown: Dashboard, site: str) -> None:
+    cookie = await sign_in(shown)
+    for path in PRIVATE:
+        assert (await shown.get(f"/dashboard/{path}", Cookie=cookie, Sec_Fetch_Site=site)).status == 403
+
+
+async def test_methods_and_places_there_are_not_are_told(shown: Dashboard) -> None:
+    assert (await shown.get("/dashboard/answer", **WITH_KEY)).status == 404
+    assert (await shown.post("nothing", **WITH_KEY)).status == 404
+    async with shown.client.put(f"{shown.url}/dashboard/events") as answer:
+        assert answer.status == 405 and answer.headers["Allow"] == "GET"
+    async with shown.client.head(f"{shown.url}/", headers={"Accept": "text/html"}) as answer:
+        assert answer.status == 200 and answer.content_type == "text/html"
+
+
+async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpdesk.transports.http.dashboard.MOST_BODY", 1000)
+    plain = await shown.post("answer", Content_Type="text/plain", **WITH_KEY)
+    assert plain.status == 415
+    assert (await shown.post("answer", b"{", **WITH_KEY)).status == 400
+    assert (await shown.post("answer", b" " * 1001, **WITH_KEY)).status == 413
+    for given in ([], {}, {"question": "1", "answers": []}, {"question": 1}, {"question": 1, "answers": 3}):
+        status, told = await shown.told("answer", given, **WITH_KEY)
+        assert status == 400 and told["error"].startswith("answer: "), given
+    for given in ([], {"page": 1}, {"page": "x", "filter": {}}):
+        assert (await shown.told("watch", given, **WITH_KEY))[0] == 400
+    assert (await shown.told("watch", {"page": "x", "filter": "", "job": ""}, **WITH_KEY))[0] == 404
+    for number in ("", "-1", "x", "9" * 30):
+        assert (await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)).status == 400
+    assert (await shown.get("/dashboard/exchange?number=999", **WITH_KEY)).status == 404
+    assert (await shown.get("/dashboard/config?server=none&client=curl", **WITH_KEY)).status == 404
+    assert (await shown.get("/dashboard/config?server=shop&client=none", **WITH_KEY)).status == 404
+
+
+async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        traffic = await events.until("traffic")
+        assert traffic["all"] and traffic["filter"] == ""
+        assert {name for name, _ in events.seen} == {
+            "hello", "core", "clients", "questions", "jobs", "callbacks", "rate", "traffic",
+        }  # fmt: skip
+        (server,) = events.last("core")["servers"]
+        assert server["name"] == "shop" and server["counts"]["tool"] == 8
+        await shown.called("echo", text="hello")
+        news = await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
+        assert "all" not in news
+        row = next(row for row in news["rows"] if row["name"] == "echo")
+        assert row["n"] in news["lines"] and row["peer"] == "desk"
+        before = len(events.seen)
+        await events.until("rate")
+        assert {name for name, _ in events.seen[before:]} <= {"rate", "traffic", "clients"}
+
+
+async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboard) -> None:
+    for text in ("apple", "pear", "apple"):
+        await shown.called("echo", text=text)
+    async with shown.events(**WITH_KEY) as first, shown.events(**WITH_KEY) as second:
+        status, told = await shown.told(
+            "watch", {"page": first.page, "filter": "status:what", "job": ""}, **WITH_KEY
+        )
+        assert status == 422 and "what" in told["error"]
+        assert (await shown.told("watch", {"page": first.page, "filter": "apple", "job": ""}, **WITH_KEY))[
+            0
+        ] == 200
+        seen = await first.until("traffic", lambda told: told["filter"] == "apple" and told["done"] == 1)
+        assert seen["all"] and seen["shown"] == len(seen["lines"]) == 2 < seen["total"]
+        everything = await second.until("traffic", lambda told: told["shown"] == told["total"] > 2)
+        assert everything["filter"] == ""
+        older = await shown.get(f"/dashboard/older?filter=apple&before={seen['lines'][0]}", **WITH_KEY)
+        assert [row["n"] for row in (await older.json())["rows"]] == [seen["lines"][1]]
+        assert (await shown.get("/dashboard/older?filter=other&before=1", **WITH_KEY)).status == 404
+
+
+async def test_open_pages_are_an_audience_and_closed_ones_are_not(shown: Dashboard) -> None:
+    inbox = shown.desk.host.inbox
+    assert (await shown.called("AskUserQuestion", questions_json=TWO_QUESTIONS))["isError"]
+    async with shown.events(**WITH_KEY), shown.events(**WITH_KEY):
+        await until(lambda: inbox.audience == 2)
+    await until(lambda: inbox.audience == 0)
+
+
+async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        call = shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
+        asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
+        assert [page["question"] for page in asked["pages"]] == ["Which?", "More?"]
+        number, good = asked["id"], [{"selected": ["b"]}, {"selected": [], "other": "neither"}]
+        status, told = await shown.told("answer", {"question": number, "answers": good[:1]}, **WITH_KEY)
+        assert status == 422 and "2 answers" in told["error"]
+        bad = [{"selected": ["z"]}, {}]
+        status, told = await shown.told("answer", {"question": number, "answers": bad}, **WITH_KEY)
+        assert status == 422
+        assert "none of the options" in told["problems"][0] and "at least one" in told["problems"][1]
+        status, told = await shown.told("dismiss", {"question": number}, **WITH_KEY)
+        assert status == 409
+        assert await shown.told("answer", {"question": number, "answers": good}, **WITH_KEY) == (
+            200,
+            {"done": True},
+        )
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result["structuredContent"]["answers"][1]["other"] == "neither"
+        for late, given in (("answer", {"answers": good}), ("decline", {})):
+            status, told = await shown.told(late, {"question": number, **given}, **WITH_KEY)
+            assert status == 409 and "answered by dashboard already" in told["error"]
+        ended = await events.until("questions", lambda told: told["ended"])
+        assert ended["ended"][0]["by"] == "dashboard" and ended["waiting"] == []
+        assert (await shown.told("decline", {"question": 999}, **WITH_KEY))[0] == 404
+
+
+async def test_a_question_answered_at_the_desk_is_over_here(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
+        number = await shown.question()
+        await asyncio.wrap_future(shown.desk.decline(number, "not now"))
+        ended = await events.until("questions", lambda told: told["ended"])
+        assert ended["ended"][0]["word"] == "declined" and ended["ended"][0]["reason"] == "not now"
+        status, told = await shown.told("answer", {"question": number, "answers": [{}, {}]}, **WITH_KEY)
+        assert (status, told["error"]) == (409, "the question was declined by desk already")
+
+
+async def test_a_form_of_a_tool_is_dismissed(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        call = shown.call("order")
+        asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
+        assert asked["may_cancel"] and asked["pages"][0]["rules"]["maximum"] == 9
+        assert (await shown.told("dismiss", {"question": asked["id"]}, **WITH_KEY))[0] == 200
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert "cancel" in outcome.result["content"][0]["text"]
+
+
+async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        await shown.called("BackgroundBash", command="echo begun; sleep 60")
+        job = (await events.until("jobs", lambda told: told["running"]))["jobs"][0]
+        await shown.told("watch", {"page": events.page, "filter": "", "job": job["id"]}, **WITH_KEY)
+        output = await events.until("output", lambda told: "begun" in told["text"])
+        assert output["job"] == job["id"] and not output["last"]
+        assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 200
+        ended = await events.until("jobs", lambda told: told["jobs"][0]["over"])
+        assert ended["running"] == 0 and ended["jobs"][0]["state"] in ("killed", "failed")
+        assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 409
+        assert (await shown.told("cancel-job", {"job": "shop:99"}, **WITH_KEY))[0] == 404
+        await shown.told("watch", {"page": events.page, "filter": "", "job": "shop:99"}, **WITH_KEY)
+        assert (await events.until("output"))["none"]
+
+
+async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        await shown.called("SetCallback", action="set", message="Look", delay_seconds=900, repeat_count=2)
+        callback = (await events.until("callbacks", lambda told: told["callbacks"]))["callbacks"][0]
+        named = {"server": "shop", "callback": callback["id"]}
+        assert (await shown.told("fire-callback", named, **WITH_KEY))[0] == 200
+        await events.until("callbacks", lambda told: told["callbacks"][0]["fired"] == 1)
+        assert (await shown.told("cancel-callback", named, **WITH_KEY))[0] == 200
+        await events.until("callbacks", lambda told: told["callbacks"][0]["cancelled"])
+        assert (await shown.told("cancel-callback", named, **WITH_KEY))[0] == 409
+        gone = {"server": "none", "callback": 1}
+        assert (await shown.told("cancel-callback", gone, **WITH_KEY))[0] == 404
+
+
+def names(told: dict[str, Any]) -> set[str]:
+    """The names of everybody connected."""
+    return {one["name"] for one in told["clients"]}
+
+
+async def test_a_client_is_disconnected(shown: Dashboard) -> None:
+    params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    params["clientInfo"] = {"name": "visitor", "version": "3"}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    async with shown.events(**WITH_KEY) as events:
+        headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
+        await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
+        seen = await events.until(
+            "clients", lambda told: any(one["name"] == "visitor 3" for one in told["clients"])
+        )
+        number = next(one["connection"] for one in seen["clients"] if one["name"] == "visitor 3")
+        assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 200
+        await events.until("clients", lambda told: "visitor 3" not in names(told))
+        assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 404
+
+
+async def test_what_is_copied_for_a_client_holds_no_key(shown: Dashboard) -> None:
+    for client in ("curl", "claude-code", "claude-desktop", "cursor", "vscode"):
+        answer = await shown.get(f"/dashboard/config?server=shop&client={client}", **WITH_KEY)
+        text = (await answer.json())["text"]
+        assert "shop" in text and KEY not in text
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_an_exchange_is_shown_with_its_secrets_masked(shown: Dashboard) -> None:
+    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+    body["params"] = {"name": "hush", "arguments": {"word": "open-sesame"}}
+    async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers={"X-API-Key": KEY}) as mcp:
+        assert mcp.status == 200
+    async with shown.events(**WITH_KEY) as events:
+        told = await events.until("traffic", lambda told: any(row["name"] == "hush" for row in told["rows"]))
+        number = next(row["n"] for row in told["rows"] if row["name"] == "hush")
+        text = await (await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)).text()
+        assert "open-sesame" not in text and KEY not in text
+        assert "tools/call" in text and "X-API-Key" in text and "taken" in text
+
+
+async def test_no_more_pages_open_than_can_be_served(
+    shown: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpdesk.transports.http.dashboard.MOST_PAGES", 1)
+    async with shown.events(**WITH_KEY):
+        refused = await shown.get("/dashboard/events", **WITH_KEY)
+        assert refused.status == 503 and "1 pages" in await refused.text()
+
+
+async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
+    shown: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shown.events(**WITH_KEY) as events:
+        await events.until("traffic")
+        monkeypatch.setattr("mcpdesk.transports.http.dashboard_pulse.MOST_UNREAD", -1)
+        await shown.called("echo", text="unseen")
+        await until(lambda: shown.desk.traffic.paired == shown.desk.traffic.frame_count > 0)
+        monkeypatch.undo()
+        assert (await events.until("core"))["servers"]
+        told = await events.until("traffic")
+        assert told["all"] and any(row["name"] == "echo" for row in told["rows"])
+
+
+async def test_a_stopping_core_ends_its_pages(tmp_path: Path) -> None:
+    async with dashboard(tmp_path) as shown:
+        answer = await shown.get("/dashboard/events", **WITH_KEY)
+        reading = asyncio.create_task(answer.read())
+        host = shown.desk.host
+        assert host.http is not None
+        stopped = asyncio.run_coroutine_threadsafe(host.http.close(), host._loop)  # type: ignore[arg-type]
+        await asyncio.wrap_future(stopped)
+        async with asyncio.timeout(10):
+            assert b"event: hello" in await reading
+
+
+async def test_where_no_key_is_due_the_page_needs_none(tmp_path: Path) -> None:
+    async with dashboard(tmp_path, key="") as shown:
+        session = await (await shown.get("/dashboard/session")).json()
+        assert session["signed_in"] and not session["due"]
+        async with shown.events() as events:
+            await events.until("traffic")
+        assert (await shown.post("decline", {"question": 1}, Origin="http://evil.example")).status == 403
+        assert (await shown.post("decline", {"question": 1}, Origin="")).status == 403
+        assert (await shown.post("decline", {"question": 1})).status == 404
+
+
+async def test_a_core_without_a_dashboard_answers_with_text() -> None:
+    async with serving() as served:
+        async with served.client.get(f"{served.url}/", headers={"Accept": "text/html"}) as answer:
+            assert answer.content_type == "text/plain"
+        async with served.client.get(f"{served.url}/dashboard/app.js") as answer:
+            assert answer.status == 404
+
+
+def test_a_visitor_stays_until_the_time_is_up() -> None:
+    now = [0.0]
+    door = Door(lambda request, rules: None, clock=lambda: now[0])
+    rules = Rules(api_key="k")
+    visitor = Visitor("dashboard", until=10.0, key="k")
+    assert door.is_welcome(visitor, rules)
+    now[0] = 11.0
+    assert not door.is_welcome(visitor, rules)
+    assert not door.is_welcome(Visitor("dashboard"), rules), "a key became due"
+    assert not door.is_welcome(Visitor("dashboard", word="unknown", key="k"), rules)
+
+
+def test_the_board_over_a_link_has_what_a_listener_asks_for() -> None:
+    asked = {name for name, value in vars(Board).items() if callable(value) and not name.startswith("_")}
+    assert len(asked) == 7
+    assert asked <= {*dir(LinkBoard), "attend"}
