@@ -18,6 +18,7 @@ from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import no_mode, plain_error
 from mcpdesk.transports.http.connection import head_of
+from mcpdesk.transports.http.dashboard_place import DashboardPlace
 from mcpdesk.transports.http.gateway import GatewayRoutes
 from mcpdesk.transports.http.guard import Guard
 from mcpdesk.transports.http.head import GATEWAY, GATEWAY_SOCKET, Head
@@ -62,6 +63,7 @@ class HttpService:
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
+        self._dashboard = DashboardPlace(site, lambda *asked: self._guard.refuse_caller(*asked))
         self._jobs = JobRoutes(site)
         dialect = GatewayRoutes(self._mcp, self._sockets)
         self._verbs: dict[str, dict[str, Verb]] = {
@@ -124,6 +126,7 @@ class HttpService:
         self._server.close()
         self._mcp.sessions.close()
         self._sse.close()
+        await self._dashboard.close()
         await self._sockets.close()
         self._listener.pre_shutdown()
         await self._listener.shutdown(SHUTDOWN_S)
@@ -150,7 +153,8 @@ class HttpService:
             place = self._jobs.place(head.path)
             if place is not None:
                 return await self._answer_of_job(request, place, rules)
-            return await self._facts(request, head.path)
+            seen = await self._dashboard.answer(request, head.path)
+            return seen if seen is not None else await self._facts(request, head.path)
         endpoint, way = route
         if head.passed is not rules:
             if not rules.enable_mcp:
