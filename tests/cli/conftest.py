@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,18 +113,27 @@ class Service:
         return self.process.wait(10)
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Service]]:
-    """Starts services, and ends them after the test."""
+@contextmanager
+def started_services() -> Iterator[Callable[..., Service]]:
+    """Starts services, and ends them with the block."""
     started: list[Service] = []
 
     def start(*arguments: str) -> Service:
         started.append(Service(*arguments))
         return started[-1]
 
-    yield start
-    for service in started:
-        service.process.kill()
-        service.process.wait()
-        assert service.process.stderr is not None
-        service.process.stderr.close()
+    try:
+        yield start
+    finally:
+        for service in started:
+            service.process.kill()
+            service.process.wait()
+            assert service.process.stderr is not None
+            service.process.stderr.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Service]]:
+    """Starts services, and ends them after the test."""
+    with started_services() as start:
+        yield start

@@ -23,7 +23,7 @@ from mcpdesk.tools import BUILTINS
 from tests.tools.support import ToolContext, use
 
 
-@pytest.fixture(params=["hello", "profiles", "desk", "conformance"])
+@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat"])
 def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
     yield from opened(request.param)
 
@@ -51,6 +51,8 @@ def opened(name: str) -> Iterator[Loaded]:
 
 class Caller:
     """Takes the place of the context: keeps what is reported, answers what is asked."""
+
+    claims: Any = None
 
     def __init__(self, context: Any = None, answers: tuple[Answer, ...] = ()) -> None:
         self.context = context
