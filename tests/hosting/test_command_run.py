@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
@@ -64,8 +65,9 @@ class Bench:
         (folder / "mcp.json").write_text(json.dumps({"name": "bench", "commands": commands}))
         self.journal = Journal()
         state = folder.parent / "state"
-        flags = {"state_dir": state, "output_dirs": str(folder.parent / "shared")}
-        self.hosted = HostedFolder(folder, resolve(flags, {}).settings, self.journal)
+        self.hosted = HostedFolder(folder, resolve({"state_dir": state}, {}).settings, self.journal)
+        server = self.hosted.server
+        server.limits = replace(server.limits, output_dirs=(folder.parent / "shared",))
         self.peer = Peer(self.hosted.server)
         self._numbers = count(1)
 

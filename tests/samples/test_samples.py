@@ -23,7 +23,7 @@ from mcpdesk.tools import BUILTINS
 from tests.tools.support import ToolContext, use
 
 
-@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat"])
+@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat", "dataviz"])
 def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
     yield from opened(request.param)
 

@@ -1,0 +1,218 @@
+"""process-decode-grib2: one field of a GRIB2 file (WMO FM 92; regular grid, simple packing) as a grid."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import math
+import socket
+import struct
+import urllib.parse
+import urllib.request
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from grids import MOST_CELLS, Extent, Grid, report, stop, write_grid
+
+PARAMETERS = {
+    (0, 0, 0): ("Temperature", "K"), (0, 0, 6): ("Dew point", "K"), (0, 1, 1): ("Relative humidity", "%"),
+    (0, 1, 8): ("Total precipitation", "kg/m²"), (0, 2, 1): ("Wind speed", "m/s"),
+    (0, 2, 2): ("Wind, eastward", "m/s"), (0, 2, 3): ("Wind, northward", "m/s"),
+    (0, 3, 0): ("Pressure", "Pa"), (0, 3, 1): ("Pressure at sea level", "Pa"),
+    (0, 3, 5): ("Geopotential height", "gpm"), (0, 6, 1): ("Cloud cover", "%"),
+    (10, 0, 3): ("Height of waves", "m"), (10, 3, 0): ("Water temperature", "K"),
+}  # fmt: skip
+MOST_BYTES = 64 << 20
+SOUTHWARD_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
+
+
+class Lattice(NamedTuple):
+    """Section 3: where the values lie. Degrees."""
+
+    width: int
+    height: int
+    north: float
+    west: float
+    south: float
+    east: float
+    scanning: int
+
+
+class Packing(NamedTuple):
+    """Section 5: value = (reference + packed * 2**binary) / 10**decimal."""
+
+    count: int
+    reference: float
+    binary: int
+    decimal: int
+    bits: int
+
+
+def load(place: str) -> bytes:
+    """The bytes of a file, or of what a public https or s3 address leads to."""
+    if place.startswith("s3://"):
+        bucket, _, key = place.removeprefix("s3://").partition("/")
+        place = f"https://{bucket}.s3.amazonaws.com/{key}"
+    if "://" not in place:
+        try:
+            return Path(place).read_bytes()
+        except OSError as error:
+            stop(f"{place} cannot be read: {error.strerror}")
+    parts = urllib.parse.urlsplit(place)
+    if parts.scheme != "https" or not parts.hostname:
+        stop(f"{place}: only files, https:// and s3:// can be read")
+    try:
+        found = {info[4][0] for info in socket.getaddrinfo(parts.hostname, 443)}
+        if not all(ipaddress.ip_address(each).is_global for each in found):
+            stop(f"{parts.hostname} is no public host")
+        with urllib.request.urlopen(place, timeout=20) as answer:
+            data: bytes = answer.read(MOST_BYTES + 1)
+    except OSError as error:
+        stop(f"{place} cannot be fetched: {error}")
+    if len(data) > MOST_BYTES:
+        stop(f"{place} has more than {MOST_BYTES:,} bytes")
+    return data
+
+
+def messages(data: bytes) -> Iterator[bytes]:
+    """The GRIB2 messages of a file, one after the other."""
+    at = data.find(b"GRIB")
+    while at >= 0:
+        if data[at + 7 : at + 8] != b"\x02":
+            stop(f"edition {data[at + 7]} of GRIB; only 2 is understood")
+        (length,) = struct.unpack_from(">Q", data, at + 8)
+        message = data[at : at + length]
+        if len(message) < length or not message.endswith(b"7777"):
+            stop("the file is cut off")
+        yield message
+        at = data.find(b"GRIB", at + length)
+
+
+def sections(message: bytes) -> dict[int, bytes]:
+    """The sections of a message by number; of several fields the first."""
+    found: dict[int, bytes] = {}
+    at = 16
+    while message[at : at + 4] != b"7777":
+        length, number = struct.unpack_from(">IB", message, at)
+        if length < 5:
+            stop("a section has no length")
+        found.setdefault(number, message[at : at + length])
+        at += length
+    return found
+
+
+def signed(value: int, bits: int) -> int:
+    """GRIB has a bit for the sign and the amount after it."""
+    high = 1 << (bits - 1)
+    return -(value - high) if value & high else value
+
+
+def lattice_of(section: bytes) -> Lattice:
+    """The grid; only a regular one of latitudes and longitudes is understood."""
+    (template,) = struct.unpack_from(">H", section, 12)
+    if template != 0:
+        stop(f"grid template 3.{template}; only 3.0, regular latitudes and longitudes, is understood")
+    width, height, _, _, first, west, _, last, east = struct.unpack_from(">IIIIIIBII", section, 30)
+    if not 0 < width * height <= MOST_CELLS:
+        stop(f"{width} x {height} values; at most {MOST_CELLS:,} are understood")
+    north, south = (signed(each, 32) / 1e6 for each in (first, last))
+    scanning = section[71]
+    if scanning & BY_COLUMN:
+        stop("the values come by column; only rows are understood")
+    return Lattice(width, height, north, signed(west, 32) / 1e6, south, signed(east, 32) / 1e6, scanning)
+
+
+def packing_of(section: bytes) -> Packing:
+    """How values are packed; only the simple way is understood."""
+    count, template = struct.unpack_from(">IH", section, 5)
+    if template != 0:
+        stop(f"packing template 5.{template}; only 5.0, simple packing, is understood")
+    reference, binary, decimal, bits = struct.unpack_from(">fHHB", section, 11)
+    return Packing(count, reference, signed(binary, 16), signed(decimal, 16), bits)
+
+
+def unpacked(data: bytes, packing: Packing) -> Iterator[float]:
+    """The values, while it is reported how far this is."""
+    scale, shift = 2.0**packing.binary, 10.0**packing.decimal
+    if packing.bits == 0:
+        yield from (packing.reference / shift for _ in range(packing.count))
+        return
+    if len(data) * 8 < packing.count * packing.bits:
+        stop("the values are cut off")
+    mask, held, bits, at = (1 << packing.bits) - 1, 0, 0, 0
+    every = max(1, packing.count // 10)
+    for number in range(packing.count):
+        while bits < packing.bits:
+            held = held << 8 | data[at]
+            bits, at = bits + 8, at + 1
+        bits -= packing.bits
+        yield (packing.reference + (held >> bits & mask) * scale) / shift
+        held &= (1 << bits) - 1
+        if number % every == 0:
+            report(10 + 80 * number / packing.count, 100, f"{number:,} of {packing.count:,} values")
+
+
+def present(section: bytes, cells: int) -> Iterator[bool]:
+    """Which cells have a value."""
+    if section[5] == 255:
+        yield from (True for _ in range(cells))
+    elif section[5] == 0:
+        yield from (bool(section[6 + cell // 8] >> (7 - cell % 8) & 1) for cell in range(cells))
+    else:
+        stop("the bit map is one that was agreed upon elsewhere")
+
+
+def decoded(message: bytes, celsius: bool) -> Grid:
+    """The first field of a message, north up."""
+    parts = sections(message)
+    if not {3, 4, 5, 6, 7} <= parts.keys():
+        stop("the message lacks a section")
+    lattice, packing = lattice_of(parts[3]), packing_of(parts[5])
+    name, unit = PARAMETERS.get((message[6], *parts[4][9:11]), ("Field", ""))
+    values = unpacked(parts[7][5:], packing)
+    cells = array("d")
+    for has_value in present(parts[6], lattice.width * lattice.height):
+        value = next(values, math.nan) if has_value else math.nan
+        cells.append(value - 273.15 if celsius and unit == "K" else value)
+    width, west, east = lattice.width, lattice.west, lattice.east
+    north, south = lattice.north, lattice.south
+    rows = [cells[start : start + width] for start in range(0, len(cells), width)]
+    if lattice.scanning & SOUTHWARD_FIRST:
+        rows.reverse()
+        north, south = south, north
+    if lattice.scanning & WESTWARD:
+        rows = [row[::-1] for row in rows]
+        west, east = east, west
+    if east < west:
+        east += 360
+    extent = Extent(name, "°C" if celsius and unit == "K" else unit, west, east, south, north)
+    return Grid(width, lattice.height, array("d", (value for row in rows for value in row)), extent)
+
+
+def main() -> None:
+    """Load, decode, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--file", required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--message", type=int, default=1)
+    parser.add_argument("--celsius", action="store_true")
+    arguments = parser.parse_args()
+    report(0, 100, f"reading {arguments.file}")
+    found = list(messages(load(arguments.file)))
+    if not 1 <= arguments.message <= len(found):
+        stop(f"{arguments.file} has {len(found)} messages, no number {arguments.message}")
+    report(10, 100, f"decoding message {arguments.message} of {len(found)}")
+    try:
+        grid = decoded(found[arguments.message - 1], arguments.celsius)
+    except (struct.error, IndexError) as error:
+        stop(f"{arguments.file} is damaged: {error}")
+    report(95, 100, "writing the grid")
+    write_grid(Path(arguments.output), grid)
+    report(100, 100, "done")
+    print(f"{grid.extent.title}: {grid.summary()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Grids of numbers in files: NumPy's format without NumPy, and what is known of a grid beside it, as JSON."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import struct
+import sys
+from array import array
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+MAGIC = b"\x93NUMPY"
+CODES = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q"}
+"""Element types as NumPy and as Python's array call them."""
+MOST_CELLS = 16_000_000
+
+
+@dataclass
+class Extent:
+    """The edges of a grid on the map, in degrees, and what its values are. The first row is the northern."""
+
+    title: str = ""
+    unit: str = ""
+    west: float | None = None
+    east: float | None = None
+    south: float | None = None
+    north: float | None = None
+
+
+@dataclass
+class Grid:
+    """Rows of numbers; NaN where there is none."""
+
+    width: int
+    height: int
+    values: array[float]
+    extent: Extent = field(default_factory=Extent)
+
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value; fails where there is none at all."""
+        known = [value for value in self.values if math.isfinite(value)]
+        if not known:
+            stop("the grid has no value that is a number")
+        return min(known), max(known)
+
+    def summary(self) -> str:
+        """One line about it."""
+        low, high = self.range()
+        known = [value for value in self.values if math.isfinite(value)]
+        mean = math.fsum(known) / len(known)
+        unit = f" {self.extent.unit}" if self.extent.unit else ""
+        return f"{self.width} x {self.height} values, {low:.4g} to {high:.4g}{unit}, mean {mean:.4g}"
+
+
+def stop(reason: str) -> NoReturn:
+    """End with a reason on stderr."""
+    sys.exit(f"{Path(sys.argv[0]).name}: {reason}")
+
+
+def report(progress: float, total: float, message: str) -> None:
+    """Say how far this is, as a line of JSON."""
+    print(json.dumps({"progress": progress, "total": total, "message": message}), flush=True)
+
+
+def read_grid(path: Path) -> Grid:
+    """A grid from a .npy file, with its description from `<name>.json` where there is one."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        stop(f"{path} cannot be read: {error.strerror}")
+    if data[:6] != MAGIC or len(data) < 12:
+        stop(f"{path} is no .npy file")
+    is_old = data[6] == 1
+    size, start = struct.unpack_from("<H" if is_old else "<I", data, 8)[0], 10 if is_old else 12
+    try:
+        header = ast.literal_eval(data[start : start + size].decode("latin-1"))
+        order, code = header["descr"][0], CODES[header["descr"][1:]]
+        shape, is_fortran = tuple(header["shape"]), header["fortran_order"]
+    except (ValueError, SyntaxError, KeyError, TypeError) as error:
+        stop(f"{path} holds no plain numbers: {error}")
+    if len(shape) != 2 or is_fortran or not 0 < math.prod(shape) <= MOST_CELLS:
+        stop(f"{path} has the shape {shape}; rows and columns are needed, at most {MOST_CELLS:,} cells")
+    cells = array(code)
+    body = data[start + size :]
+    if len(body) < math.prod(shape) * cells.itemsize:
+        stop(f"{path} is cut off")
+    cells.frombytes(body[: math.prod(shape) * cells.itemsize])
+    if order == ">" or (order == "=" and sys.byteorder == "big"):
+        cells.byteswap()
+    return Grid(shape[1], shape[0], array("d", cells), read_extent(path))
+
+
+def write_grid(path: Path, grid: Grid) -> None:
+    """A grid as .npy (32-bit numbers), and its description beside it."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({grid.height}, {grid.width}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    cells = array("f", grid.values)
+    if sys.byteorder == "big":
+        cells.byteswap()
+    try:
+        with path.open("wb") as file:
+            file.write(MAGIC + b"\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin-1"))
+            file.write(cells.tobytes())
+        beside(path).write_text(json.dumps(asdict(grid.extent), ensure_ascii=False, indent=1) + "\n", "utf-8")
+    except OSError as error:
+        stop(f"{path} cannot be written: {error.strerror}")
+
+
+def beside(path: Path) -> Path:
+    """Where the description of a grid is."""
+    return path.with_name(path.name + ".json")
+
+
+def read_extent(path: Path) -> Extent:
+    """The description of a grid; an empty one where there is none."""
+    try:
+        said = json.loads(beside(path).read_text("utf-8"))
+        return Extent(**{key: said[key] for key in Extent.__dataclass_fields__ if key in said})
+    except (OSError, ValueError, TypeError):
+        return Extent()

@@ -1,0 +1,204 @@
+"""visualize-heatmap: a grid as a picture, with axes, a colour scale and what it shows."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from array import array
+from pathlib import Path
+from typing import NamedTuple
+
+from grids import Grid, read_grid, report, stop
+from palettes import PALETTES, Colour, scale
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from ticks import degrees, spelled, ticks
+
+STEPS = 4
+TICK = 6
+
+
+class Look(NamedTuple):
+    """The colours of everything but the field."""
+
+    paper: str
+    ink: str
+    soft: str
+    missing: Colour
+    line: Colour
+
+
+LOOKS = {
+    "light": Look("#fcfcfa", "#1f2328", "#6a737d", (222, 222, 218), (20, 20, 20)),
+    "dark": Look("#14171c", "#e8e8e3", "#9aa3ad", (48, 52, 58), (245, 245, 245)),
+}
+
+
+class Frame(NamedTuple):
+    """Where things are, in pixels."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.right - self.left, self.bottom - self.top
+
+
+class Picture:
+    """One heat map being drawn."""
+
+    def __init__(self, grid: Grid, arguments: argparse.Namespace) -> None:
+        self.grid = grid
+        self.look = LOOKS[arguments.theme]
+        self.unit = arguments.unit or grid.extent.unit
+        self.title = arguments.title or grid.extent.title or Path(arguments.input).stem
+        low, high = grid.range()
+        self.low = low if arguments.minimum is None else arguments.minimum
+        self.high = high if arguments.maximum is None else arguments.maximum
+        if not self.high > self.low:
+            self.low, self.high = self.low - 0.5, self.low + 0.5
+        self.colours = scale(arguments.palette)
+        self.has_contours = arguments.contours
+        self.unit_px = arguments.width / 960
+        self.frame = self._frame(arguments.width)
+        self.image = Image.new("RGB", (arguments.width, self.frame.bottom + self._px(58)), self.look.paper)
+        self.draw = ImageDraw.Draw(self.image)
+
+    def field(self) -> None:
+        """The values themselves, smooth, with cells that have none in grey."""
+        size = self.frame.size
+        known = array("f", [value if math.isfinite(value) else self.low for value in self.grid.values])
+        factor = 255 / (self.high - self.low)
+        plane = Image.frombytes("F", (self.grid.width, self.grid.height), known.tobytes())
+        plane = plane.point(lambda value: value * factor + -self.low * factor)
+        coarse = max(size[0] / self.grid.width, size[1] / self.grid.height) > 40
+        shades = plane.resize(size, Image.Resampling.NEAREST if coarse else Image.Resampling.BICUBIC).convert(
+            "L"
+        )
+        shown = shades.copy()
+        shown.putpalette([channel for colour in self.colours for channel in colour])
+        field = shown.convert("RGB")
+        if self.has_contours:
+            self._contours(field, shades)
+        gaps = bytes(255 * (not math.isfinite(value)) for value in self.grid.values)
+        if any(gaps):
+            mask = Image.frombytes("L", (self.grid.width, self.grid.height), gaps)
+            field.paste(self.look.missing, mask=mask.resize(size, Image.Resampling.NEAREST))
+        self.image.paste(field, (self.frame.left, self.frame.top))
+        self.draw.rectangle(self._outline(self.frame), outline=self.look.ink, width=self._px(1))
+
+    def axes(self) -> None:
+        """Ticks with their numbers: degrees where the grid says where it lies, else columns and rows."""
+        extent, frame = self.grid.extent, self.frame
+        is_map = None not in (extent.west, extent.east, extent.south, extent.north)
+        west, east = (extent.west, extent.east) if is_map else (0, self.grid.width)
+        north, south = (extent.north, extent.south) if is_map else (0, self.grid.height)
+        assert west is not None and east is not None and north is not None and south is not None
+        small, width, height = self._font(13), *frame.size
+        for value in _degrees(west, east, 9) if is_map else ticks(west, east, 9):
+            x = frame.left + (value - west) / (east - west) * width
+            self.draw.line((x, frame.bottom, x, frame.bottom + self._px(TICK)), self.look.ink, self._px(1))
+            text = degrees(value, "EW") if is_map else spelled(value)
+            self.draw.text((x, frame.bottom + self._px(TICK + 4)), text, self.look.ink, small, anchor="ma")
+        low, high = min(north, south), max(north, south)
+        for value in _degrees(low, high, 7) if is_map else ticks(low, high, 7):
+            y = frame.top + (value - north) / (south - north) * height
+            self.draw.line((frame.left - self._px(TICK), y, frame.left, y), self.look.ink, self._px(1))
+            text = degrees(value, "NS") if is_map else spelled(value)
+            self.draw.text((frame.left - self._px(TICK + 4), y), text, self.look.ink, small, anchor="rm")
+
+    def legend(self) -> None:
+        """The colour scale with its numbers and the unit."""
+        top, bottom = self.frame.top, self.frame.bottom
+        left = self.frame.right + self._px(26)
+        bar = Frame(left, top, left + self._px(20), bottom)
+        ramp = Image.new("RGB", (1, 256))
+        for step, colour in enumerate(reversed(self.colours)):
+            ramp.putpixel((0, step), colour)
+        self.image.paste(ramp.resize(bar.size, Image.Resampling.BILINEAR), (bar.left, bar.top))
+        self.draw.rectangle(self._outline(bar), outline=self.look.ink, width=self._px(1))
+        for value in ticks(self.low, self.high, 8):
+            y = bottom - (value - self.low) / (self.high - self.low) * (bottom - top)
+            self.draw.line((bar.right, y, bar.right + self._px(TICK), y), self.look.ink, self._px(1))
+            place = (bar.right + self._px(TICK + 4), y)
+            self.draw.text(place, spelled(value), self.look.ink, self._font(13), anchor="lm")
+        if self.unit:
+            self.draw.text(
+                (bar.left, top - self._px(8)), self.unit, self.look.soft, self._font(13), anchor="ls"
+            )
+
+    def words(self) -> None:
+        """What it shows, and between which values."""
+        left, soft = self.frame.left, self.look.soft
+        self.draw.text((left, self._px(22)), self.title, self.look.ink, self._font(22))
+        self.draw.text((left, self._px(52)), self.grid.summary(), soft, self._font(13))
+
+    def _contours(self, field: Image.Image, shades: Image.Image) -> None:
+        line = Image.new("RGB", field.size, self.look.line)
+        for value in ticks(self.low, self.high, 12):
+            level = (value - self.low) / (self.high - self.low) * 255
+            above = shades.point([255 * (shade >= level) for shade in range(256)])
+            edge = above.filter(ImageFilter.FIND_EDGES)
+            # The filter leaves the outermost pixels as they were.
+            ImageDraw.Draw(edge).rectangle((0, 0, edge.width - 1, edge.height - 1), outline=0, width=2)
+            edge = edge.filter(ImageFilter.GaussianBlur(0.6 * self.unit_px))
+            field.paste(line, mask=edge.point([min(shade, 96) for shade in range(256)]))
+
+    def _frame(self, width: int) -> Frame:
+        left, top, right = self._px(78), self._px(92), width - self._px(112)
+        height = (right - left) * self.grid.height / self.grid.width
+        return Frame(left, top, right, top + round(min(max(height, self._px(160)), self._px(720))))
+
+    def _outline(self, frame: Frame) -> tuple[int, int, int, int]:
+        return frame.left - 1, frame.top - 1, frame.right, frame.bottom
+
+    def _px(self, size: float) -> int:
+        return max(1, round(size * self.unit_px))
+
+    def _font(self, size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+        return ImageFont.load_default(size=max(8, size * self.unit_px))
+
+
+def _degrees(low: float, high: float, most: int) -> list[float]:
+    """Places on a map: steps people know."""
+    step = next((each for each in (1, 2, 5, 10, 15, 30, 45, 60, 90) if (high - low) / each <= most), 90)
+    if high - low < 4:
+        return ticks(low, high, most)
+    return [float(value) for value in range(math.ceil(low / step) * step, math.floor(high) + 1, step)]
+
+
+def main() -> None:
+    """Read, draw, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--title", default="")
+    parser.add_argument("--unit", default="")
+    parser.add_argument("--palette", choices=PALETTES, default="viridis")
+    parser.add_argument("--theme", choices=LOOKS, default="light")
+    parser.add_argument("--minimum", type=float)
+    parser.add_argument("--maximum", type=float)
+    parser.add_argument("--width", type=int, default=960)
+    parser.add_argument("--contours", action="store_true")
+    arguments = parser.parse_args()
+    report(0, STEPS, f"reading {Path(arguments.input).name}")
+    grid = read_grid(Path(arguments.input))
+    picture = Picture(grid, arguments)
+    for step, (doing, draw) in enumerate(
+        (("the field", picture.field), ("the axes", picture.axes), ("the legend", picture.legend)), 1
+    ):
+        report(step, STEPS, f"drawing {doing}")
+        draw()
+    picture.words()
+    try:
+        picture.image.save(arguments.output, "PNG", optimize=True)
+    except OSError as error:
+        stop(f"{arguments.output} cannot be written: {error.strerror or error}")
+    report(STEPS, STEPS, "done")
+    print(f"{grid.summary()}; drawn from {picture.low:g} to {picture.high:g} in {arguments.palette}")
+
+
+if __name__ == "__main__":
+    main()

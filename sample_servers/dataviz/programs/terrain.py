@@ -1,0 +1,54 @@
+"""acquire-terrain: heights of a landscape that never was, by the diamond-square method. Tells percentages."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from array import array
+from pathlib import Path
+
+from grids import Extent, Grid, write_grid
+
+
+def heights(size: int, roughness: float, seed: int) -> list[list[float]]:
+    """A square of `size` values a side, which is a power of two and one more."""
+    dice = random.Random(seed)
+    field = [[0.0] * size for _ in range(size)]
+    step, spread, done, rounds = size - 1, 1.0, 0, (size - 1).bit_length()
+    while step > 1:
+        half = step // 2
+        for y in range(half, size, step):
+            for x in range(half, size, step):
+                around = (field[y + dy][x + dx] for dy in (-half, half) for dx in (-half, half))
+                field[y][x] = sum(around) / 4 + dice.uniform(-spread, spread)
+        for y in range(0, size, half):
+            for x in range((y + half) % step, size, step):
+                places = ((y - half, x), (y + half, x), (y, x - half), (y, x + half))
+                near = [field[b][a] for b, a in places if 0 <= b < size and 0 <= a < size]
+                field[y][x] = sum(near) / len(near) + dice.uniform(-spread, spread)
+        step, spread, done = half, spread * 2 ** (roughness - 1), done + 1
+        print(f"\rraising land: {90 * done // rounds}%", end="", flush=True)
+    return field
+
+
+def main() -> None:
+    """Make it, write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--detail", type=int, default=8)
+    parser.add_argument("--roughness", type=float, default=0.35)
+    parser.add_argument("--seed", type=int, default=7)
+    arguments = parser.parse_args()
+    field = heights((1 << arguments.detail) + 1, arguments.roughness, arguments.seed)
+    low, high = min(map(min, field)), max(map(max, field))
+    span = (high - low) or 1.0
+    metres = array("d", ((value - low) / span * 3400 - 900 for row in field for value in row))
+    size = len(field)
+    extent = Extent(f"Terrain {arguments.seed}", "m")
+    grid = Grid(size, size, metres, extent)
+    write_grid(Path(arguments.output), grid)
+    print(f"\rraised land: 100%\n{grid.summary()}")
+
+
+if __name__ == "__main__":
+    main()
