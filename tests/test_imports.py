@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "link": {"hosting", "recorder", "inbox", "jobs", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
-    "bridge": {"protocol", "server", "hosting", "recorder.record", "inbox.inbox"},
+    "bridge": {"protocol", "auth", "server", "hosting", "recorder.record", "inbox.inbox"},
     "cli": {
         "protocol", "bridge", "recorder", "inbox", "auth", "server", "transports", "hosting", "link", "tui",
         "setting", "settings",

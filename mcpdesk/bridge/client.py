@@ -188,12 +188,12 @@ class Client:
         if isinstance(self.target, Server):
             from mcpdesk.bridge.hosted import line_to
 
-            return line_to(self.target)
+            return await line_to(self.target, self._token)
         place = os.fspath(self.target)
         if "://" not in place:
             from mcpdesk.bridge.hosted import host_folder
 
-            return await host_folder(Path(place), self.mode)
+            return await host_folder(Path(place), self.mode, self._token)
         from mcpdesk.bridge.eras import meet
         from mcpdesk.bridge.wire import Wire
 

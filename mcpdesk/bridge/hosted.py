@@ -9,10 +9,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.bridge.answers import is_response, result_of
 from mcpdesk.bridge.line import IDENTITY
+from mcpdesk.errors import RpcError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import request_meta
 
@@ -29,14 +31,16 @@ class HostedLine:
     revision = LATEST
     mirrors = False
 
-    def __init__(self, endpoint: HostedEndpoint, host: Host | None = None) -> None:
+    def __init__(
+        self, endpoint: HostedEndpoint, host: Host | None = None, principal: Principal = OPEN
+    ) -> None:
         from mcpdesk.hosting.channel import Channel
 
         self.target = endpoint.name
         self.server: Mapping[str, Any] = {"name": endpoint.name, "version": endpoint.server.version}
         self.instructions = endpoint.server.instructions
         self._host = host
-        self._channel = Channel(endpoint, "memory", "bridge", self._received)
+        self._channel = Channel(endpoint, "memory", "bridge", self._received, principal)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._ids = count(1)
 
@@ -70,10 +74,11 @@ class HostedLine:
             waiting.set_result(message)
 
 
-async def host_folder(folder: Path, mode: str) -> HostedLine:
+async def host_folder(folder: Path, mode: str, token: str | None = None) -> HostedLine:
     """Host a server folder for one caller.
 
-    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode.
+    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode; RpcError for a token
+    that does not count.
     """
     from mcpdesk.hosting.effective import effective_settings
     from mcpdesk.hosting.host import Host, Plan
@@ -85,14 +90,14 @@ async def host_folder(folder: Path, mode: str) -> HostedLine:
         await host.wake()
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
-        return HostedLine(endpoint, host)
+        return HostedLine(endpoint, host, await caller(endpoint.server, token))
     except BaseException:
         await host.stop()
         raise
 
 
-def line_to(server: Server) -> HostedLine:
-    """Call a server that was put together in code."""
+async def line_to(server: Server, token: str | None = None) -> HostedLine:
+    """Call a server that was put together in code. Raises: RpcError for a token that does not count."""
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.server.services import Services
@@ -100,7 +105,29 @@ def line_to(server: Server) -> HostedLine:
     def log(*_: object, **__: object) -> None:
         """Nobody reads it."""
 
-    return HostedLine(HostedEndpoint(server, Services(Inbox(), log), Unrecorded()))
+    principal = await caller(server, token)
+    return HostedLine(HostedEndpoint(server, Services(Inbox(), log), Unrecorded()), principal=principal)
+
+
+async def caller(server: Server, token: str | None) -> Principal:
+    """Who calls. As over HTTP, a token is looked at where one makes a difference, and has to count there.
+
+    Raises: RpcError (-32001), with the words a server has for it.
+    """
+    from mcpdesk.auth.access import INVALID
+    from mcpdesk.auth.key_source import KeysMissing
+    from mcpdesk.auth.token import Rejected
+
+    if token is None or not server.access.is_asked:
+        return OPEN
+    if server.access.verifier is None:
+        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name)
+    try:
+        return await server.access.verifier.verify(token)
+    except Rejected:
+        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name) from None
+    except KeysMissing:
+        raise RpcError(ErrorCode.INTERNAL_ERROR, "Tokens cannot be checked now", None, server.name) from None
 
 
 class Unrecorded:

@@ -14,7 +14,9 @@ from mcpdesk.bridge.eras import Session
 from mcpdesk.bridge.wire import Wire
 from mcpdesk.errors import CallError, CallTimeout, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.bridge.conftest import TOOLS
+from tests.support import tokens
 from tests.support.desk import running_desk
+from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Seen, http, json, modern, result, scripted
 from tests.support.served import make_server
@@ -243,3 +245,68 @@ async def test_first_failure_does_not_spoil_the_next_request() -> None:
         with pytest.raises(HttpError):
             await client.call_tool("x")
         assert await client.call_tool("x") == {"content": []}
+
+
+GUARDED = {
+    "mcp.json": '{"name": "safe", "auth": {"requires_jwt": false, "jwt": {"algorithms": ["HS256"], '
+    '"secret_env": "BRIDGE_SECRET"}}}',
+    "tools/who.py": '''
+        from typing import Any
+
+        from mcpdesk import Context, tool
+
+        @tool(requires_jwt=True)
+        async def who(ctx: Context) -> str:
+            """Say who asks."""
+            assert ctx.claims is not None
+            return str(ctx.claims["sub"])
+
+        @tool
+        async def anyone() -> str:
+            """Needs nobody."""
+            return "anyone"
+        ''',
+}
+
+
+@pytest.fixture(params=["folder", "http"])
+async def guarded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Path | str]:
+    """The same guarded folder as a target in this process and over HTTP."""
+    monkeypatch.setenv("BRIDGE_SECRET", tokens.SECRET)
+    folder = write(tmp_path / "safe", GUARDED)
+    if request.param == "folder":
+        yield folder
+        return
+    async with running_desk(folder, http=True) as desk:
+        yield desk.view().servers[0].url
+
+
+async def test_token_reaches_the_handler_as_claims(guarded: Path | str) -> None:
+    async with Client(guarded, token=tokens.token("HS256", sub="ada")) as client:
+        assert len(await client.list_tools()) == 2
+        assert (await client.call_tool("who"))["content"][0]["text"] == "ada"
+
+
+async def test_tool_without_its_token_is_refused_and_the_others_serve(guarded: Path | str) -> None:
+    async with Client(guarded) as client:
+        assert (await client.call_tool("anyone"))["content"][0]["text"] == "anyone"
+        with pytest.raises((HttpError, RpcError), match="Unauthorized: missing JWT"):
+            await client.call_tool("who")
+
+
+BAD_TOKENS = {
+    "expired": lambda: tokens.token("HS256", exp=1),
+    "forged": lambda: tokens.token("HS256")[:-6] + "abcdef",
+    "no token": lambda: "no-token-at-all",
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TOKENS)
+async def test_token_that_does_not_count_is_refused_and_not_repeated(guarded: Path | str, kind: str) -> None:
+    given = BAD_TOKENS[kind]()
+    async with Client(guarded, token=given) as client:
+        with pytest.raises((HttpError, RpcError), match="Unauthorized: invalid JWT") as caught:
+            await client.call_tool("who")
+    assert given not in str(caught.value) and given not in repr(vars(caught.value))

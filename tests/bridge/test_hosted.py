@@ -43,7 +43,7 @@ async def test_folder_that_is_broken_in_part_serves_the_rest(folder: Path) -> No
 
 
 async def test_server_made_in_code_needs_no_folder_and_is_not_recorded() -> None:
-    line = line_to(make_server())
+    line = await line_to(make_server())
     assert line.server == {"name": "sample", "version": "1.0"}
     with pytest.raises(RpcError):
         await line.request("no/such", {}, {})
