@@ -85,7 +85,7 @@ def test_every_module_has_its_test_file() -> None:
 
 
 def test_every_test_file_has_its_module() -> None:
-    own = {"e2e", "interop", "bench", "support", "conformance", "golden", "samples", "seeds"}
+    own = {"e2e", "interop", "bench", "support", "conformance", "golden", "samples", "seeds", "load"}
     orphans = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         relative = path.relative_to(ROOT / "tests")

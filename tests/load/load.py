@@ -1,0 +1,158 @@
+"""One load on one server: connections that call, jobs that run, and looks at its memory all along."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiohttp
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.load import clients
+from tests.load.tally import Tally
+from tests.support.folders import write
+
+ROOT = Path(__file__).parents[2]
+NAME = "loaded"
+LOOKS = 60
+"""How often memory is looked at."""
+TOOLS = '''
+    """What is asked for."""
+
+    import asyncio
+
+    from mcpdesk import Context, tool
+
+
+    @tool
+    async def echo(text: str, ctx: Context) -> str:
+        """Say it again."""
+        await ctx.progress(1, 1)
+        return text
+
+
+    @tool(task="optional")
+    async def work(text: str) -> dict[str, str]:
+        """Take a moment."""
+        await asyncio.sleep(WORK_S)
+        return {"text": text}
+    '''
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much.
+
+    A third of the connections each: single requests, sessions, WebSockets. Half of the jobs each: jobs of the
+    gateway, tasks of the protocol.
+    """
+
+    connections: int = 500
+    jobs: int = 50
+    seconds: float = 60.0
+    pause_s: float = 0.5
+    """Between two calls of a connection."""
+    work_s: float = 1.0
+    """What a job takes."""
+
+
+@asynccontextmanager
+async def served(folder: Path, load: Load) -> AsyncIterator[tuple[str, int]]:
+    """A server in a process of its own: its address, and its number. It has to end with 0."""
+    write(
+        folder, {"mcp.json": f'{{"name": "{NAME}"}}', "tools/t.py": TOOLS.replace("WORK_S", str(load.work_s))}
+    )
+    # Kept little, so that what is kept by design is full soon.
+    limits = (
+        "--capture-memory-bytes",
+        "2M",
+        "--job-ttl-s",
+        "5",
+        "--max-tasks",
+        "10000",
+        "--jobs-at-once",
+        "100",
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mcpdesk", "serve", str(folder), "--port", "0", *limits,
+        cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env={**os.environ, "MCPDESK_STATE_DIR": str(folder.parent / "state")},
+    )  # fmt: skip
+    assert process.stderr is not None
+    said: list[str] = []
+    try:
+        async for raw in process.stderr:
+            said.append(raw.decode().rstrip())
+            if f"serving {NAME} at" in said[-1]:
+                break
+        else:
+            raise RuntimeError("\n".join(said))
+        telling_aio = asyncio.create_task(process.stderr.read())
+        yield said[-1].rpartition(" ")[2].rpartition("/mcp/")[0], process.pid
+        process.terminate()
+        code = await process.wait()
+        if code:
+            raise RuntimeError(f"the server ended with {code}: {(await telling_aio).decode()[-2000:]}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def run(load: Load) -> Tally:
+    """Serve, load, and end; everybody comes to the end of what they are at."""
+    tally, over = Tally(), asyncio.Event()
+    with TemporaryDirectory() as place:
+        async with served(Path(place) / NAME, load) as (base, pid):
+            watching_aio = asyncio.create_task(_watch(psutil.Process(pid), load, tally))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for work in _workers(base, load, tally, over):
+                        group.create_task(work)
+                    await asyncio.sleep(load.seconds)
+                    over.set()
+            finally:
+                watching_aio.cancel()
+            tally.counted = await _counted(base)
+    return tally
+
+
+def _workers(base: str, load: Load, tally: Tally, over: asyncio.Event) -> list[clients.Work]:
+    url = f"{base}/mcp/{NAME}"
+    kinds = (clients.sessionless, clients.in_session, clients.on_a_socket)
+    found = [
+        kinds[number % len(kinds)](url, f"connection {number}", tally, load.pause_s, over)
+        for number in range(load.connections)
+    ]
+    for number in range(load.jobs):
+        if number % 2:
+            found.append(clients.tasks(url, f"task {number}", tally, over))
+        else:
+            found.append(clients.jobs(base, NAME, f"job {number}", tally, over))
+    return found
+
+
+async def _watch(process: psutil.Process, load: Load, tally: Tally) -> None:
+    while True:
+        tally.memory.append(process.memory_info().rss)
+        await asyncio.sleep(load.seconds / LOOKS)
+
+
+async def _counted(base: str) -> dict[str, float]:
+    """What the server counted, by name; what has labels is added up."""
+    async with aiohttp.ClientSession() as client, client.get(f"{base}/metrics") as answer:
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(await answer.text()):
+            for sample in family.samples:
+                if "quantile" not in sample.labels:
+                    found[sample.name] = found.get(sample.name, 0) + sample.value
+    return found

@@ -1,0 +1,65 @@
+"""What a load did and saw: every answer is accounted for, and memory is looked at all along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+KEPT = 20
+"""Complaints that are kept word for word."""
+LEVEL = 1.05
+LEVEL_BYTES = 8 << 20
+"""Memory is level when it grew by less than this share and these bytes together."""
+
+
+@dataclass
+class Tally:
+    """One run's account."""
+
+    asked: int = 0
+    answered: int = 0
+    jobs_begun: int = 0
+    jobs_done: int = 0
+    wrong: int = 0
+    complaints: list[str] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    """Bytes resident of the server, at equal distances in time."""
+    counted: dict[str, float] = field(default_factory=dict)
+    """What the server says at the end, from its `/metrics`."""
+
+    def complain(self, what: str) -> None:
+        """Something went wrong."""
+        self.wrong += 1
+        if len(self.complaints) < KEPT:
+            self.complaints.append(what[:500])
+
+    @property
+    def lost(self) -> int:
+        """Calls and jobs without a right answer."""
+        return self.asked - self.answered + self.jobs_begun - self.jobs_done
+
+    @property
+    def growth(self) -> tuple[int, int]:
+        """Bytes once memory had settled, and at the end: the middle of the second and of the last quarter."""
+        quarter = max(1, len(self.memory) // 4)
+        return int(median(self.memory[quarter : 2 * quarter] or self.memory)), int(
+            median(self.memory[-quarter:])
+        )
+
+    @property
+    def is_level(self) -> bool:
+        """Whether memory stayed what it was."""
+        before, after = self.growth
+        return after <= before * LEVEL + LEVEL_BYTES
+
+    def lines(self, seconds: float) -> list[str]:
+        """The account in words."""
+        before, after = (size / (1 << 20) for size in self.growth)
+        return [
+            f"calls     {self.answered} of {self.asked} answered, {self.answered / seconds:.0f} a second",
+            f"jobs      {self.jobs_done} of {self.jobs_begun} done",
+            f"lost      {self.lost}, wrong {self.wrong}",
+            f"memory    {before:.1f} MiB once settled, {after:.1f} MiB at the end:"
+            f" {'level' if self.is_level else 'GROWING'}",
+            *(f"complaint {complaint}" for complaint in self.complaints),
+        ]
