@@ -98,7 +98,7 @@ class Feed:
 
     def __init__(self, tail: int = TAIL) -> None:
         self._lock = Lock()
-        self._stdout, self._stderr = _Tail(tail), _Tail(tail)
+        self._stdout, self._stderr, self._both = _Tail(tail), _Tail(tail), _Tail(tail)
         self._progress: Progress | None = None
         self._steps = 0
         """How often progress was reported."""
@@ -156,7 +156,7 @@ class Feed:
     def shrink(self) -> int:
         """Nothing more is expected: keep the ends alone. Returns how much that is, about in bytes."""
         with self._lock:
-            return self._stdout.shrink() + self._stderr.shrink()
+            return self._stdout.shrink() + self._stderr.shrink() + self._both.shrink()
 
     def since(self, cursor: Cursor = START) -> News:
         """What came after a reader's last look."""
@@ -171,6 +171,15 @@ class Feed:
                 tuple(self._files[cursor.files :]),
                 (lost, lost_too),
             )
+
+    def written(self, after: int) -> tuple[str, int, int]:
+        """Both streams in the order they came, from a position on: the text, where it begins, where it ends.
+
+        Positions count characters; what is not kept any more is left out.
+        """
+        with self._lock:
+            text, lost = self._both.since(max(0, after))
+            return text, max(0, after) + lost, self._both.size
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function after every change; what is returned ends that."""
@@ -187,8 +196,10 @@ class Feed:
     def _write(self, tail: _Tail, text: str) -> None:
         if not text:
             return
+        text = _sendable(text)
         with self._lock:
-            tail.add(_sendable(text))
+            tail.add(text)
+            self._both.add(text)
         self._tell()
 
     def _tell(self) -> None:

@@ -45,6 +45,9 @@ class JobView(Struct, frozen=True):
     feed: Feed | None = None
     """What an asynchronous call puts out; None for a task."""
     exit_code: int | None = None
+    started: float | None = None
+    """When a call's turn came; None: it waits."""
+    files: tuple[Produced, ...] = ()
 
 
 class Job(Struct, eq=False):
@@ -131,4 +134,5 @@ class Job(Struct, eq=False):
         return JobView(
             self.id, self.server, self.tool, self.peer, self.status, self.message,
             self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
+            self.started, self.files,
         )  # fmt: skip

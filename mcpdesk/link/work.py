@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import DeskError
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.journal import Severity
+from mcpdesk.jobs.feed import Progress
 from mcpdesk.jobs.job import JobView as TaskJob
 from mcpdesk.link.values import (
     CallbackView,
@@ -76,7 +77,7 @@ class Work:
         )
 
     def jobs(self) -> tuple[JobView, ...]:
-        """Programs in the background and calls that are tasks, oldest first."""
+        """Programs in the background, calls that are jobs, and tasks, oldest first."""
         found = [_task(task) for task in self._host.services.jobs.snapshot()]
         for name, home in self._homes("programs"):
             found += [_program(name, view) for view in home.programs.views()]
@@ -99,7 +100,7 @@ class Work:
         """What a program wrote from byte `after` on, or the end of it. Reads a file; None: there is none."""
         program = self._program(job)
         if program is None:
-            return None
+            return self._call_output(job, after)
         size = program.output.size
         start = after if after >= 0 and 0 <= size - after <= WINDOW else max(0, size - WINDOW)
         try:
@@ -109,6 +110,15 @@ class Work:
         if piece.end == start < size and program.output.problem:
             return JobOutput(program.output.end(WINDOW), max(0, size - WINDOW), size, is_last=False)
         return JobOutput(piece.text, start, piece.end, piece.is_last)
+
+    def _call_output(self, job: str, after: int) -> JobOutput | None:
+        """What a call wrote, counted in characters."""
+        kept = self._host.services.jobs.by_id(job)
+        if kept is None or kept.feed is None:
+            return None
+        is_last = kept.is_over
+        text, start, end = kept.feed.written(after)
+        return JobOutput(text, start, end, is_last)
 
     def kill(self, job: str) -> None:
         """End a job; ignored when it is over."""
@@ -238,18 +248,30 @@ def _program(server: str, view: ProgramView) -> JobView:
 
 
 def _task(view: TaskJob) -> JobView:
-    state = _STATES[view.status]
+    state, feed = _STATES[view.status], view.feed
+    if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
+        state = JobState.QUEUED
     return JobView(
         id=view.id,
-        kind=JobKind.TASK,
+        kind=JobKind.TASK if feed is None else JobKind.CALL,
         server=view.server,
         name=view.tool,
         peer=view.peer,
         state=state,
-        message=view.message,
-        started=view.created,
+        message=view.message if feed is None or state.is_final else _progress(feed.latest),
+        started=view.started or view.created,
         ended=view.updated if state.is_final else None,
+        size=0 if feed is None else feed.size,
+        made=tuple(each.name for each in view.files),
     )
+
+
+def _progress(latest: Progress | None) -> str:
+    """`40 % reading` with a total, `7 reading` without."""
+    if latest is None:
+        return ""
+    share = f"{latest.share:.0%}".replace("%", " %") if latest.total else f"{latest.value:g}"
+    return f"{share} {latest.message}".strip()
 
 
 def _plan(server: str, home: Home) -> PlanView:

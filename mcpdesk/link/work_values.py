@@ -13,12 +13,15 @@ class JobKind(StrEnum):
     PROGRAM = "program"
     """A command in the background."""
     TASK = "task"
-    """A call that outlives its request."""
+    """A call that outlives its request, as the protocol has them."""
+    CALL = "call"
+    """A call that was asked for as a job, whose output is kept."""
 
 
 class JobState(StrEnum):
     """How a job stands."""
 
+    QUEUED = "queued"
     RUNNING = "running"
     WAITING = "needs input"
     SUCCEEDED = "succeeded"
@@ -29,7 +32,7 @@ class JobState(StrEnum):
     @property
     def is_final(self) -> bool:
         """Whether nothing comes after it."""
-        return self not in (JobState.RUNNING, JobState.WAITING)
+        return self not in (JobState.QUEUED, JobState.RUNNING, JobState.WAITING)
 
 
 class JobView(Struct, frozen=True):
@@ -45,11 +48,11 @@ class JobView(Struct, frozen=True):
     """Who began it."""
     state: JobState
     message: str
-    """What a task is at; how a program ended."""
+    """What a task or call is at; how a program ended."""
     started: float
     ended: float | None = None
     number: int = 0
-    """What the tools call a program; 0 for a task."""
+    """What the tools call a program; 0 for others."""
     pid: int = 0
     size: int = 0
     """Bytes of output when this was looked at."""
@@ -57,6 +60,13 @@ class JobView(Struct, frozen=True):
     """Where the output is."""
     problem: str = ""
     """Why that file is not whole; empty when it is."""
+    made: tuple[str, ...] = ()
+    """Files a call produced, known once it is over."""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether what it writes can be read."""
+        return self.kind is not JobKind.TASK
 
     def runtime_s(self, now: float) -> float:
         """Seconds from its start to its end, or to `now`."""

@@ -128,3 +128,14 @@ def test_threads_write_at_one_time_and_nothing_is_lost() -> None:
     for thread in threads:
         thread.join(20)
     assert feed.since().stdout == "ab" * 20000
+
+
+def test_both_streams_are_read_in_the_order_they_came() -> None:
+    feed = Feed(tail=4)
+    feed.stdout("one ")
+    feed.stderr("two ")
+    assert feed.written(-1) == ("one two ", 0, 8)
+    assert feed.written(4) == ("two ", 4, 8)
+    feed.stdout("three")
+    text, start, end = feed.written(0)
+    assert (text, start, end) == ("hree", 9, 13)

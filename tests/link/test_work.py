@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from mcpdesk.link.work import WINDOW
@@ -170,3 +171,46 @@ async def test_a_server_that_keeps_nothing_gets_no_state_file(folder: Path) -> N
         home = desk.host.folders["own"].server.home
         assert home is not None
         assert not home.has_state and not home.has_made("todo") and not home.has_made("data")
+
+
+STEPPING = '''
+import asyncio
+from pathlib import Path
+
+from mcpdesk import Context
+
+
+async def step(ctx: Context) -> str:
+    """Go on when it may."""
+    await ctx.progress(3, 10, "reading")
+    while not Path(__file__).with_name("go").exists():
+        await asyncio.sleep(0.01)
+    return "it is done"
+'''
+
+
+async def test_a_call_asked_for_as_a_job_is_followed_read_and_cancelled(folder: Path) -> None:
+    (folder / "tools/step.py").write_text(STEPPING, encoding="utf-8")
+    async with running_desk(folder, http=True) as desk, aiohttp.ClientSession() as client:
+        gateway = desk.view().servers[0].url.partition("/mcp")[0] + "/v1/mcp"
+        asked = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "step", "mode": "async"},
+        }
+        key = {desk.view().api_key_header: desk.view().api_key}
+        for _ in range(2):
+            async with client.post(gateway, json=asked, headers=key) as answer:
+                assert (await answer.json())["result"]["status"] == "accepted"
+        await until(lambda: all(job.message == "30 % reading" for job in desk.jobs()))
+        first, second = desk.jobs()
+        assert (first.kind, first.name, first.state) == (JobKind.CALL, "step", JobState.RUNNING)
+        nothing = desk.output(first.id, -1)
+        assert nothing is not None and (nothing.text, nothing.is_last) == ("", False)
+        desk.kill_job(second.id)
+        await until(lambda: desk.jobs()[1].state is JobState.CANCELLED)
+        (folder / "tools/go").touch()
+        await until(lambda: desk.jobs()[0].state is JobState.SUCCEEDED)
+        whole = desk.output(first.id, 3)
+        assert whole is not None and (whole.text, whole.start, whole.is_last) == ("is done", 3, True)

@@ -14,6 +14,7 @@ from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.section import SectionList
 
 STATES = {
+    JobState.QUEUED: ("…", "lines--muted"),
     JobState.RUNNING: ("▸", "lines--key"),
     JobState.WAITING: ("?", "lines--warn"),
     JobState.SUCCEEDED: ("✓", "lines--good"),
@@ -28,7 +29,7 @@ NARROW = 100
 """Cells below which the peer's column goes."""
 TINY = 64
 """Cells below which only state, command and time are left."""
-_ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1}
+_ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
 
 
 class JobList(SectionList):
@@ -53,7 +54,7 @@ class JobList(SectionList):
         """Take the jobs as they are now; the selected one stays selected. `now` is Unix time in seconds."""
         selected, self._now = self.selected, now
         self.jobs = tuple(
-            sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -(job.ended or job.started)))
+            sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
         )
         self.rows_changed()
         same = [at for at, job in enumerate(self.jobs) if selected is not None and job.id == selected.id]
@@ -79,7 +80,7 @@ class JobList(SectionList):
         if width >= NARROW:
             peer = set_cell_size(one_line(job.peer, PEER_CELLS), PEER_CELLS) + "  "
             room -= PEER_CELLS + 2
-        number = str(job.number) if job.number else "task"
+        number = str(job.number) if job.number else job.kind.value
         yield f"{number:>{NUMBER_CELLS}}  ", "lines--muted"
         room -= NUMBER_CELLS + 2
         said = f"{job.name}  {job.message}" if not job.number and job.message else job.name

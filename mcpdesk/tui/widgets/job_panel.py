@@ -61,7 +61,8 @@ class JobPanel(Section):
     lesson = (
         "Nothing runs in the background",
         "A command that goes on while its caller does something else is a job, and so is a call that\n"
-        "outlives its request (a task of the protocol). Their output is shown as it comes.\n\n"
+        'outlives its request: a task of the protocol, or a call with `"mode": "async"` at /v1/mcp.\n'
+        "Their output is shown as it comes.\n\n"
         'Built in: put "BackgroundBash" into `builtins` of mcp.json, and the three tools around it.\n'
         'Your own: `@tool(task="optional")`.\n\n'
         "To see one now, call BackgroundBash in the workbench (1) with the command\n"
@@ -147,10 +148,13 @@ class JobPanel(Section):
         if job is None:
             return
         choices = [Choice("command" if job.number else "tool", job.name, job.name, "c")]
-        if job.number:
+        if job.has_output:
             text = self.output.text
             choices.append(Choice("output", text, f"the {size_text(len(text))} shown", "o"))
+        if job.file:
             choices.append(Choice("file", job.file, job.file, "f"))
+        if job.kind is not JobKind.PROGRAM:
+            choices.append(Choice("id", job.id, job.id, "i"))
         facts = _facts(job, 0, 0).plain
         choices.append(Choice("facts", facts, one_line(facts), "a"))
         if text := await self.app.push_screen_wait(Menu("Copy", choices)):
@@ -177,14 +181,15 @@ class JobPanel(Section):
         detail.display = job is not None
         if job is None:
             return
-        has_output = job.kind is JobKind.PROGRAM
+        has_output = job.has_output
         detail.set_class(not has_output, "-silent")
         use = self.jobs.uses.get(job.id)
         processes = 0 if use is None or job.state.is_final else use.processes
         detail.query_one(".facts", Static).update(_facts(job, processes, self.size.width))
         follows = "following" if self.output.following else "not following (f)"
         state = "whole" if self._is_whole else follows
-        before = f" · {size_text(self._left_out)} before it, in the file" if self._left_out else ""
+        kept = "in the file" if job.file else "not kept"
+        before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
         detail.border_title = f"output · {state}{before}" if has_output else "task"
 
     def _show(self, jobs: tuple[JobView, ...]) -> None:
@@ -207,10 +212,11 @@ class JobPanel(Section):
         """What programs use is looked up beside the screen."""
         self._looks["sample"] = float("inf")
         try:
-            self.jobs.uses = await asyncio.to_thread(self.link.usage)
+            uses = await asyncio.to_thread(self.link.usage)
         finally:
             self._looks["sample"] = time.monotonic() + SAMPLE_S
         with suppress(NoMatches):  # the screen may be taken down meanwhile
+            self.jobs.uses = uses
             self._show(self.link.jobs())
 
     @work(group="read")
@@ -251,7 +257,7 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
     command = "\n".join(one_line(line, longest) if longest else line for line in lines)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",
-        f"{'job ' + str(job.number) if job.number else 'task'} of {job.server}",
+        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}",
         f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
     ]
     if job.ended is not None:
@@ -260,8 +266,11 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
         known.append(f"pid {job.pid}")
         if processes > 1:
             known.append(f"{processes} processes")
+    if job.has_output:
         known.append(size_text(job.size))
     facts = [Content.styled(command, "bold"), Content.styled(one_line(" · ".join(known)), "$text-muted")]
+    if job.made:
+        facts.append(Content.styled(one_line(f"made {', '.join(job.made)}", width - 4), "$text-muted"))
     if job.file:
         facts.append(Content.styled(_tail(job.file, width - 4), "$text-muted"))
     if job.problem:
