@@ -19,6 +19,8 @@ from mcpdesk.setting import UNSHOWN, Given, Kind, Setting, converted, quoted
 
 ENV_FILE = "mcpdesk-env.txt"
 OWN_PREFIX = "MCPDESK_"
+NEAR = 0.75
+"""How much an unknown variable of an env file looks like a setting's when it is taken for a slip."""
 
 
 class Settings(Struct, frozen=True):
@@ -264,9 +266,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
 def _from_env_file(path: Path) -> Iterator[Given]:
     found: dict[str, tuple[str, int]] = {}
     for key, value, line in read_env_file(path):
-        if key not in BY_VARIABLE:
+        if is_setting(key):
+            found[key] = value, line
+        elif _looks_like_setting(key):
             raise _unknown(key, value, f"{path.name}:{line}", list(BY_VARIABLE))
-        found[key] = value, line
     for setting in SETTINGS:
         for key in setting.environment:
             value, line = found.get(key, ("", 0))
@@ -291,6 +294,17 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
     value = UNSHOWN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
     return DeskUserError(f"{key}: unknown setting (value {value!r}, {origin}).", hint)
+
+
+def is_setting(variable: str) -> bool:
+    """Whether a variable stands for a setting; others of an env file are for what the folder runs."""
+    return variable in BY_VARIABLE
+
+
+def _looks_like_setting(key: str) -> bool:
+    import difflib
+
+    return key.startswith(OWN_PREFIX) or bool(difflib.get_close_matches(key, BY_VARIABLE, n=1, cutoff=NEAR))
 
 
 def _unquoted(value: str) -> str:

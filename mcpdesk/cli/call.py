@@ -27,15 +27,22 @@ Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 t
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@click.option("--mode", default="", metavar="NAME", help="Call what this mode of the server offers.")
 def command(
-    target: str, tool: str, arguments: tuple[str, ...], whole: str | None, as_json: bool, timeout_s: float
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    whole: str | None,
+    as_json: bool,
+    timeout_s: float,
+    mode: str,
 ) -> int:
     """Call TOOL of the server folder TARGET and print its result."""
     from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_json, print_text, tool_result_text
 
     params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
-    with client(target) as peer:
+    with client(target, mode) as peer:
         result = peer.request("tools/call", params, timeout_s)
     if as_json:
         print_json(result)

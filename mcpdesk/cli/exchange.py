@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.desk_call import DeskCall
     from mcpdesk.link.desk_client import DeskClient
-    from mcpdesk.link.values import Outcome, Progress
+    from mcpdesk.link.values import CatalogueItem, Outcome, Progress
 
 METHOD_NOT_FOUND = -32601
 LOOK_S = 0.1
@@ -31,8 +31,10 @@ TROUBLE = ("warning", "error", "critical")
 class Client:
     """Sends requests and waits for their results."""
 
-    def __init__(self, desk: DeskClient) -> None:
+    def __init__(self, desk: DeskClient, left_out: Callable[[], list[CatalogueItem]]) -> None:
         self._desk = desk
+        self.left_out = left_out
+        """What the server would offer, and does not."""
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """The result of one request.
@@ -73,8 +75,8 @@ class Client:
 
 
 @contextmanager
-def client(target: str) -> Iterator[Client]:
-    """A client of the server folder `target`, hosted for as long as the block runs.
+def client(target: str, mode: str = "") -> Iterator[Client]:
+    """A client of the server folder `target`, hosted in a mode of it for as long as the block runs.
 
     What its code prints goes to stderr. Raises: DeskError when the folder cannot be hosted.
     """
@@ -82,26 +84,24 @@ def client(target: str) -> Iterator[Client]:
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.effective import effective_settings
     from mcpdesk.hosting.host import Host, Plan
+    from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient
     from mcpdesk.protocol.revisions import BY_NAME
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
     with claiming(host, "wire"):
         host.load()
         core = CoreThread(host)
         core.start()
         try:
             core.started.result()
+            endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
             yield Client(
-                DeskClient(
-                    host.endpoints()[0],
-                    host.call_soon,
-                    lambda: folder_roots([folder]),
-                    BY_NAME[settings.desk_revision],
-                )
+                DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision),
+                lambda: [each for each in Shelf(endpoint.server).catalogue().items if not each.definition],
             )
         finally:
             core.stop()

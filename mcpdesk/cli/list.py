@@ -11,6 +11,7 @@ EPILOG = """\b
 Examples:
   mcpdesk list sample_servers/hello
   mcpdesk list sample_servers/hello --json
+  mcpdesk list sample_servers/dataviz --mode look
 """
 SHELVES: dict[str, tuple[str, str]] = {
     "tools": ("tools/list", "name"),
@@ -25,19 +26,24 @@ SHELVES: dict[str, tuple[str, str]] = {
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print the definitions as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-def command(target: str, as_json: bool, timeout_s: float) -> None:
-    """List the tools, resources and prompts of the server folder TARGET."""
+@click.option("--mode", default="", metavar="NAME", help="List what this mode of the server offers.")
+def command(target: str, as_json: bool, timeout_s: float, mode: str) -> None:
+    """List the tools, resources and prompts of the server folder TARGET, and what of it is not offered."""
     from mcpdesk.cli.exchange import client
-    from mcpdesk.cli.printing import print_json, print_text
+    from mcpdesk.cli.printing import aligned, print_json, print_text
 
-    with client(target) as peer:
+    with client(target, mode) as peer:
         shelves = {key: peer.request_all(method, key, timeout_s) for key, (method, _) in SHELVES.items()}
+        left_out = peer.left_out()
     if as_json:
-        print_json(shelves)
-    else:
-        print_text(
-            "\n\n".join(shelf_text(key, items) for key, items in shelves.items() if items) or "nothing"
-        )
+        missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in left_out]
+        print_json(shelves | {"unavailable": missing})
+        return
+    texts = [shelf_text(key, items) for key, items in shelves.items() if items]
+    if left_out:
+        rows = [(each.name, f"{each.kind} {each.problem}") for each in left_out]
+        texts.append("\n".join(["unavailable", *aligned(rows, "  ")]))
+    print_text("\n\n".join(texts) or "nothing")
 
 
 def shelf_text(key: str, items: list[dict[str, Any]]) -> str:

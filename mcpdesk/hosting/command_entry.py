@@ -49,6 +49,8 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     progress: Literal["json-lines", "percent"] | None = None
     annotations: dict[str, Any] = {}
     requires_jwt: bool = False
+    scopes: list[str] = []
+    """What a caller's token has to allow."""
     task: Literal["optional", "required"] | None = None
 
 

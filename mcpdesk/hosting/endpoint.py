@@ -230,7 +230,7 @@ class HostedEndpoint:
         self.past.add(dialogue.conversation)
 
     def facts(self) -> dict[str, Any]:
-        """Name, version and counts, for the status page."""
+        """Name, version, counts, modes, and which tools are left out and why, for the status page."""
         server = self.server
         return {
             "name": server.name,
@@ -238,4 +238,10 @@ class HostedEndpoint:
             "tools": len(server.tools) if server.tools_enabled else 0,
             "resources": len(server.resources) + len(server.templates),
             "prompts": len(server.prompts),
+            "modes": list(server.modes),
+            "unavailable": [
+                {"name": each.name, "reason": each.reason}
+                for each in server.tools.unavailable
+                if not each.serving
+            ],
         }

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from mcpdesk.errors import ManifestError, StorageError
+from mcpdesk.errors import DeskUserError, ManifestError, StorageError
 from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
+from mcpdesk.hosting.folder_variables import FolderVariables
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.manifest import FILE
@@ -38,6 +39,8 @@ class HostedFolder:
         """Read the folder. Raises: ManifestError when it cannot be hosted at all."""
         self._settings = settings
         self._journal = journal
+        self._variables = FolderVariables(folder.expanduser())
+        self._refresh_variables()
         self._loaded = load_folder(folder)
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
@@ -66,6 +69,7 @@ class HostedFolder:
         """Read the folder again and put what changed in place; says so in the journal."""
         began = time.perf_counter()
         name, warnings = self.server.name, self.warnings
+        self._refresh_variables()
         try:
             self._loaded = load_folder(self.folder, self._loaded)
         except ManifestError as error:
@@ -117,6 +121,12 @@ class HostedFolder:
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
+    def _refresh_variables(self) -> None:
+        try:
+            self._variables.refresh()
+        except DeskUserError as error:
+            self._journal.notify(f"{error.message} {error.hint}", Severity.ERROR, "logs")
+
     async def wake(self) -> None:
         """Take up what a previous run left."""
         assert self.server.home is not None
@@ -132,6 +142,7 @@ class HostedFolder:
 
     async def close(self) -> None:
         """End what the server still does."""
+        self._variables.withdraw()
         self._gate.close()
         if self.server.home is not None:
             await self.server.home.close()

@@ -29,6 +29,7 @@ class Modes:
     def choose(self, modes: Mapping[str, Mode]) -> None:
         """Take what the manifest says now. It counts from `settle` on."""
         self._modes = modes
+        self._server.modes = tuple(modes)
         for name, (_, tools) in self._views.items():
             mode = modes.get(name)
             tools.names = frozenset(mode.tools if mode is not None else ())

@@ -79,5 +79,10 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
     for each in registry.unavailable:
         if not each.serving:
             yield CatalogueItem(
-                kind=kind, name=each.name, title=each.name, source=each.source, problem=each.reason
+                kind=kind,
+                name=each.name,
+                title=each.name,
+                source=each.source,
+                problem=each.reason,
+                is_fit=each.is_fit,
             )

@@ -83,6 +83,8 @@ class CatalogueItem:
     """Why it is unavailable or broken; empty when it works."""
     stale: bool = False
     """True when `problem` concerns the newest file and the previous version still serves."""
+    is_fit: bool = False
+    """True when nothing is wrong with it, and `problem` says what it needs that is not there."""
     changed: bool = False
     """True when the last reload added or altered it."""
     policy: Policy = Policy.ALLOW

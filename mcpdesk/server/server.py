@@ -72,6 +72,8 @@ class Server(Struct, eq=False):
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
     mode: str = ""
     """The mode it is seen in; empty: as a whole."""
+    modes: tuple[str, ...] = ()
+    """Those it can be seen in."""
 
     @property
     def requires_jwt(self) -> bool:

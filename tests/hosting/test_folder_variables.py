@@ -1,0 +1,144 @@
+"""Variables of the env file bring tools and take them, while the core runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.effective import plan_for
+from mcpdesk.hosting.folder_variables import FolderVariables
+from mcpdesk.hosting.host import Host
+from mcpdesk.settings import ENV_FILE
+from tests.support.desk import running_desk, until
+
+MAIL = '''
+import os
+
+from mcpdesk import tool
+
+READ_AT_IMPORT = os.environ.get("FOLDER_VARIABLES_TEST", "nothing")
+
+@tool(requires_env="FOLDER_VARIABLES_TEST")
+async def mail() -> str:
+    """Send."""
+    return READ_AT_IMPORT
+
+@tool
+async def other() -> str:
+    """Always there."""
+    return "other"
+'''
+VARIABLE = "FOLDER_VARIABLES_TEST"
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    assert VARIABLE not in os.environ
+    yield
+    assert os.environ.pop(VARIABLE, None) is None, "a folder left its variable behind"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "mails"
+    (place / "tools").mkdir(parents=True)
+    (place / "tools/mail.py").write_text(MAIL)
+    command = {"stage": "send", "command": "fax", "run": ["true"], "requires_env": [VARIABLE]}
+    (place / "mcp.json").write_text(json.dumps({"name": "mails", "commands": [command]}))
+    return place
+
+
+def given(folder: Path, text: str) -> dict[str, str]:
+    (folder / ENV_FILE).write_text(text)
+    environment = {"THERE": "already"}
+    FolderVariables(folder, environment).refresh()
+    return environment
+
+
+def test_variables_that_are_no_settings_are_added(tmp_path: Path) -> None:
+    text = "PORT=3\nA_KEY='x y'\nTHERE=other\nexport B=1 # note\nEMPTY=\n"
+    assert given(tmp_path, text) == {"THERE": "already", "A_KEY": "x y", "B": "1", "EMPTY": ""}
+
+
+def test_they_follow_the_file_and_leave_with_it(tmp_path: Path) -> None:
+    environment = {"THERE": "already"}
+    variables = FolderVariables(tmp_path, environment)
+    for text, expected in (("A=1\nB=2", {"A": "1", "B": "2"}), ("B=3\nC=4", {"B": "3", "C": "4"})):
+        (tmp_path / ENV_FILE).write_text(text)
+        variables.refresh()
+        assert environment == {"THERE": "already"} | expected
+    second = FolderVariables(tmp_path, environment)
+    second.refresh()
+    second.withdraw()
+    assert environment["B"] == "3"
+    variables.withdraw()
+    assert environment == {"THERE": "already"}
+
+
+@pytest.mark.parametrize("line", ["A B=1", "1A=1", "no equals sign", "=x"])
+def test_mistake_in_the_file_is_named_and_changes_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / ENV_FILE).write_text(f"FINE=1\n{line}\n")
+    environment: dict[str, str] = {}
+    with pytest.raises(DeskUserError, match=rf"{ENV_FILE}:2: "):
+        FolderVariables(tmp_path, environment).refresh()
+    assert environment == {}
+
+
+@pytest.mark.parametrize("name", ["MCPDESK_ANYTHING", "PROT", "STREAMIN", "ZYRA_API_KEYS"])
+def test_what_looks_like_a_setting_is_taken_for_a_slip(folder: Path, name: str) -> None:
+    (folder / ENV_FILE).write_text(f"{name}=1\n")
+    with pytest.raises(DeskUserError, match=f"{name}: unknown setting") as caught:
+        plan_for([folder], {}, {})
+    assert "Did you mean" in caught.value.hint
+
+
+async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folder: Path) -> None:
+    async with running_desk(folder, http=True, watch=True, no_auth=True) as desk:
+        server = desk.host.folders["mails"].server
+
+        def names() -> list[str]:
+            return [tool.name for tool in server.tools]
+
+        async def says() -> Any:
+            call = desk.request("mails", "tools/call", {"name": "mail", "arguments": {}})
+            await until(lambda: call.outcome.done())
+            result = call.outcome.result().result
+            return result and result["content"][0]["text"]
+
+        assert names() == ["other"]
+        items = {item.name: item for item in desk.catalogue("mails").items}
+        reason = f"needs the environment variable {VARIABLE}, which is not set"
+        for name, source in (("mail", "tools/mail.py:9"), ("send-fax", "mcp.json:1")):
+            assert (items[name].problem, items[name].source, items[name].is_fit) == (reason, source, True)
+        base = desk.view().servers[0].url.partition("/mcp/")[0]
+        async with aiohttp.ClientSession() as client, client.get(f"{base}/status") as answer:
+            (facts,) = (await answer.json())["servers"]
+        assert {"name": "mail", "reason": reason} in facts["unavailable"]
+        for value in ("first", "second"):
+            (folder / ENV_FILE).write_text(f"{VARIABLE}={value}\n")
+            await until(lambda value=value: os.environ.get(VARIABLE) == value)
+            await until(lambda: names() == ["mail", "other", "send-fax"])
+            assert await says() == value
+        (folder / ENV_FILE).write_text("# nothing any more\n")
+        await until(lambda: names() == ["other"])
+        assert [notice.text.partition(": ")[2] for notice in desk.notices() if "added" in notice.text] == [
+            "2 added: mail, send-fax"
+        ]
+        (folder / ENV_FILE).write_text("no equals sign\n")
+        await until(lambda: any("is not understood" in notice.text for notice in desk.notices()))
+
+
+def test_our_own_environment_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / ENV_FILE).write_text(f"{VARIABLE}=file\n")
+    monkeypatch.setenv(VARIABLE, "own")
+    host = Host(plan_for([folder], {}, {}, http=False))
+    host.load()
+    assert os.environ[VARIABLE] == "own"
+    monkeypatch.delenv(VARIABLE)
