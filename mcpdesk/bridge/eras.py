@@ -8,8 +8,10 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
+from mcpdesk.bridge.handshake import answer_to, opened, opening
 from mcpdesk.bridge.line import IDENTITY, Line
-from mcpdesk.bridge.wire import Reply, Wire
+from mcpdesk.bridge.listening import Listening
+from mcpdesk.bridge.wire import REFUSED, Reply, Wire
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -30,7 +32,7 @@ async def meet(wire: Wire) -> Line:
     stateless = Stateless(wire)
     reply = await stateless.discover()
     is_modern = "supportedVersions" in (_result(reply) or {}) or reply.code in MODERN
-    if reply.status >= 500 or reply.status in (401, 403) or 300 <= reply.status < 400:
+    if reply.status >= 500 or reply.status in REFUSED or 300 <= reply.status < 400:
         raise reply.failure(wire.target)
     if not is_modern:
         return await _shaken(wire)
@@ -58,8 +60,22 @@ def _versions(reply: Reply) -> list[str]:
 
 
 async def _shaken(wire: Wire) -> Line:
+    """A session; or a connection of the first revision, where handshakes are not posted."""
     session = Session(wire)
-    await session.open()
+    try:
+        await session.open()
+    except HttpError as error:
+        if not 400 <= error.status < 500 or error.status in REFUSED:
+            raise
+        listening = Listening(wire)
+        try:
+            await listening.open()
+        except BaseException as trouble:
+            await listening.hang_up()
+            if isinstance(trouble, HttpError):
+                raise error from None
+            raise
+        return listening
     return session
 
 
@@ -134,23 +150,16 @@ class Session:
     async def open(self) -> None:
         """Shake hands. Raises: CallError when the server does not."""
         self._headers = {}
-        params = {"protocolVersion": LATEST_HANDSHAKE.name, "capabilities": {}, "clientInfo": IDENTITY}
         identifier = next(self._ids)
-        reply = await self._wire.post(_request(identifier, "initialize", params), {}, self._asked)
+        message = _request(identifier, "initialize", opening(LATEST_HANDSHAKE))
+        reply = await self._wire.post(message, {}, self._asked)
         result = reply.result(identifier, self.target)
-        version = result.get("protocolVersion")
-        revision = BY_NAME.get(version) if isinstance(version, str) else None
-        if revision is None or revision.is_stateless:
-            raise InvalidAnswer(f"it answers the handshake with the revision {version!r}", self.target)
-        self.revision = revision
-        server, told = result.get("serverInfo"), result.get("instructions")
-        self.server = server if isinstance(server, dict) else {}
-        self.instructions = told if isinstance(told, str) else ""
+        self.revision, self.server, self.instructions = opened(result, self.target)
         session = reply.headers.get("mcp-session-id")
         if session:
             self._headers["Mcp-Session-Id"] = session
-        if revision.has_version_header:
-            self._headers["MCP-Protocol-Version"] = revision.name
+        if self.revision.has_version_header:
+            self._headers["MCP-Protocol-Version"] = self.revision.name
         await self._notify("notifications/initialized", {})
 
     async def request(
@@ -210,18 +219,9 @@ class Session:
             raise reply.failure(self.target)
 
     async def _asked(self, message: dict[str, Any]) -> None:
-        """Answer what the server asks: that we live, and that we offer nothing else."""
-        if "id" not in message:
-            return
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-        if message["method"] == "ping":
-            answer["result"] = {}
-        else:
-            answer["error"] = {
-                "code": int(ErrorCode.METHOD_NOT_FOUND),
-                "message": "this client offers nothing",
-            }
-        await self._wire.post(answer, self._headers)
+        """Answer what the server asks on the way."""
+        if (answer := answer_to(message)) is not None:
+            await self._wire.post(answer, self._headers)
 
 
 def _request(identifier: int, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from mcpdesk.bridge.answers import excerpt, is_error, is_response, result_of
 from mcpdesk.errors import DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.event_stream import EventFramer
+from mcpdesk.protocol.event_stream import Event, EventFramer
 from mcpdesk.protocol.jsonrpc import Id
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Wire:
             await self._session.close()
 
     async def post(
-        self, message: dict[str, Any], headers: Mapping[str, str], asked: Asked | None = None
+        self, message: dict[str, Any], headers: Mapping[str, str], asked: Asked | None = None, url: str = ""
     ) -> Reply:
         """Send a message and wait for the response, or for the end of the answer.
 
@@ -100,7 +100,7 @@ class Wire:
         """
         fixed = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         framer = EventFramer(self._max_bytes)
-        async with self._asked("POST", fixed | dict(headers), codec.encode(message)) as answer:
+        async with self._asked("POST", fixed | dict(headers), codec.encode(message), url) as answer:
             reply = await self._read(answer, message.get("id"), asked, framer)
         while reply.message is None and framer.last_id and "id" in message:
             # The server let go of the connection, and the stream goes on elsewhere.
@@ -120,9 +120,22 @@ class Wire:
         async with self._asked("DELETE", headers):
             return
 
+    async def events(self) -> AsyncIterator[Event]:
+        """What a stream of the server's brings, until it ends.
+
+        Raises: HttpError without one; InvalidAnswer for an event that is too large.
+        """
+        framer = EventFramer(self._max_bytes)
+        async with self._asked("GET", {"Accept": "text/event-stream"}) as answer:
+            if answer.status != 200 or answer.content_type != "text/event-stream":
+                raise HttpError(f"HTTP {answer.status} without a stream", self.target, answer.status)
+            async for piece in answer.content.iter_any():
+                for event in self._framed(framer, piece):
+                    yield event
+
     @asynccontextmanager
     async def _asked(
-        self, method: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         import aiohttp
 
@@ -134,7 +147,11 @@ class Wire:
             )
         try:
             async with self._session.request(
-                method, self.url, data=body, headers=self._headers | dict(headers), allow_redirects=False
+                method,
+                url or self.url,
+                data=body,
+                headers=self._headers | dict(headers),
+                allow_redirects=False,
             ) as answer:
                 yield answer
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -173,11 +190,7 @@ class Wire:
     ) -> Any:
         """The response among the events; None when the stream ends without it."""
         async for piece in answer.content.iter_any():
-            try:
-                events = framer.feed(piece)
-            except ValueError:
-                raise self._too_large() from None
-            for event in events:
+            for event in self._framed(framer, piece):
                 try:
                     message = codec.decode(event.data)
                 except ProtocolError as error:
@@ -188,6 +201,12 @@ class Wire:
                 if asked is not None and isinstance(message, dict) and isinstance(message.get("method"), str):
                     await asked(message)
         return None
+
+    def _framed(self, framer: EventFramer, piece: bytes) -> list[Event]:
+        try:
+            return framer.feed(piece)
+        except ValueError:
+            raise self._too_large() from None
 
     def _too_large(self) -> InvalidAnswer:
         return InvalidAnswer(f"the answer has more than {self._max_bytes} bytes", self.target)

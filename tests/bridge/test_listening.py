@@ -1,0 +1,145 @@
+"""The transport of the first revision: posted messages, answers on one stream, and an end with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from mcpdesk.bridge.client import Client
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer
+from tests.support.desk import running_desk, until
+from tests.support.patience import WITHIN_S
+
+Answer = Callable[["Old", dict[str, Any]], Any]
+
+
+class Old:
+    """A server that speaks it: GET /sse says where to post, everything else is posted there."""
+
+    def __init__(self, answer: Answer, place: str) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.url = ""
+        self._answer = answer
+        self._place = place
+        self._out: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """The stream, until None is put into it."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(f"event: endpoint\ndata: {self._place}\n\n".encode())
+        while (text := await self._out.get()) is not None:
+            await response.write(text.encode())
+        return response
+
+    async def post(self, request: web.Request) -> web.Response:
+        """Take a message; its answer goes out on the stream."""
+        message = await request.json()
+        self.seen.append(message)
+        if message.get("method") == "initialize":
+            told = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old"}}
+            self.send({"jsonrpc": "2.0", "id": message["id"], "result": told})
+        elif "id" in message and "method" in message:
+            self._answer(self, message)
+        return web.Response(status=202)
+
+    def send(self, message: Any) -> None:
+        """Put a message on the stream."""
+        self._out.put_nowait(web.json_response(message).text.join(["data: ", "\n\n"]))  # type: ignore[union-attr]
+
+    def end(self) -> None:
+        """End the stream."""
+        self._out.put_nowait(None)
+
+
+@asynccontextmanager
+async def old_server(answer: Answer, place: str = "/messages?id=7") -> AsyncIterator[Old]:
+    """Serve until the block ends."""
+    old = Old(answer, place)
+    app = web.Application()
+    app.add_routes([web.get("/sse", old.get), web.post("/messages", old.post)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    old.url = f"http://127.0.0.1:{site.port}/sse"
+    try:
+        yield old
+    finally:
+        old.end()
+        await runner.cleanup()
+
+
+def content(old: Old, message: dict[str, Any]) -> None:
+    result = {"content": [{"type": "text", "text": message["params"]["name"]}]}
+    old.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+async def test_own_servers_speak_it_with_the_client(folder: Path) -> None:
+    async with running_desk(folder, http=True) as desk, Client(f"{desk.view().servers[0].url}/sse") as client:
+        assert (await client.connect())["revision"] == "2024-11-05"
+        assert len(await client.list_tools()) == 6
+        calls = (client.call_tool("greet", {"name": str(n)}) for n in range(20))
+        texts = [each["content"][0]["text"] for each in await asyncio.gather(*calls)]
+        assert texts == [f"Hello, {n}!" for n in range(20)]
+
+
+async def test_server_without_anything_newer_is_found_by_its_stream() -> None:
+    async with old_server(content) as old, Client(old.url) as client:
+        assert (await client.connect())["name"] == "old"
+        assert (await client.call_tool("x"))["content"][0]["text"] == "x"
+    assert [each["method"] for each in old.seen] == ["initialize", "notifications/initialized", "tools/call"]
+    assert old.seen[0]["params"]["protocolVersion"] == "2024-11-05"
+
+
+async def test_questions_on_the_stream_are_answered() -> None:
+    def ask(old: Old, message: dict[str, Any]) -> None:
+        old.send({"jsonrpc": "2.0", "id": "p", "method": "ping"})
+        old.send({"jsonrpc": "2.0", "id": "r", "method": "roots/list"})
+        old.send({"jsonrpc": "2.0", "id": 99, "result": {"content": []}})
+        content(old, message)
+
+    async with old_server(ask) as old, Client(old.url) as client:
+        await client.call_tool("x")
+        async with asyncio.timeout(WITHIN_S):
+            await until(lambda: len(old.seen) == 5)
+    assert old.seen[3] == {"jsonrpc": "2.0", "id": "p", "result": {}}
+    assert old.seen[4]["error"]["code"] == -32601
+
+
+async def test_end_of_the_stream_ends_what_waits() -> None:
+    async with old_server(lambda old, message: old.end()) as old, Client(old.url) as client:
+        with pytest.raises(HttpError, match="ended the connection"):
+            await client.call_tool("x")
+
+
+async def test_cancelled_call_is_told() -> None:
+    async with old_server(lambda old, message: None) as old, Client(old.url, timeout_s=5) as client:
+        await client.connect()
+        with pytest.raises(CallError, match="no answer within"):
+            await client.call_tool("x", timeout_s=0.2)
+        assert old.seen[-1]["method"] == "notifications/cancelled"
+        assert old.seen[-1]["params"]["requestId"] == old.seen[-2]["id"]
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:1/messages", "//example.org/x", "https://127.0.0.1/x"])
+async def test_place_on_another_server_is_not_posted_to(place: str) -> None:
+    async with old_server(content, place) as old, Client(old.url, token="t0k") as client:
+        with pytest.raises(InvalidAnswer, match="posted to another server"):
+            await client.connect()
+    assert old.seen == []
+
+
+async def test_event_that_is_no_json_ends_the_connection() -> None:
+    def nonsense(old: Old, message: dict[str, Any]) -> None:
+        old._out.put_nowait("data: {\n\n")
+
+    async with old_server(nonsense) as old, Client(old.url) as client:
+        with pytest.raises(InvalidAnswer, match="an event is not JSON"):
+            await client.call_tool("x")
