@@ -58,12 +58,12 @@ def read_token(text: str) -> Token:
 
 
 def principal_of(
-    claims: Mapping[str, Any], includes: Mapping[str, frozenset[str]], leeway_s: float
+    claims: Mapping[str, Any], includes: Mapping[str, frozenset[str]], leeway_s: float, realm: str = ""
 ) -> Principal:
     """The caller that claims describe. `includes` says which scopes a broader one stands for."""
     known = normalised(claims)
     subject = known["sub"] or known["address"]
-    issuer = claims.get("iss")
+    issuer = _first(claims, "iss")
     whose = subject or _first(claims, "client_id", "azp", "jti")
     expires = claims.get("exp")
     return Principal(
@@ -72,7 +72,7 @@ def principal_of(
         claims=known,
         scopes=widened(scopes_of(claims), includes),
         expires=expires + leeway_s if isinstance(expires, int | float) else None,
-        identity=f"principal:{digest([issuer if isinstance(issuer, str) else '', bool(subject), whose])}",
+        identity=f"principal:{digest([realm, issuer, bool(subject), whose])}",
     )
 
 

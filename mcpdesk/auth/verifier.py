@@ -25,6 +25,8 @@ class Terms(Struct, frozen=True):
     audiences: frozenset[str] = frozenset()
     """One of them is named by the token; empty: not looked at."""
     leeway_s: float = 0.0
+    realm: str = ""
+    """Whose callers they are: the same subject is another principal at another server."""
     includes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The scopes that a broader one stands for."""
 
@@ -54,7 +56,8 @@ class Verifier:
         if kept is None:
             if len(self._read) >= MOST_READ:
                 self._read.clear()
-            principal = principal_of(token.claims, self.terms.includes, self.terms.leeway_s)
+            terms = self.terms
+            principal = principal_of(token.claims, terms.includes, terms.leeway_s, terms.realm)
             kept = self._read[text] = (token, principal)
         return kept[1]
 

@@ -17,8 +17,14 @@ class Gate:
     """Keeps what one server asks equal to its manifest. Known keys stay while the manifest says the same."""
 
     def __init__(
-        self, folder: Path, told: Callable[[str], None], environment: Mapping[str, str] = os.environ
+        self,
+        realm: str,
+        folder: Path,
+        told: Callable[[str], None],
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
+        """`realm` is the server's name; `told` hears of trouble with keys."""
+        self._realm = realm
         self._folder = folder
         self._told = told
         self._environment = environment
@@ -53,6 +59,7 @@ class Gate:
             issuer=auth.jwt.issuer,
             audiences=audiences(auth),
             leeway_s=auth.jwt.leeway_s,
+            realm=self._realm,
             includes={scope: frozenset(more) for scope, more in auth.includes.items()},
         )
         return Access(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.protocol.revisions import BY_NAME
@@ -81,6 +82,11 @@ class HostedDialogue:
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
+
+    def identify(self, principal: Principal) -> None:
+        """The peer proved who it is."""
+        self.conversation.principal = principal
+        self._announce()
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake."""
@@ -166,6 +172,11 @@ class HostedEndpoint:
         """The server's name, as in its URL."""
         return self.server.name
 
+    @property
+    def access(self) -> Access:
+        """What it asks of its callers."""
+        return self.server.access
+
     def open(
         self,
         transport: str,
@@ -235,6 +246,7 @@ class HostedEndpoint:
         return {
             "name": server.name,
             "version": server.version,
+            "token_required": server.access.requires_token,
             "tools": len(server.tools) if server.tools_enabled else 0,
             "resources": len(server.resources) + len(server.templates),
             "prompts": len(server.prompts),

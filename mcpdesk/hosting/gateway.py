@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import FileGone
 from mcpdesk.hosting.channel import Channel
@@ -53,6 +54,11 @@ class GatewayEndpoint:
     def gateway(self) -> GatewayEndpoint:
         """Itself."""
         return self
+
+    @property
+    def access(self) -> Access:
+        """What it asks of its callers."""
+        return self._base.access
 
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""

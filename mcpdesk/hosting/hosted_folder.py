@@ -49,7 +49,7 @@ class HostedFolder:
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         self.server.home = Home(self.folder, state, self._skills, _options(settings))
         self.modes = Modes(self.server)
-        self._gate = Gate(self.folder, self._gate_trouble)
+        self._gate = Gate(name, self.folder, self._gate_trouble)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 MASK: Final = "••••"
 
-_HEADERS = frozenset(
+SECRET_HEADERS: Final = frozenset(
     {
         "authorization",
         "proxy-authorization",
@@ -51,7 +51,7 @@ def is_secret(name: str) -> bool:
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
     """Headers with secret values masked; `also` names further secret ones. The scheme of a token stays."""
-    secret = _HEADERS | {name.lower() for name in also}
+    secret = SECRET_HEADERS | {name.lower() for name in also}
     return tuple(
         (
             name,

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from mcpdesk.auth.access import INVALID
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.handshake import Phase, Session, log_level
 from mcpdesk.protocol.jsonrpc import (
+    ErrorCode,
     Id,
     JSONObject,
     MessageKind,
@@ -156,6 +158,9 @@ class Conversation:
     ) -> Answer:
         identifier: Id = message["id"]
         is_stateless = stateless.is_stateless(message, _version(headers))
+        if headers is None and principal.has_expired(time.time()):
+            expired = RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
+            return self.refused(identifier, expired, is_stateless)
         try:
             return self._serve(message, identifier, is_stateless, outlet, headers, principal)
         except ProtocolError as error:

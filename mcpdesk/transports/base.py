@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.transports.board import Board
@@ -62,6 +63,9 @@ class Dialogue(Protocol):
 
         `principal` is who sent it; None: whoever opened the dialogue.
         """
+
+    def identify(self, principal: Principal) -> None:
+        """The peer proved who it is, after the dialogue began."""
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake; False when it is not one we serve."""
@@ -124,6 +128,10 @@ class Endpoint(Protocol):
     @property
     def gateway(self) -> Gateway:
         """The same server for clients of the gateway dialect."""
+
+    @property
+    def access(self) -> Access:
+        """What it asks of its callers."""
 
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""

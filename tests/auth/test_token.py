@@ -97,6 +97,7 @@ def test_two_tokens_of_a_subject_are_one_principal_and_others_are_others() -> No
     nameless = [who(sub=None), who(sub=None, jti="u"), who(sub=None, client_id="ada")]
     everybody = [who(), who(sub="bob"), who(iss="https://other.example"), who(iss=None), *nameless]
     assert len(set(everybody)) == len(everybody)
+    assert principal_of(claims(), {}, 0, "wallet").identity not in everybody
 
 
 def test_a_principal_is_named_and_ends_with_its_token_and_the_leeway() -> None:

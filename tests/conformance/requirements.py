@@ -288,7 +288,6 @@ REQUIREMENTS = (
         "11.3",
         "2025-06-18:basic/authorization",
         "Metadata of the protected resource names who gives tokens.",
-        "there are no tokens: a key in a header is asked for, or nothing",
     ),
     Requirement(
         "11.12",

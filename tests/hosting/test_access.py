@@ -29,11 +29,11 @@ def shared(**more: Any) -> Auth:
 
 
 def test_nothing_is_asked_where_nothing_is_said(tmp_path: Path) -> None:
-    assert Gate(tmp_path, print).settle(Auth()) is NOTHING_ASKED
+    assert Gate("wallet", tmp_path, print).settle(Auth()) is NOTHING_ASKED
 
 
 async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
-    gate = Gate(tmp_path, print, {"S": SECRET})
+    gate = Gate("wallet", tmp_path, print, {"S": SECRET})
     servers = ["https://i.example"]
     access = gate.settle(
         shared(requires_jwt=True, scopes=["a"], includes={"b": ["a"]}, authorization_servers=servers)
@@ -47,7 +47,7 @@ async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
 
 def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) -> None:
     environment = {"S": SECRET}
-    gate = Gate(tmp_path, print, environment)
+    gate = Gate("wallet", tmp_path, print, environment)
     first = gate.settle(shared())
     assert gate.settle(shared()) is first
     assert gate.settle(shared(requires_jwt=True)) is not first
@@ -59,7 +59,7 @@ def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) 
 
 def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
     told: list[str] = []
-    Gate(tmp_path, told.append, {}).settle(shared())
+    Gate("wallet", tmp_path, told.append, {}).settle(shared())
     assert told == ["auth.jwt: S is not set, so no token counts"]
 
 

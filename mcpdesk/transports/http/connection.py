@@ -12,6 +12,7 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.budget import Budget
@@ -21,6 +22,8 @@ SLOWEST = 16 << 10
 """Bytes that give a body one second more to arrive in."""
 UNREAD_S = 60.0
 """How long a client that was sent too much may read nothing of it."""
+MOST_DIALOGUES = 64
+"""Of one connection, of those that do nothing now."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ class Connection(RequestHandler):
     def __init__(self, *args: Any, budget: Budget, leave: Callable[[Dialogue], None], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.budget = budget
-        self.dialogues: dict[tuple[str, str], Dialogue] = {}
+        self.dialogues: dict[tuple[str, str, str], Dialogue] = {}
         self._leave = leave
         self._newest: StreamReader = EMPTY_PAYLOAD
         self._head_bytes = 0
@@ -79,21 +82,31 @@ class Connection(RequestHandler):
             head = self._head = Head(request)
         return head
 
-    def dialogue(self, endpoint: Endpoint, revision: str, peer: Callable[[], str]) -> Dialogue | None:
-        """The sessionless dialogue with a server; `revision` is a handshake one to adopt, or empty.
+    def dialogue(
+        self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
+    ) -> Dialogue | None:
+        """The sessionless dialogue of a caller with a server; `revision` is a handshake one, or empty.
 
         None when that revision is not one served without a handshake.
         """
-        key = (endpoint.key, revision)
+        key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
         if dialogue is None:
             name = peer()
-            dialogue = endpoint.open("http", name)
+            dialogue = endpoint.open("http", name, None, caller)
             if revision and not dialogue.adopt(revision, name):
                 dialogue.close("unsupported revision")
                 return None
+            self._make_room()
             self.dialogues[key] = dialogue
         return dialogue
+
+    def _make_room(self) -> None:
+        """Forget what nobody uses now: a proxy may bring the requests of many callers by one connection."""
+        if len(self.dialogues) >= MOST_DIALOGUES:
+            for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
+                del self.dialogues[key]
+                dialogue.close("another caller came by this connection")
 
     def data_received(self, data: bytes) -> None:
         """Parse more of what came, and notice whether it finished a head or went into a body."""

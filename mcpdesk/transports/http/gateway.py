@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Endpoint
 from mcpdesk.transports.http.answers import json_answer
 from mcpdesk.transports.http.connection import head_of
@@ -20,25 +21,35 @@ class GatewayRoutes:
         self._mcp = mcp
         self._sockets = sockets
 
-    async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def post(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Answer one POSTed message or batch."""
-        return await self._mcp.post(request, endpoint.gateway)
+        return await self._mcp.post(request, endpoint.gateway, caller)
 
-    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Say what is here; for the protocol's clients their session's standing stream."""
         head = head_of(request)
         if head.session is not None or not head.accepted.json:
-            return await self._mcp.get(request, endpoint.gateway)
+            return await self._mcp.get(request, endpoint.gateway, caller)
         return json_answer(200, endpoint.gateway.discovery())
 
-    async def options(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def options(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Say what is here."""
         return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
 
-    async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def delete(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """End a session."""
-        return await self._mcp.delete(request, endpoint.gateway)
+        return await self._mcp.delete(request, endpoint.gateway, caller)
 
-    async def socket(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def socket(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Upgrade the connection and serve it until one side closes."""
-        return await self._sockets.get(request, endpoint.gateway)
+        return await self._sockets.get(request, endpoint.gateway, caller)

@@ -10,6 +10,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
+from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, mask_text
 from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import JSON, accepted
 
@@ -23,6 +24,8 @@ LONGEST_SHARED = 4 << 10
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
 """What stands for the way where the path is one of the dialect's: no path can say that."""
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
+IN_QUERY = "access_token"
+SCHEMES = frozenset({"bearer", "basic"})
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 
 
@@ -37,12 +40,15 @@ class Head:
 
     __slots__ = (
         "accepted",
+        "also_secret",
         "asked",
+        "bearer",
         "carried",
         "content_type",
         "is_plain",
         "line",
         "method",
+        "misplaced",
         "mode",
         "noted",
         "passed",
@@ -60,8 +66,12 @@ class Head:
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
-        self.noted = tuple([(str(name), value) for name, value in headers.items()])
-        """The headers as they are recorded."""
+        if "?" in self.asked:
+            self.line = mask_text(self.line)
+        self.also_secret = ""
+        """A header whose value is not to be recorded, besides the usual ones."""
+        self.noted = _noted(headers)
+        """The headers as they are recorded: without keys and tokens."""
         self.said = _said(self.line, self.noted)
         self.carried = headers
         """The same object for all requests with this head: what was compared once need not be again."""
@@ -75,6 +85,8 @@ class Head:
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """Whether its body is what follows, without ado."""
         asked = parse_qs(query) if query else {}
+        self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
+        """The token of its `Authorization`, and what is wrong with how it was sent."""
         if self.way in (GATEWAY, GATEWAY_SOCKET):
             self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
@@ -87,13 +99,20 @@ class Head:
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
+    def hide(self, name: str) -> None:
+        """Record no value of this header from now on."""
+        if name != self.also_secret and name in self.carried:
+            self.also_secret = name
+            self.noted = _noted(self.carried, name)
+            self.said = Said(self.line, self.noted)
+
     def like(self, headers: CIMultiDictProxy[str]) -> Head:
         """The head of a request that says the same in everything but its length and its session."""
         head: Head = Head.__new__(Head)
         for name in Head.__slots__:
             setattr(head, name, getattr(self, name))
         head.carried, head.session = headers, headers.get(SESSION_HEADER)
-        head.noted = tuple([(str(name), value) for name, value in headers.items()])
+        head.noted = _noted(headers, self.also_secret)
         head.said = (_said if head.session is None else Said)(head.line, head.noted)
         return head
 
@@ -101,6 +120,35 @@ class Head:
 def _said(line: str, noted: tuple[tuple[str, str], ...]) -> Said:
     is_short = sum([len(name) + len(value) for name, value in noted]) <= LONGEST_SHARED
     return (_shared if is_short else Said)(line, noted)
+
+
+def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
+    """Headers as they are recorded: secret ones keep their name, and a token its scheme."""
+    more = also_secret.lower()
+    return tuple(
+        [
+            (str(name), _hidden(value) if (low := name.lower()) in SECRET_HEADERS or low == more else value)
+            for name, value in headers.items()
+        ]
+    )
+
+
+def _hidden(value: str) -> str:
+    scheme, _, rest = value.partition(" ")
+    return f"{scheme} {MASK}" if rest and scheme.lower() in SCHEMES else MASK
+
+
+def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
+    """The bearer token of a request, and what is wrong with how it was sent. Source: RFC 6750, 2."""
+    given = headers.getall("Authorization", ())
+    tokens = [
+        value[6:].strip() for value in given if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
+    ]
+    if len(given) > 1 and tokens:
+        return None, "Authorization is given more than once"
+    if is_in_query:
+        return None, f"a token does not belong into the address ({IN_QUERY})"
+    return (tokens[0] if tokens else None), ""
 
 
 def _place(path: str) -> tuple[str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from aiohttp import WSMsgType, web
@@ -65,13 +65,16 @@ class JobRoutes:
         verbs = self._verbs.get((found[1], found[3]))
         return None if verbs is None else Place(verbs, found[2], found[1] == "ws/jobs")
 
-    async def answer(self, request: web.BaseRequest, place: Place, caller: Principal) -> web.StreamResponse:
-        """Answer a caller that may be answered."""
+    async def answer(
+        self, request: web.BaseRequest, place: Place, callers: Sequence[Principal]
+    ) -> web.StreamResponse:
+        """Answer whoever may be answered: `callers` is one client as each server knows it."""
         verb = place.verbs.get(request.method)
         if verb is None:
             allowed = ", ".join(place.verbs)
             return plain_error(405, f"{request.method} means nothing here", {"Allow": allowed})
-        job = self._site.jobs.find(place.job, caller)
+        jobs = (self._site.jobs.find(place.job, caller) for caller in callers)
+        job = next((each for each in jobs if each is not None), None)
         if job is None:
             return plain_error(404, "No such job: it never was, its time is over, or it is not yours")
         return await verb(request, job)

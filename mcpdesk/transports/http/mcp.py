@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import mismatch
@@ -24,6 +25,13 @@ from mcpdesk.transports.http.answers import (
     rpc_error,
 )
 from mcpdesk.transports.http.body import arrived_body, read_body
+from mcpdesk.transports.http.callers import (
+    caller_in_body,
+    challenge_for,
+    holds_token,
+    recorded,
+    take_token,
+)
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
 from mcpdesk.transports.http.head import SESSION_HEADER, VERSION_HEADER, Head
 from mcpdesk.transports.http.pulse import Pulse
@@ -46,8 +54,10 @@ class McpRoutes:
         rules = site.rules
         self.sessions = Sessions(rules.session_ttl_s, rules.max_sessions, rules.resume_bytes)
 
-    async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
-        """Answer one POSTed message or batch."""
+    async def post(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Answer one POSTed message or batch. Without a `caller` it may hold a token of its own."""
         head = head_of(request)
         if head.content_type != JSON:
             return plain_error(415, f"Content-Type must be application/json, not {head.content_type[:80]!r}")
@@ -58,23 +68,33 @@ class McpRoutes:
         try:
             arrived = arrived_body(request, most) if head.is_plain else None
             body = await read_body(request, most) if arrived is None else arrived
-            message = codec.decode(body)
-            dialogue, session = self._dialogue(request, head, endpoint, message)
+            message, shown, token = codec.decode(body), body, None
+            if holds_token(message):
+                shown = recorded(message)
+                token, message = take_token(message)
+            if caller is None:
+                caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
+            dialogue, session = self._dialogue(request, head, endpoint, message, caller)
         except Refused as refused:
             return refused.answer
         except ProtocolError as error:
-            return self._undecodable(request, endpoint, body, error)
-        self._site.recorder.frame(dialogue.connection, Direction.IN, body, True, head.said)
-        return await self._answer(request, head, dialogue, message, session)
+            return await self._undecodable(request, endpoint, body, error, caller)
+        self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
+        answer = await self._answer(request, head, dialogue, message, session, caller)
+        if answer.status in (401, 403) and isinstance(answer, Ready) and answer.said is not None:
+            answer.add(challenge_for(answer.said, request, head, endpoint.access))
+        return answer
 
-    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Open a session's standing stream, or explain what this endpoint is."""
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
         if "text/event-stream" not in request.headers.get("Accept", ""):
             return _post_only(endpoint)
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key)
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session: initialize again")
         last = request.headers.get(LAST_EVENT_HEADER)
@@ -87,19 +107,21 @@ class McpRoutes:
             return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
         return await _carry(request, session, *found)
 
-    async def delete(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def delete(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """End a session."""
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key)
+        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.end(session, "the client ended the session")
         return Ready(204, None)
 
     def _dialogue(
-        self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any
+        self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[Dialogue, Session | None]:
         """The dialogue a message belongs to; a new session when it opens one."""
         version = head.version
@@ -107,7 +129,7 @@ class McpRoutes:
             if head.repeated:
                 reason = f"{head.repeated} is given more than once"
                 raise Refused(rpc_error(400, mismatch(reason), readable_id(message)))
-            return self._sessionless(request, endpoint, ""), None
+            return self._sessionless(request, endpoint, "", caller), None
         if version and version not in BY_NAME:
             raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
@@ -115,20 +137,22 @@ class McpRoutes:
                 raise Refused(
                     rpc_error(503, invalid("too many sessions (max_sessions)"), readable_id(message))
                 )
-            session = self.sessions.begin(endpoint, peer_of(request))
+            session = self.sessions.begin(endpoint, peer_of(request), caller)
             return session.dialogue, session
         if head.session is None:
-            return self._sessionless(request, endpoint, version), None
-        known_session = self.sessions.get(head.session, endpoint.key)
+            return self._sessionless(request, endpoint, version, caller), None
+        known_session = self.sessions.get(head.session, endpoint.key, caller)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise Refused(rpc_error(404, missing, readable_id(message)))
         return known_session.dialogue, known_session
 
-    def _sessionless(self, request: web.BaseRequest, endpoint: Endpoint, revision: str) -> Dialogue:
+    def _sessionless(
+        self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
+    ) -> Dialogue:
         connection = request.protocol
         assert isinstance(connection, Connection)
-        dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request))
+        dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
         if dialogue is None:
             raise Refused(rpc_error(400, unsupported(revision)))
         return dialogue
@@ -140,6 +164,7 @@ class McpRoutes:
         dialogue: Dialogue,
         message: Any,
         session: Session | None,
+        caller: Principal,
     ) -> web.StreamResponse:
         record, wanted, connection = self._site.recorder.frame, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
@@ -150,7 +175,7 @@ class McpRoutes:
             outlet: PostOutlet = SessionOutlet(request, may_stream, record, connection, session.events)
         else:
             outlet = PostOutlet(request, may_stream, record, connection)
-        answer = dialogue.accept_message(message, outlet, head.carried)
+        answer = dialogue.accept_message(message, outlet, head.carried, caller)
         if isinstance(answer, tuple):
             status, body = answer
         else:
@@ -179,10 +204,22 @@ class McpRoutes:
         else:
             session.close("the handshake failed")
 
-    def _undecodable(
-        self, request: web.BaseRequest, endpoint: Endpoint, body: bytes, error: ProtocolError
+    async def _undecodable(
+        self,
+        request: web.BaseRequest,
+        endpoint: Endpoint,
+        body: bytes,
+        error: ProtocolError,
+        caller: Principal | None,
     ) -> web.Response:
-        dialogue = self._sessionless(request, endpoint, "")
+        if caller is None:
+            try:
+                caller = await caller_in_body(
+                    request, head_of(request), endpoint.access, self._site.rules, None
+                )
+            except Refused as refused:
+                return refused.answer
+        dialogue = self._sessionless(request, endpoint, "", caller)
         record = self._site.recorder.frame
         record(dialogue.connection, Direction.IN, body, False, head_of(request).said)
         refusal = codec.error_response(None, error)

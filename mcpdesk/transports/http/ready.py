@@ -29,6 +29,15 @@ class Ready(web.StreamResponse):
         self._more = headers
         self._request: web.BaseRequest | None = None
 
+    def add(self, headers: dict[str, str]) -> None:
+        """Say more in its head."""
+        self._more = (self._more or {}) | headers
+
+    @property
+    def said(self) -> bytes | None:
+        """Its body."""
+        return self._json
+
     async def prepare(self, request: web.BaseRequest) -> None:
         """Learn whom to answer."""
         self._request = request

@@ -144,7 +144,12 @@ class Repeated(web.BaseRequest):
         payload = StreamReader(connection, max(1, len(self.body)), loop=loop)
         payload.feed_data(self.body)
         payload.feed_eof()
-        raw = tuple([(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in head.noted])
+        raw = tuple(
+            [
+                (name.encode(), value.encode("utf-8", "surrogateescape"))
+                for name, value in head.carried.items()
+            ]
+        )
         message = first._replace(headers=head.carried, raw_headers=raw)
         return factory(message, payload, connection, StreamWriter(connection, loop), task)
 

@@ -12,11 +12,12 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import OPEN
+from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
-from mcpdesk.transports.http.answers import no_mode, plain_error
+from mcpdesk.transports.http.answers import Refused, no_mode, plain_error
+from mcpdesk.transports.http.callers import caller_in_head, callers_of_site
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.dashboard_place import DashboardPlace
 from mcpdesk.transports.http.gateway import GatewayRoutes
@@ -26,6 +27,7 @@ from mcpdesk.transports.http.jobs_api import JobRoutes, Place
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.metrics import metrics
+from mcpdesk.transports.http.protected_resource import is_metadata, metadata
 from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
@@ -44,7 +46,8 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
 
-Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint], Awaitable[web.StreamResponse]]
+Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
+"""Answers a caller; None: nobody is known yet, the body may hold a token."""
 
 
 class PortTaken(TransportError):
@@ -163,6 +166,7 @@ class HttpService:
             if refusal is not None:
                 return refusal
             # The same head under the same rules passes again: nothing else was looked at.
+            head.hide(rules.api_key_header)
             head.passed = rules
         verbs = self._verbs[way]
         verb = verbs.get(head.method)
@@ -173,7 +177,13 @@ class HttpService:
                 return no_mode(error, is_message=way == "" and head.method == "POST")
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
-        return await verb(request, endpoint)
+        caller: Principal | None = KEY if rules.api_key else OPEN
+        if endpoint.access.is_asked:
+            try:
+                caller = await caller_in_head(request, head, endpoint.access, rules, head.method == "POST")
+            except Refused as refused:
+                return refused.answer
+        return await verb(request, endpoint, caller)
 
     async def _answer_of_job(
         self, request: web.BaseRequest, place: Place, rules: Rules
@@ -181,7 +191,13 @@ class HttpService:
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
         refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
-        return refusal if refusal is not None else await self._jobs.answer(request, place, OPEN)
+        if refusal is not None:
+            return refusal
+        try:
+            callers = await callers_of_site(request, head_of(request), self._site.endpoints(), rules)
+        except Refused as refused:
+            return refused.answer
+        return await self._jobs.answer(request, place, callers)
 
     def _route(self, request: web.BaseRequest, head: Head) -> tuple[Endpoint, str] | None:
         """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
@@ -192,6 +208,8 @@ class HttpService:
         return None if endpoint is None else (endpoint, way)
 
     async def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
+        if is_metadata(path):
+            return metadata(self._site, request, path)
         page = _FACTS.get(path)
         if page is None and path != "/metrics":
             served = ", ".join(f"/mcp/{endpoint.name}" for endpoint in self._site.endpoints())
@@ -228,16 +246,21 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
 
 
 def _bind_unix(path: Path) -> socket.socket:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
     if path.is_socket():
         _clear_stale(path)
+    elif path.exists():
+        raise TransportError(f"cannot listen on {path}: something else is there already")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         sock.bind(str(path))
     except OSError as error:
         sock.close()
-        raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
+        raise TransportError(f"cannot listen on {path}: {error.strerror or error}") from None
     finally:
         os.umask(mask)
     return sock

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from itertools import islice
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.resumption import EventStore, Shelf
 
@@ -28,7 +29,12 @@ class Session:
     """One session: its dialogue, and the stream for messages that belong to no request."""
 
     def __init__(
-        self, endpoint: Endpoint, peer: str, kept_bytes: int = KEPT_BYTES, shelf: Shelf | None = None
+        self,
+        endpoint: Endpoint,
+        peer: str,
+        kept_bytes: int = KEPT_BYTES,
+        shelf: Shelf | None = None,
+        caller: Principal = OPEN,
     ) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.server = endpoint.key
@@ -38,12 +44,21 @@ class Session:
         self.standing = self.events.open()
         self.closed = asyncio.Event()
         self.touched = time.monotonic()
-        self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put)
+        self.owner = caller.identity
+        """The identity whose it is; empty until somebody has one."""
+        self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
 
     @property
     def is_unused(self) -> bool:
         """Whether no call and no stream is open."""
         return self.dialogue.is_idle and not self.events.carried
+
+    def is_for(self, caller: Principal) -> bool:
+        """Whether a caller may use it. One that nobody owns is whose token comes first."""
+        if not self.owner and caller.identity:
+            self.owner = caller.identity
+            self.dialogue.identify(caller)
+        return self.owner == caller.identity
 
     def left_s(self, ttl_s: float) -> float | None:
         """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
@@ -75,14 +90,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, endpoint: Endpoint, peer: str) -> Session:
+    def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> Session:
         """A session whose handshake comes next; `keep` it when that succeeded."""
-        return Session(endpoint, peer, self._kept_bytes, self.shelf)
+        return Session(endpoint, peer, self._kept_bytes, self.shelf, caller)
 
-    def get(self, identifier: str, server: str) -> Session | None:
-        """The live session of that id, if it belongs to that server."""
+    def get(self, identifier: str, server: str, caller: Principal = OPEN) -> Session | None:
+        """The live session of that id, if it belongs to that server and that caller."""
         session = self._sessions.get(identifier)
-        if session is None or session.server != server:
+        if session is None or session.server != server or not session.is_for(caller):
             return None
         self._sessions.move_to_end(identifier)
         session.touch()

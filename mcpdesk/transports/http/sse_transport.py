@@ -10,6 +10,7 @@ import secrets
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import classify
@@ -17,6 +18,7 @@ from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import Refused, accepted, json_answer, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
+from mcpdesk.transports.http.callers import caller_in_body, holds_token, take_token
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
 from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
 
@@ -31,12 +33,14 @@ class SseRoutes:
         self._site = site
         self._open: dict[str, _Listening] = {}
 
-    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Open a connection: its first event says where to post, and it lasts as long as the stream."""
         if not accepted(request.headers.get("Accept", "")).stream:
             return plain_error(406, "Accept must allow text/event-stream")
         identifier = secrets.token_urlsafe(ID_BYTES)
-        listening = _Listening(request, endpoint)
+        listening = _Listening(request, endpoint, caller or OPEN)
         place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         where = f"{place}messages?connection={identifier}{_mode(endpoint)}"
         listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
@@ -48,7 +52,9 @@ class SseRoutes:
             listening.channel.close("the client disconnected")
         return await listening.stream.finish()
 
-    async def post(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def post(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Take one message; its answer goes to the stream."""
         listening = self._open.get(request.query.get("connection", ""))
         if listening is None or listening.endpoint is not endpoint:
@@ -61,11 +67,21 @@ class SseRoutes:
             message = codec.decode(body)
             if not (isinstance(message, list) and message and listening.channel.may_batch):
                 classify(message)
+            token = None
+            if holds_token(message):
+                token, message = take_token(message)
+                body = codec.encode(message)
+            if caller is None:
+                caller = await caller_in_body(
+                    request, head_of(request), endpoint.access, self._site.rules, token
+                )
         except Refused as refused:
             return refused.answer
         except ProtocolError as error:
             return rpc_error(400, error)
-        self._take(request, listening, body)
+        if listening.owner != caller.identity:
+            return plain_error(404, "No such connection: open its stream again")
+        self._take(request, listening, body, caller)
         await listening.relieve()
         return json_answer(202, None)
 
@@ -81,10 +97,10 @@ class SseRoutes:
         for listening in self._open.values():
             listening.over.set()
 
-    def _take(self, request: web.BaseRequest, listening: _Listening, body: bytes) -> None:
+    def _take(self, request: web.BaseRequest, listening: _Listening, body: bytes, caller: Principal) -> None:
         head = head_of(request)
         path = head.line.partition("?")[0]
-        frame = listening.channel.take(body)
+        frame = listening.channel.take(body, caller)
         self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", head.noted))
 
 
@@ -97,11 +113,15 @@ def _mode(endpoint: Endpoint) -> str:
 class _Listening:
     """One connection: the stream toward the client, and the dialogue behind it."""
 
-    def __init__(self, request: web.BaseRequest, endpoint: Endpoint) -> None:
+    def __init__(self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal) -> None:
         self.endpoint = endpoint
+        self.owner = caller.identity
+        """Whoever opened it: nobody else may post to it."""
         self.stream = EventStream(request)
         self.over = asyncio.Event()
-        self.channel: Channel = endpoint.channel("sse", peer_of(request), self._write, request.headers)
+        self.channel: Channel = endpoint.channel(
+            "sse", peer_of(request), self._write, request.headers, caller
+        )
         self._request = request
         self._relief_aio: asyncio.Task[None] | None = None
 

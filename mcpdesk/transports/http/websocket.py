@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import Literal, TypeAlias
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
 
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token
 from mcpdesk.transports.http.connection import head_of, peer_of
 from mcpdesk.transports.http.ready import ONE_WRITE
 from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
@@ -27,8 +30,6 @@ HUNG_UP = b"disconnected at the desk"
 
 Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
 
-_KEY = re.compile(r"([?&]api_key=)[^&\s]*")
-
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +42,9 @@ class SocketRoutes:
         self._served: dict[int, Socket] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
-    async def get(self, request: web.BaseRequest, endpoint: Endpoint) -> web.StreamResponse:
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
         """Upgrade the connection and serve it until one side closes."""
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
@@ -61,7 +64,7 @@ class SocketRoutes:
             return plain_error(400, refusal.text or "no valid WebSocket handshake")
         self._open[socket] = request.transport
         try:
-            await self._serve(request, endpoint, socket)
+            await self._serve(request, endpoint, socket, caller or OPEN)
         finally:
             del self._open[socket]
         return socket
@@ -80,19 +83,23 @@ class SocketRoutes:
         """Say goodbye to everybody."""
         await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
 
-    async def _serve(self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket) -> None:
+    async def _serve(
+        self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
+    ) -> None:
         line = _Line(request, socket)
-        channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers)
+        channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers, caller)
         line.channel = channel
         self._served[channel.connection] = socket
         try:
-            await self._read(request, socket, line, channel)
+            await self._read(request, socket, line, channel, _Names(endpoint, caller))
         finally:
             del self._served[channel.connection]
             channel.close("the client disconnected")
             line.close()
 
-    async def _read(self, request: web.BaseRequest, socket: Socket, line: _Line, channel: Channel) -> None:
+    async def _read(
+        self, request: web.BaseRequest, socket: Socket, line: _Line, channel: Channel, names: _Names
+    ) -> None:
         is_first = True
         while True:
             message = await socket.receive()
@@ -101,12 +108,36 @@ class SocketRoutes:
                 await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=refusal)
             if message.type is not WSMsgType.TEXT:
                 return
-            frame = channel.take(bytes(message.data))
+            text, sender = await names.sender(bytes(message.data))
+            frame = channel.take(text, sender)
             if is_first:
                 is_first = False
                 head = head_of(request)
-                self._site.recorder.note(HttpNote(frame, _KEY.sub(r"\1***", head.line), head.noted))
+                self._site.recorder.note(HttpNote(frame, head.line, head.noted))
             await line.caught_up()
+
+
+class _Names:
+    """Who sends the messages of one socket: whoever opened it, unless one brings a token of its own."""
+
+    def __init__(self, endpoint: Endpoint, opener: Principal) -> None:
+        self._endpoint = endpoint
+        self._opener = opener
+
+    async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
+        """A frame without a token that is in it, and whose that is; None: it has none."""
+        if b'"jwt"' not in frame:
+            return frame, None
+        try:
+            message = codec.decode(frame)
+        except ProtocolError:
+            return frame, None
+        if not holds_token(message):
+            return frame, None
+        token, message = take_token(message)
+        access = self._endpoint.access
+        sender = await caller_on_socket(access, token, self._opener) if access.is_asked else None
+        return codec.encode(message), sender
 
 
 async def _dismiss(socket: Socket, transport: asyncio.Transport | None, reason: bytes) -> None:

@@ -148,7 +148,7 @@ async def test_the_key_comes_by_header_or_query_and_is_not_recorded() -> None:
         await shake_hands(ws)
         await ws.close()
         [note] = served.recorder.notes
-        assert note.line == "GET /mcp/sample/ws?api_key=***&x=1 HTTP/1.1"
+        assert note.line == "GET /mcp/sample/ws?api_key=••••&x=1 HTTP/1.1"
 
 
 async def test_the_key_in_the_query_counts_for_sockets_only() -> None:

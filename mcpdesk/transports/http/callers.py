@@ -1,0 +1,228 @@
+"""Who a request is from: the token in its head, its body or a cookie, and what is said of one that is wrong.
+
+The first place that holds a token decides. One that was sent has to count even where none is asked for. Only
+cookies are sent unasked: there a wrong one is nothing. Source: WIRE 11.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from mcpdesk.auth.access import INVALID, MISSING, WELL_KNOWN, Access
+from mcpdesk.auth.key_source import KeysMissing
+from mcpdesk.auth.policy import check_origin
+from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth.token import Rejected
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.transports.base import Endpoint, Rules
+from mcpdesk.transports.http.answers import Refused, plain_error
+from mcpdesk.transports.http.head import Head
+
+COOKIES = ("access_token", "jwt")
+IN_BODY = "jwt"
+HIDDEN = "***"
+RETRY_S = "30"
+NOBODY = Principal("token", "a token that does not count", expires=0.0)
+"""Who sent a token on a socket that is refused: whatever it asks for, its time is over."""
+
+log = logging.getLogger("mcpdesk.auth")
+
+
+def anybody(rules: Rules) -> Principal:
+    """Who a request without a token is from, once it passed the guard."""
+    return KEY if rules.api_key else OPEN
+
+
+async def caller_in_head(
+    request: web.BaseRequest, head: Head, access: Access, rules: Rules, may_have_body: bool = False
+) -> Principal | None:
+    """Who a head says the request is from; None: its body is to be looked at first.
+
+    Raises: Refused (400, 401, 403, 503).
+    """
+    if head.misplaced:
+        told = {"error": "invalid_request", "description": head.misplaced}
+        raise Refused(_challenged(400, f"Bad request: {head.misplaced}", request, head, access, **told))
+    if head.bearer is not None:
+        return await _verified(head.bearer, request, head, access)
+    return None if may_have_body else await _without_token(request, head, access, rules)
+
+
+async def caller_in_body(
+    request: web.BaseRequest, head: Head, access: Access, rules: Rules, token: Any
+) -> Principal:
+    """Who a request without a token in its head is from. `token` is what its body gives as one.
+
+    Raises: Refused (401, 403, 503).
+    """
+    if token is not None:
+        return await _verified(token if isinstance(token, str) else "", request, head, access)
+    return await _without_token(request, head, access, rules)
+
+
+async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
+    """Who a message on a socket is from that brings a token of its own."""
+    try:
+        principal = await _checked(token if isinstance(token, str) else "", access)
+    except (Rejected, KeysMissing) as reason:
+        log.info("refused a token on a socket: %s", reason)
+        return NOBODY
+    return principal if opener.identity in ("", principal.identity) else NOBODY
+
+
+async def callers_of_site(
+    request: web.BaseRequest,
+    head: Head,
+    endpoints: Sequence[Endpoint],
+    rules: Rules,
+    has_to_suit_all: bool = False,
+) -> list[Principal]:
+    """Who a request that names no server is from, as each server sees it that lets it pass.
+
+    Raises: Refused (400, 401, 503): as the first server would, when none or not every one lets it pass.
+    """
+    found: list[Principal] = []
+    refusals: list[Refused] = []
+    for endpoint in endpoints:
+        try:
+            caller = (
+                await caller_in_head(request, head, endpoint.access, rules)
+                if endpoint.access.is_asked
+                else None
+            )
+        except Refused as refused:
+            refusals.append(refused)
+        else:
+            found.append(caller or anybody(rules))
+    if refusals and (has_to_suit_all or not found):
+        raise refusals[0]
+    return found or [anybody(rules)]
+
+
+def take_token(message: JSONObject) -> tuple[Any, JSONObject]:
+    """What a message gives as a token, `jwt` before `data.jwt`, and the message without it; None: nothing."""
+    token, rest = message.get(IN_BODY), {name: value for name, value in message.items() if name != IN_BODY}
+    data = message.get("data")
+    if isinstance(data, dict) and IN_BODY in data:
+        token = data[IN_BODY] if token is None else token
+        rest["data"] = {name: value for name, value in data.items() if name != IN_BODY}
+    return token, rest
+
+
+def holds_token(message: Any) -> bool:
+    """Whether a message has a place for a token, and something in it."""
+    if not isinstance(message, dict):
+        return False
+    data = message.get("data")
+    return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
+
+
+def recorded(message: JSONObject) -> bytes:
+    """A message as it may be kept: what was sent but for the token."""
+    shown = dict(message)
+    if IN_BODY in shown:
+        shown[IN_BODY] = HIDDEN
+    data = shown.get("data")
+    if isinstance(data, dict) and IN_BODY in data:
+        shown["data"] = data | {IN_BODY: HIDDEN}
+    return codec.encode(shown)
+
+
+def challenge(
+    request: web.BaseRequest,
+    head: Head,
+    access: Access,
+    error: str = "",
+    scopes: Iterable[str] = (),
+    description: str = "",
+) -> dict[str, str]:
+    """The header that says what is missing and where to get it."""
+    return {
+        "WWW-Authenticate": access.challenge(_metadata_url(request, head, access), error, scopes, description)
+    }
+
+
+def challenge_for(answer: bytes, request: web.BaseRequest, head: Head, access: Access) -> dict[str, str]:
+    """The header that belongs to a refusal by a tool: its error names the scopes."""
+    found = codec.decode(answer)
+    error = found.get("error") if isinstance(found, dict) else None
+    data = error.get("data") if isinstance(error, dict) else None
+    scopes = str(data.get("scope", "")).split() if isinstance(data, dict) else ()
+    code = error.get("code") if isinstance(error, dict) else 0
+    if code == ErrorCode.FORBIDDEN:
+        assert isinstance(error, dict)
+        return challenge(request, head, access, "insufficient_scope", scopes, str(error.get("message")))
+    return challenge(request, head, access, "", scopes)
+
+
+def origin_of(request: web.BaseRequest) -> str:
+    """Scheme and authority this request was sent to."""
+    return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
+
+
+async def _checked(token: str, access: Access) -> Principal:
+    """Raises: Rejected, KeysMissing."""
+    if access.verifier is None:
+        raise Rejected("no token counts here")
+    return await access.verifier.verify(token)
+
+
+async def _verified(token: str, request: web.BaseRequest, head: Head, access: Access) -> Principal:
+    try:
+        principal = await _checked(token, access)
+    except Rejected as reason:
+        log.info("refused a token: %s", reason)
+        raise Refused(_challenged(401, INVALID, request, head, access, "invalid_token")) from None
+    except KeysMissing as reason:
+        log.warning("a token cannot be checked: %s", reason)
+        raise Refused(plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})) from None
+    lacking = access.scopes - principal.scopes
+    if lacking:
+        told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
+        raise Refused(_challenged(403, told, request, head, access, "insufficient_scope", told))
+    return principal
+
+
+async def _without_token(request: web.BaseRequest, head: Head, access: Access, rules: Rules) -> Principal:
+    """The caller by a cookie, which a page of an allowed origin alone may bring along; else anybody."""
+    origin = request.headers.get("Origin")
+    if origin is not None and "Cookie" in request.headers and check_origin(origin, rules.allowed_origins):
+        cookies = request.cookies
+        token = next((cookies[name] for name in COOKIES if name in cookies), None)
+        if token is not None:
+            try:
+                return await _verified(token, request, head, access)
+            except Refused:
+                if access.requires_token:
+                    raise
+    if access.requires_token:
+        raise Refused(_challenged(401, MISSING, request, head, access))
+    return anybody(rules)
+
+
+def _challenged(
+    status: int,
+    told: str,
+    request: web.BaseRequest,
+    head: Head,
+    access: Access,
+    error: str = "",
+    description: str = "",
+) -> web.Response:
+    return plain_error(status, told, challenge(request, head, access, error, (), description))
+
+
+def _metadata_url(request: web.BaseRequest, head: Head, access: Access) -> str:
+    if access.resource:
+        public = urlsplit(access.resource)
+        return f"{public.scheme}://{public.netloc}{WELL_KNOWN}{public.path.rstrip('/')}"
+    path = "/v1/mcp"
+    if head.path.startswith("/mcp"):
+        path = f"/mcp/{head.server}" if head.server else "/mcp"
+    return f"{origin_of(request)}{WELL_KNOWN}{path}"

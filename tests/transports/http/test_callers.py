@@ -1,0 +1,44 @@
+"""Tokens in messages: found, taken out, and not recorded. What a request with one is answered: tests/auth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.transports.http.callers import holds_token, recorded, take_token
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.mark.parametrize(
+    ("more", "token", "rest"),
+    [
+        ({"jwt": "a"}, "a", {}),
+        ({"data": {"jwt": "b"}}, "b", {"data": {}}),
+        ({"jwt": "a", "data": {"jwt": "b", "x": 1}}, "a", {"data": {"x": 1}}),
+        ({"jwt": None, "data": {"jwt": "b"}}, "b", {"data": {}}),
+        ({"jwt": 5}, 5, {}),
+        ({"jwt": None}, None, {}),
+    ],
+)
+def test_a_token_is_taken_out_of_a_message(more: dict[str, Any], token: Any, rest: dict[str, Any]) -> None:
+    message = PING | more
+    assert holds_token(message)
+    assert take_token(message) == (token, PING | rest)
+
+
+@pytest.mark.parametrize(
+    "message", [PING, PING | {"data": {"x": "jwt"}}, PING | {"data": "jwt"}, [], [{"jwt": "a"}], 5]
+)
+def test_a_message_without_one_is_left_alone(message: Any) -> None:
+    assert not holds_token(message)
+
+
+def test_what_is_recorded_of_a_message_has_all_but_the_token() -> None:
+    message = PING | {"jwt": "secret-a", "data": {"jwt": "secret-b", "x": 1}}
+    kept = recorded(message)
+    assert b"secret" not in kept
+    assert orjson.loads(kept) == PING | {"jwt": "***", "data": {"jwt": "***", "x": 1}}
+    assert message["jwt"] == "secret-a"
