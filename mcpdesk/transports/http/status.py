@@ -16,7 +16,7 @@ def health(site: Site) -> web.Response:
 
 
 def status(site: Site) -> web.Response:
-    """Counts per server and in total, uptime, and whether a key is asked for."""
+    """Counts per server and in total, uptime, and whether a key or a token is asked for."""
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
     body = {
@@ -27,7 +27,8 @@ def status(site: Site) -> web.Response:
         **totals,
         "servers": servers,
         "uptime_s": round(site.uptime_s, 1),
-        "token_required": bool(site.rules.api_key),
+        "key_required": bool(site.rules.api_key),
+        "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
     }
     return json_answer(200, codec.encode(body))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from pathlib import Path
 
 import aiohttp
 import orjson
@@ -357,6 +358,22 @@ async def test_a_taken_port_fails_or_moves() -> None:
             await service.listen_tcp("127.0.0.1", taken, False)
         assert await service.listen_tcp("127.0.0.1", taken, True) > taken
         await service.close()
+
+
+async def test_a_socket_that_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> None:
+    from mcpdesk.errors import TransportError
+    from mcpdesk.transports.http.service import HttpService
+
+    (tmp_path / "file").touch()
+    cases = {
+        tmp_path / ("s" * 120): "path too long",
+        tmp_path / "file": "something else is there already",
+        tmp_path / "file" / "h.sock": "File exists",
+    }
+    async with serving() as served:
+        for path, words in cases.items():
+            with pytest.raises(TransportError, match=f"cannot listen on {path}: .*{words}"):
+                await HttpService(served).listen_unix(path)
 
 
 async def test_the_unix_socket_serves_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
