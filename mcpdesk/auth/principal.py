@@ -23,6 +23,11 @@ class Principal(Struct, frozen=True):
     identity: str = ""
     """What sessions, tasks and states that belong to it are marked with; empty: nobody in particular."""
 
+    @property
+    def title(self) -> str:
+        """What a person is shown: `key`, `token of ada`; empty for anybody."""
+        return f"token of {self.name or '?'}" if self.kind == "token" else self.name
+
     def has_expired(self, now: float) -> bool:
         """Whether its token has ended since it was checked; `now` in Unix seconds."""
         return self.expires is not None and self.expires <= now

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.client_config import Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
     CallbackView,
@@ -137,7 +138,9 @@ class CaptureLink:
     def reload(self, server: str) -> None:
         """There is no folder."""
 
-    def client_config(self, server: str, client: str, key: str | None = None) -> str:
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+    ) -> str:
         """There is nothing to connect to."""
         return ""
 

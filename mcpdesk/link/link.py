@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
     CallbackView,
@@ -158,10 +159,13 @@ class Link(Protocol):
     def reload(self, server: str) -> None:
         """Look at the server's folder again now."""
 
-    def client_config(self, server: str, client: str, key: str | None = None) -> str:
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+    ) -> str:
         """Text to paste: `claude-desktop`, `cursor`, `vscode` or `claude-code`; `curl` for one request.
 
-        `key` stands where the core's own would, if it asks for one.
+        `key` stands where the core's own would, if it asks for one. `over` is `stdio` or `http`; empty: as
+        suits the client. A client has the tools of `mode`; empty: all.
         """
 
     def busy(self) -> tuple[str, ...]:

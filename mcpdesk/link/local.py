@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from mcpdesk.hosting.client_config import Facts, client_config, own_command
+from mcpdesk.hosting.client_config import Facts, Over, client_config, own_command
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.catalogue import Shelf
@@ -190,15 +190,17 @@ class LocalLink:
         """Look at the server's folder again now."""
         self._host.call_soon(lambda: self._host.reload(server))
 
-    def client_config(self, server: str, client: str, key: str | None = None) -> str:
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+    ) -> str:
         """Text to paste into a client's configuration."""
         host = self._host
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own
         header, folder = host.rules.api_key_header, str(hosted.folder or "")
-        facts = Facts(server, folder, url, shown, header, hosted.mode, own_command())
-        return client_config(client, facts)
+        facts = Facts(server, folder, url, shown, header, mode or hosted.mode, own_command())
+        return client_config(client, facts, over)
 
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import (
@@ -103,12 +102,8 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
         p95_s=None if latency is None else latency.at(0.95),
         tools=_tools(conversation.tools_listed, seen.tools.version),
         mode=seen.mode,
-        caller=_caller(conversation.principal),
+        caller=conversation.principal.title,
     )
-
-
-def _caller(principal: Principal) -> str:
-    return f"token of {principal.name or '?'}" if principal.kind == "token" else principal.name
 
 
 def _tools(listed: int | None, version: int) -> ToolsSeen:

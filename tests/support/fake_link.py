@@ -566,9 +566,12 @@ class FakeLink:
     def reload(self, server: str) -> None:
         self.reloads.append(server)
 
-    def client_config(self, server: str, client: str) -> str:
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: str = ""
+    ) -> str:
         url = next((view.url for view in self.core.servers if view.name == server), "")
-        return f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {client}'
+        asked = " ".join((client, over, mode)).strip()
+        return f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {asked}'
 
     def busy(self) -> tuple[str, ...]:
         return self.losses

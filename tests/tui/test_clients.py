@@ -122,7 +122,9 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
 async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     link = quiet_link()
     link.core = replace(link.core, clients=(), api_key="secret-key")
-    monkeypatch.setattr(link, "client_config", lambda server, client: f"{client} -H 'X-API-Key: secret-key'")
+    monkeypatch.setattr(
+        link, "client_config", lambda server, client, **_: f"{client} -H 'X-API-Key: secret-key'"
+    )
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
         text = str(pane.query_one(".teach").content)
