@@ -17,6 +17,7 @@ DeskError
 ├── RegistrationError        one item cannot be offered (the rest serves)
 │   └── MissingPrecondition  nothing is wrong with it, but something it needs is not there
 ├── HandlerError             hosted code failed on purpose: `fail()`
+│   ├── BadArgument          an argument fits its schema and still cannot be used
 │   ├── StorageError         what should be kept could not be
 │   └── ClientError          the client could not be asked, or did not answer
 │       ├── MissingCapability
@@ -172,6 +173,15 @@ class HandlerError(DeskError):
         super().__init__(message)
         self.message = message
         self.data = data
+
+
+class BadArgument(HandlerError):
+    """An argument fits its schema and still cannot be used; the caller is told as of one that does not fit."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
 
 
 class StorageError(HandlerError):

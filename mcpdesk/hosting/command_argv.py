@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import BadArgument
 
 _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
@@ -79,7 +79,7 @@ def is_flag_text(text: str) -> bool:
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
     """The argv of one call. `fixed` are placeholders of ours, and count as the author's text.
 
-    Raises: HandlerError naming the argument that cannot be one.
+    Raises: BadArgument naming the argument that cannot be one.
     """
     argv: list[str] = []
     flag: str | None = None
@@ -103,7 +103,7 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
 def texts_of(name: str, value: Any) -> list[str]:
     """The texts of one value; none for a value that is not there.
 
-    Raises: HandlerError for what no program can be given.
+    Raises: BadArgument for what no program can be given.
     """
     if value is None:
         return []
@@ -127,9 +127,7 @@ def _elements(
         text = "".join(row)
         if text.startswith("-") and not (_begins_with_text(template, fixed) or is_behind_end or is_number):
             name = next(name for name in names_in(template) if name not in fixed)
-            raise HandlerError(
-                f"{name}: {_shown(text)} begins with '-' and would be taken for an option; it cannot be given"
-            )
+            raise BadArgument(name, f"{_shown(text)} begins with '-' and would be taken for an option")
         elements += [text] if flag is None else [flag, text]
     return elements
 
@@ -155,11 +153,11 @@ def _is_number(value: Any) -> bool:
 def _text(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\0" in text:
-        raise HandlerError(f"{name}: must not contain a NUL character")
+        raise BadArgument(name, "must not contain a NUL character")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise HandlerError(f"{name}: {_shown(text)} has half a character in it") from None
+        raise BadArgument(name, f"{_shown(text)} has half a character in it") from None
     return text
 
 

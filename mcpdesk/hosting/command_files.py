@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.command_argv import Name, Template, names_in, texts_of
 
 OUTPUT_DIR = "output_dir"
@@ -57,7 +57,7 @@ def output_names(produces: Sequence[Template]) -> frozenset[str]:
 def placed(name: str, value: Any, place: Place) -> Any:
     """A path a client chose, or a list of them, as where it leads.
 
-    Raises: HandlerError, with what is allowed, for one that leads elsewhere.
+    Raises: BadArgument, with what is allowed, for one that leads elsewhere.
     """
     if isinstance(value, list):
         return [placed(name, each, place) for each in value]
@@ -65,7 +65,7 @@ def placed(name: str, value: Any, place: Place) -> Any:
         return value
     (text,) = texts_of(name, value)
     if not Path(text).name or text.endswith("/") or Path(text).name == "..":
-        raise HandlerError(f"{name}: {text!r} is no name of a file")
+        raise BadArgument(name, f"{text!r} is no name of a file")
     if Path(text).is_absolute():
         return str(_allowed(name, Path(text), place))
     target = Path(os.path.normpath(place.output / text))
@@ -79,7 +79,7 @@ def wanted(
 ) -> list[Wanted]:
     """What one call is to make; the folders it lies in are made. `values` are placed ones.
 
-    Raises: HandlerError for a value that is no part of a file's name.
+    Raises: BadArgument for a value that is no part of a file's name.
     """
     found: list[Wanted] = []
     for template in produces:
@@ -89,7 +89,7 @@ def wanted(
                 _check_part(name, values.get(name))
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
-                raise HandlerError(f"{', '.join(names_in(template))}: {text!r} leads out of its folder")
+                raise BadArgument(names_in(template)[0], f"{text!r} leads out of its folder")
             path = place.folder / text
             path.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(place.folder))
@@ -117,7 +117,7 @@ def produced(asked: Sequence[Wanted], place: Place) -> tuple[list[Path], list[st
 def _check_part(name: str, value: Any) -> None:
     for text in texts_of(name, value):
         if "/" in text:
-            raise HandlerError(f"{name}: {text!r} is a part of a file's name and may not have a '/'")
+            raise BadArgument(name, f"{text!r} is a part of a file's name and may not have a '/'")
 
 
 def _allowed(name: str, path: Path, place: Place) -> Path:
@@ -135,12 +135,10 @@ def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _elsewhere(name: str, text: str, place: Place) -> HandlerError:
+def _elsewhere(name: str, text: str, place: Place) -> BadArgument:
     below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
-    return HandlerError(
-        f"{name}: no file may be written at {text!r}; allowed is a relative path, which leads into the "
-        f"folder of this call{below}"
-    )
+    told = "allowed is a relative path, which leads into the folder of this call"
+    return BadArgument(name, f"no file may be written at {text!r}; {told}{below}")
 
 
 def _filled(

@@ -77,7 +77,7 @@ class CommandRun:
         )
 
     async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
-        """Run it. Raises: HandlerError for arguments no program can be given, or without the program."""
+        """Run it. Raises: BadArgument for what no program can be given; HandlerError without the program."""
         async with self._place(context) as place:
             values = self._defaults | arguments
             for name in self._outputs:

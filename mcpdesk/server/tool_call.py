@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from mcpdesk.errors import HandlerError, MissingCapability, Refusal
+from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal
 from mcpdesk.protocol import shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.param_headers import check_parameters
@@ -118,6 +118,8 @@ class ToolCalls:
             return outcome.failed(error.message)
         except Refusal:
             raise
+        except BadArgument as error:
+            return self.refused_arguments(tool, [Failure((error.name,), error.reason)])
         except Exception as error:
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)

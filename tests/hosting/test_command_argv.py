@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.command_argv import Name, build, check_template, names_in, parsed
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import run
@@ -106,13 +106,13 @@ def test_values_take_the_place_of_their_placeholders(
     ],
 )
 def test_value_that_would_be_taken_for_an_option_is_refused(run: list[str], value: Any) -> None:
-    with pytest.raises(HandlerError, match="begins with '-' and would be taken for an option"):
+    with pytest.raises(BadArgument, match="begins with '-' and would be taken for an option"):
         argv(run, w=value, e="")
 
 
 @pytest.mark.parametrize("text", ["a\0b", "half \ud800"])
 def test_value_no_program_can_be_given_is_refused(text: str) -> None:
-    with pytest.raises(HandlerError, match=r"^w: "):
+    with pytest.raises(BadArgument, match=r"^w: "):
         argv(["{w}"], w=text)
 
 
@@ -162,7 +162,7 @@ ELEMENTS = st.sampled_from(
 def test_no_value_can_stand_where_a_flag_is_read(run: list[str], a: Any, b: Any) -> None:
     try:
         made = argv(run, a=a, b=b)
-    except HandlerError:
+    except BadArgument:
         assume(False)
     own = {each for each in run if not names_in(parsed(each))}
     fixed = tuple(each[: each.index("{")] for each in run if each.startswith("-") and "{" in each)

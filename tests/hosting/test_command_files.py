@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.command_argv import Template, parsed
 from mcpdesk.hosting.command_files import OUTPUT_DIR, Place, output_names, placed, produced, wanted
 
@@ -56,13 +56,13 @@ def test_path_that_leads_elsewhere_is_refused(place: Place, path: str) -> None:
     (shared / "link").symlink_to(place.folder)
     (shared / "file-link").symlink_to(place.folder / "mcp.json")
     path = path.replace("{server}", str(place.folder)).replace("{shared}", str(shared))
-    with pytest.raises(HandlerError, match=r"out: no file may be written at .*output_dirs"):
+    with pytest.raises(BadArgument, match=r"out: no file may be written at .*output_dirs"):
         placed("out", path, place)
 
 
 @pytest.mark.parametrize("path", ["", ".", "/", "a/", "..", "a/.."])
 def test_path_without_a_name_is_refused(place: Place, path: str) -> None:
-    with pytest.raises(HandlerError, match="is no name of a file"):
+    with pytest.raises(BadArgument, match="is no name of a file"):
         placed("out", path, place)
 
 
@@ -79,7 +79,7 @@ def test_no_path_leads_out(place: Place, parts: list[str], is_whole: bool) -> No
     text = ("/" if is_whole else "") + "/".join(parts)
     try:
         made = wanted(templates("{out}"), {"out": placed("out", text, place)}, fixed(place), place)
-    except HandlerError:
+    except BadArgument:
         return
     for each in made:
         assert any(each.path.is_relative_to(root) for root in roots)
@@ -101,9 +101,9 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) ->
         f"{place.output}/o.json",
     ]
     for value in ("../tools/evil", "x/y", "/etc/passwd"):
-        with pytest.raises(HandlerError, match="may not have a '/'"):
+        with pytest.raises(BadArgument, match="may not have a '/'"):
             make(place, "maps/{name}.py", name=value)
-    with pytest.raises(HandlerError, match="leads out of its folder"):
+    with pytest.raises(BadArgument, match="leads out of its folder"):
         make(place, "maps/{a}{b}/x", a=".", b=".")
 
 

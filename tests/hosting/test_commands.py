@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
@@ -143,6 +144,34 @@ def test_program_that_appears_brings_its_tool_and_one_that_leaves_takes_it(folde
     changes = hosted.reload()
     assert (names(hosted), changes.broken) == ([], ())
     assert left_out(hosted)["go-own"].reason == "needs the program ./own.sh, which is not there"
+
+
+async def test_gateway_tells_failures_and_bad_arguments_as_errors(folder: Path) -> None:
+    given = {"properties": {"out": {"type": "string"}}, "required": ["out"]}
+    write(
+        folder,
+        command("fail", "sh", "-c", "echo said; echo why >&2; exit 4"),
+        command("make", "touch", "--", "{out}", parameters=given, produces=["{out}"]),
+    )
+    async with running_desk(folder, http=True, no_auth=True) as desk, aiohttp.ClientSession() as client:
+        url = desk.view().servers[0].url.partition("/mcp/")[0] + "/v1/mcp"
+
+        async def answer(name: str, **args: Any) -> Any:
+            params = {"stage": "go", "command": name, "args": args}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "callTool", "params": params}
+            async with client.post(url, json=body) as response:
+                return await response.json()
+
+        assert (await answer("fail"))["error"] == {
+            "code": -32000,
+            "message": "go-fail failed with exit code 4",
+            "data": {"exit_code": 4, "stage": "go", "command": "fail", "stderr": "why\n", "stdout": "said\n"},
+        }
+        error = (await answer("make", out="/etc/made"))["error"]
+        assert error["code"] == -32602 and "- out: no file may be written at '/etc/made'" in error["message"]
+        result = (await answer("make", out="made.txt"))["result"]
+        assert (result["status"], result["exit_code"]) == ("ok", 0)
+        assert [Path(each).name for each in result["structuredContent"]["output_files"]] == ["made.txt"]
 
 
 async def test_command_makes_a_key_due(folder: Path) -> None:

@@ -171,6 +171,26 @@ async def test_session_belongs_to_its_mode(folder: Path) -> None:
             assert (status, answer["error"]["message"]) == (404, "No such session: initialize again")
 
 
+async def test_gateway_dialect_is_served_in_a_mode(folder: Path) -> None:
+    async with http(folder) as (_, client):
+        url = client.url.partition("/mcp/")[0] + "/v1/mcp?mode=review"
+        for verb in ("GET", "OPTIONS"):
+            async with client.client.request(verb, url) as answer:
+                commands = (await answer.json())["capabilities"]["commands"]
+                assert [each["name"] for each in commands] == ["look"]
+        for method, params, expected in (
+            ("listTools", {}, "look"),
+            ("tools/call", {"name": "look"}, "seen"),
+            ("tools/call", {"name": "change"}, "Unknown tool: change"),
+            ("tools/call", {"name": "change", "mode": "async"}, "Unknown tool: change"),
+        ):
+            async with client.client.post(url, json=message(method, params)) as answer:
+                text = await answer.text()
+                assert expected in text and '"change"' not in text
+        async with client.client.post(url.replace("review", "nope"), json=message("listTools")) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (404, -32602)
+
+
 async def test_web_socket_is_served_in_a_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
         gateway = client.url.partition("/mcp/")[0] + "/v1/ws/mcp?mode=review"

@@ -170,11 +170,6 @@ class HttpService:
             head.passed = rules
         verbs = self._verbs[way]
         verb = verbs.get(head.method)
-        if head.mode:
-            try:
-                endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
-            except UnknownMode as error:
-                return no_mode(error, is_message=way == "" and head.method == "POST")
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
         caller: Principal | None = KEY if rules.api_key else OPEN
@@ -183,6 +178,11 @@ class HttpService:
                 caller = await caller_in_head(request, head, endpoint.access, rules, head.method == "POST")
             except Refused as refused:
                 return refused.answer
+        if head.mode:
+            try:
+                endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
+            except UnknownMode as error:
+                return no_mode(error, is_message=way != "messages" and head.method == "POST")
         return await verb(request, endpoint, caller)
 
     async def _answer_of_job(
