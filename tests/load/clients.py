@@ -150,7 +150,7 @@ async def jobs(base: str, server: str, name: str, tally: Tally, over: asyncio.Ev
             params = {"name": "work", "arguments": {"text": text}, "mode": "async"}
             begun, _ = await post(client, f"{base}/v1/mcp?server={server}", request("tools/call", params))
             state = begun["result"]
-            while state["status"] in ("accepted", "queued", "running"):
+            while state.get("status") in ("accepted", "queued", "running"):
                 await asyncio.sleep(POLL_S)
                 state = await _state(client, base + begun["result"]["poll"])
             _count_job(tally, state, text)

@@ -72,16 +72,8 @@ async def served(folder: Path, load: Load) -> AsyncIterator[tuple[str, int]]:
         folder, {"mcp.json": f'{{"name": "{NAME}"}}', "tools/t.py": TOOLS.replace("WORK_S", str(load.work_s))}
     )
     # Kept little, so that what is kept by design is full soon.
-    limits = (
-        "--capture-memory-bytes",
-        "2M",
-        "--job-ttl-s",
-        "5",
-        "--max-tasks",
-        "10000",
-        "--jobs-at-once",
-        "100",
-    )
+    kept = ("--capture-memory-bytes", "2M", "--resume-bytes", "4K", "--job-ttl-s", "5")
+    limits = (*kept, "--max-tasks", "10000", "--jobs-at-once", "100")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "mcpdesk", "serve", str(folder), "--port", "0", *limits,
         cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
