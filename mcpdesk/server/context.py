@@ -142,6 +142,9 @@ class Context:
             call.round.say(message)
         if call.feed is not None and not call.stop:
             call.feed.progress(progress, total, message)
+            if call.progress_token is None:
+                # Nothing is sent, but others are to have their turn.
+                await call.outlet.drain()
         if call.progress_token is None or call.stop:
             return
         if not call.progress_sent < progress < math.inf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,14 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.rounds import NOWHERE
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool
 
 if TYPE_CHECKING:
     from mcpdesk.server.gateway_calls import GatewayCalls
 
+TURN_S = 0.002
+"""How long a job that does nothing but report may keep the loop to itself."""
 DROPPED = "the result is larger than what is kept"
 
 
@@ -38,6 +40,31 @@ def job_roots(server: Server) -> tuple[Path, ...]:
     return folder + own + server.limits.output_dirs
 
 
+class _Turns:
+    """Where messages of a job go: nowhere. Who reports all the time lets others have their turn."""
+
+    may_send = False
+
+    def __init__(self) -> None:
+        self._turned = time.monotonic()
+
+    def send(self, message: bytes) -> None:
+        """Drop it."""
+
+    async def drain(self) -> None:
+        """Let the loop turn, if the job had it for long enough."""
+        if time.monotonic() - self._turned > TURN_S:
+            await asyncio.sleep(0)
+            self._turned = time.monotonic()
+
+    def keep_alive(self) -> None:
+        """There is no connection."""
+
+    async def let_go(self, retry_ms: int) -> bool:
+        """There is nothing to close."""
+        return False
+
+
 class JobWork:
     """One call of a tool, from its turn to its end."""
 
@@ -49,7 +76,7 @@ class JobWork:
         self._tool, self._arguments = tool, arguments
         # Its request is answered: there is no stream to report on, and nobody there to be asked.
         self._call = Call(
-            first.id, first.method, params, first.terms, NOWHERE, first.transport, first.peer, first.headers
+            first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
         self._call.opening, self._call.principal = first.opening, first.principal
         self._call.progress_token = None

@@ -112,6 +112,25 @@ async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> Non
     assert job.status is TaskStatus.FAILED and "cannot be asked" in facts(job)["stderr"]
 
 
+async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
+    async def reports(arguments: Any, context: Any) -> Any:
+        step = 0
+        while not context.cancelled:
+            step += 1
+            await context.progress(step)
+
+    caller = Caller()
+    caller.peer.server.tools.replace(
+        [*caller.peer.server.tools, Tool("reports", reports, {"type": "object"})]
+    )
+    job = await caller.begin("reports")
+    assert (await caller.ask("tools/call", {"name": "echo", "arguments": {"text": "a"}}))["result"][
+        "stdout"
+    ] == "a"
+    assert caller.store.cancel(job, "enough")
+    await ended(job)
+
+
 async def test_a_job_belongs_to_its_principal() -> None:
     ada = Principal("token", "ada", identity="id-of-ada")
     caller = Caller(ada)

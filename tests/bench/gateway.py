@@ -1,0 +1,102 @@
+"""The gateway dialect beside the standard endpoint of the same process; its events; what its jobs leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import aiohttp
+import psutil
+
+from tests.bench.contender import Served, contenders
+from tests.bench.figure import OURS, Effort, Figure, Goal, beside, values
+from tests.bench.measured import Measured
+
+STANDARD = "standard"
+MORE = Goal(1.1, at_most=True)
+PATHS = {OURS: "/v1/mcp", STANDARD: "/mcp/echo"}
+SLICES = 8
+"""Loads a round: short ones in turn feel the same neighbours."""
+INTERVAL_MS = 200
+LATE = Goal(1.2 * INTERVAL_MS, at_most=True)
+READERS = 50
+JOBS = 3_000
+"""More than are kept, so that the first of them have made room."""
+GROWN = Goal(8.0, at_most=True)
+_AT_ONCE = 50
+
+
+def figures(effort: Effort) -> Iterator[Figure]:
+    """CPU time an answer, time between events, memory that jobs add once as many are kept as may be."""
+    with contenders(effort) as (ours, *_), ours.served() as served:
+        for era in ("handshake", "stateless"):
+            for connections in (1, 32):
+                samples = _calls(effort, served, era, connections)
+                name = f"gateway {era} c{connections}, CPU"
+                yield from beside(name, "us", values("cpu_us", samples), {STANDARD: MORE})
+        url = f"http://127.0.0.1:{served.place.port}"
+        gaps = [asyncio.run(_longest_gap(url, effort.seconds)) for _ in range(effort.rounds)]
+        yield Figure(f"events every {INTERVAL_MS} ms, {READERS} readers, latest", "ms", gaps, goal=LATE)
+        asyncio.run(_jobs(url, JOBS))
+        before, rates, grown = _memory(served), [], []
+        for _ in range(effort.rounds):
+            began = time.perf_counter()
+            asyncio.run(_jobs(url, JOBS))
+            rates.append(JOBS / (time.perf_counter() - began))
+            grown.append(_memory(served) - before)
+        yield Figure("jobs begun and ended", "/s", rates)
+        yield Figure(f"memory after {JOBS} further jobs", "MiB", grown, goal=GROWN)
+
+
+def _calls(effort: Effort, served: Served, era: str, connections: int) -> dict[str, list[Measured]]:
+    short = Effort(effort.rounds * SLICES, effort.seconds / 4, effort.peers)
+    places = {name: Served(served.place, path) for name, path in PATHS.items()}
+    return short.interleaved(
+        {name: place.job("echo", era, short.seconds, connections).run for name, place in places.items()}
+    )
+
+
+async def _longest_gap(url: str, seconds: float) -> float:
+    """The longest time in ms that one of many readers waited for its next event."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+        name = await _begin(client, url, "tick", {"count": 100_000_000})
+        path = f"{url}/v1/mcp/progress/{name}?interval_ms={INTERVAL_MS}&max_ms={int(1000 * seconds)}"
+        gaps = await asyncio.gather(*(_gaps(client, path) for _ in range(READERS)))
+        async with client.delete(f"{url}/jobs/{name}") as answer:
+            await answer.read()
+    return 1000 * max(max(each) for each in gaps)
+
+
+async def _gaps(client: aiohttp.ClientSession, path: str) -> list[float]:
+    async with client.get(path) as answer:
+        times = [time.perf_counter() async for line in answer.content if line.startswith(b"data: ")]
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+async def _jobs(url: str, count: int) -> None:
+    """Begin so many jobs, some at a time, and see each end."""
+    async with aiohttp.ClientSession() as client:
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def one() -> None:
+            async with turns:
+                name = await _begin(client, url, "echo", {"text": "x" * 64})
+                async with client.get(f"{url}/v1/mcp/progress/{name}") as answer:
+                    assert b'"succeeded"' in await answer.read()
+
+        await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def _begin(client: aiohttp.ClientSession, url: str, tool: str, arguments: dict[str, object]) -> str:
+    params = {"name": tool, "arguments": arguments, "mode": "async"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with client.post(f"{url}/v1/mcp", json=message) as answer:
+        result = json.loads(await answer.read())["result"]
+    return str(result["job_id"])
+
+
+def _memory(served: Served) -> float:
+    return float(psutil.Process(served.place.pid).memory_info().rss) / (1 << 20)
