@@ -28,6 +28,7 @@ from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.metrics import metrics
 from mcpdesk.transports.http.protected_resource import is_metadata, metadata
+from mcpdesk.transports.http.refusals import Refusals
 from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
@@ -81,6 +82,7 @@ class HttpService:
             GATEWAY_SOCKET: {"GET": dialect.socket},
         }  # fmt: skip
         self._guard = Guard("")
+        self._refusals = Refusals()
         self._listener: Listener | None = None
         self._server: asyncio.Server | None = None
         self._socket_path: Path | None = None
@@ -150,7 +152,7 @@ class HttpService:
         if head.passed is not rules:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
-                return refusal
+                return self._refusals.tell(request, refusal)
         route = self._route(request, head)
         if route is None:
             place = self._jobs.place(head.path)
@@ -164,7 +166,7 @@ class HttpService:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
             refusal = self._guard.refuse_caller(request, rules, in_query=way in IN_QUERY)
             if refusal is not None:
-                return refusal
+                return self._refusals.tell(request, refusal)
             # The same head under the same rules passes again: nothing else was looked at.
             head.hide(rules.api_key_header)
             head.passed = rules
@@ -177,13 +179,14 @@ class HttpService:
             try:
                 caller = await caller_in_head(request, head, endpoint.access, rules, head.method == "POST")
             except Refused as refused:
-                return refused.answer
+                return self._refusals.tell(request, refused.answer)
         if head.mode:
             try:
                 endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
             except UnknownMode as error:
                 return no_mode(error, is_message=way != "messages" and head.method == "POST")
-        return await verb(request, endpoint, caller)
+        answer = await verb(request, endpoint, caller)
+        return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
 
     async def _answer_of_job(
         self, request: web.BaseRequest, place: Place, rules: Rules
@@ -192,11 +195,11 @@ class HttpService:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
         refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
         if refusal is not None:
-            return refusal
+            return self._refusals.tell(request, refusal)
         try:
             callers = await callers_of_site(request, head_of(request), self._site.endpoints(), rules)
         except Refused as refused:
-            return refused.answer
+            return self._refusals.tell(request, refused.answer)
         return await self._jobs.answer(request, place, callers)
 
     def _route(self, request: web.BaseRequest, head: Head) -> tuple[Endpoint, str] | None:

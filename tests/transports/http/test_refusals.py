@@ -1,0 +1,45 @@
+"""Whoever connects a client sees in the log why it does not get in; nobody fills the log by trying."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import refusals
+from tests.support.site import serving
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "mcpdesk.auth"]
+
+
+async def test_who_was_refused_and_why_is_told_without_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Rules(api_key="right")) as served:
+        await served.post(PING, X_API_Key="nearly-right", User_Agent="checker/2.0")
+        await served.post(PING, Origin="http://evil.example")
+        await served.post(PING, X_API_Key="right")
+    wrong, foreign = told(caplog)
+    assert wrong == (
+        "refused POST /mcp/sample from checker 2.0: 401 Unauthorized: wrong key in the header X-API-Key"
+    )
+    assert "403 Origin 'http://evil.example' may not call" in foreign
+    assert "right" not in wrong
+
+
+async def test_many_refusals_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.monotonic()]
+    monkeypatch.setattr(refusals, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    async with serving(Rules(api_key="right")) as served:
+        for _ in range(refusals.MOST_A_SECOND + 3):
+            await served.post(PING)
+        now[0] += 1
+        await served.post(PING)
+    lines = told(caplog)
+    assert len(lines) == refusals.MOST_A_SECOND + 2
+    assert lines[-2] == "refused 3 more requests"
