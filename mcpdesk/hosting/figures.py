@@ -17,7 +17,10 @@ from mcpdesk.version import __version__
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
+    from mcpdesk.jobs.job import JobView
 
+QUEUED = "queued"
+"""An asynchronous call whose turn has not come."""
 QUANTILES = (0.5, 0.95, 0.99)
 LOOKED_AT = 256
 """Peers whose latest calls are looked at: with thousands of them, those that came last say enough."""
@@ -78,7 +81,7 @@ def _of_servers(host: Host) -> Iterator[Figure]:
 
 
 def _of_work(host: Host) -> Iterator[Figure]:
-    tasks = Counter(job.status for job in host.services.jobs.snapshot())
+    tasks = Counter(map(_state, host.services.jobs.snapshot()))
     homes = (one.server.home for one in host.endpoints())
     programs = Counter(
         view.state
@@ -91,10 +94,15 @@ def _of_work(host: Host) -> Iterator[Figure]:
         "gauge",
         "Calls that outlive their request (call), and programs in the background (program).",
         [
-            *(Sample(tasks[state], {"kind": "call", "state": state.value}) for state in TaskStatus),
+            *(Sample(tasks[state], {"kind": "call", "state": state}) for state in (QUEUED, *TaskStatus)),
             *(Sample(programs[state], {"kind": "program", "state": state.value}) for state in ProgramState),
         ],
     )
+
+
+def _state(job: JobView) -> str:
+    is_waiting = job.feed is not None and job.started is None and not job.status.is_final
+    return QUEUED if is_waiting else job.status
 
 
 def _items(endpoint: HostedEndpoint) -> Iterator[Sample]:

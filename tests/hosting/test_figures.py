@@ -11,6 +11,7 @@ import pytest
 from mcpdesk.hosting.figures import figures
 from mcpdesk.hosting.host import Host, Plan
 from mcpdesk.inbox.question import Page
+from mcpdesk.jobs.feed import Feed
 from mcpdesk.settings import resolve
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -109,6 +110,20 @@ async def test_calls_stay_counted_when_their_peer_has_left(host: Host) -> None:
         assert 0 <= found["call_duration_seconds 0.5"] <= found["call_duration_seconds_sum"]
         assert found["errors_total"] == 2
         assert found["frames_total"] == 11
+
+
+async def test_jobs_are_counted_by_what_has_become_of_them(host: Host) -> None:
+    jobs = host.services.jobs
+    kept = [
+        jobs.add(server="counted", owner="", tool="nap", peer="p", ttl_s=None, most=9, stop=lambda _: None)
+        for _ in range(3)
+    ]
+    kept[0].feed = Feed()
+    jobs.cancel(kept[1], "enough")
+    found = counted(host)
+    assert (found["jobs call queued"], found["jobs call working"], found["jobs call cancelled"]) == (1, 1, 1)
+    kept[0].started = 1.0
+    assert counted(host)["jobs call queued"] == 0
 
 
 async def test_a_question_that_waits_is_counted(host: Host) -> None:
