@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from mcpdesk.auth.access import INVALID, MISSING
 from tests.support.callers import PASSED, WITHOUT_BODY, checking, everywhere, good_headers, guarding
-from tests.support.tokens import AUDIENCE, SECRET, base64, claims, pem, private_key, signed, token, unsigned
+from tests.support.tokens import AUDIENCE, base64, claims, pem, private_key, signed, token, unsigned
 
 PAGE = "http://localhost:8080"
 FOREIGN_PAGE = "https://evil.example"
@@ -26,9 +26,9 @@ def headed(**header: Any) -> str:
     return token("RS256", header={"kid": "RS256-first", **header})
 
 
-def forged(header: dict[str, Any], key: Any = SECRET.encode(), algorithm: str = "HS256") -> str:
-    """A token signed with one algorithm whose header may say another."""
-    return signed(algorithm, key, header, claims())
+def forged(header: dict[str, Any], key: bytes = b"guessed" * 9) -> str:
+    """A token with a hash for a signature, whatever its header says."""
+    return signed("HS256", key, header, claims())
 
 
 class Case(NamedTuple):

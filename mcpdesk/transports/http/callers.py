@@ -7,6 +7,7 @@ cookies are sent unasked: there a wrong one is nothing. Source: WIRE 11.1.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,7 +68,9 @@ async def caller_in_body(
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
-    """Who a message on a socket is from that brings a token of its own."""
+    """Who a message on a socket is from that brings a token of its own: one that opened it comes first."""
+    if opener.claims is not None and not opener.has_expired(time.time()):
+        return opener
     try:
         principal = await _checked(token if isinstance(token, str) else "", access)
     except (Rejected, KeysMissing) as reason:

@@ -1,0 +1,201 @@
+"""One request on every route of a listener, with whatever a case sends, and what each route made of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+from multidict import CIMultiDict
+
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
+from mcpdesk.auth.keys import KeySet, jwk_keys
+from mcpdesk.auth.verifier import Terms, Verifier
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.server.tool import CLAIMS, Tool
+from mcpdesk.transports.base import Rules
+from tests.support.site import Served, serving
+from tests.support.tokens import AUDIENCE, ISSUER, jwk, jwks
+
+ALLOWED = ("RS256", "ES256", "EdDSA", "HS256")
+OPEN_OBJECT = {"type": "object"}
+JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+Sent = tuple[CIMultiDict[str], dict[str, Any]]
+"""Headers, and members of the message."""
+
+
+async def _whoami(arguments: dict[str, Any], context: Any) -> Any:
+    claims = context.claims or {}
+    return {"sub": claims.get("sub", ""), "own": sorted(set(arguments) - {CLAIMS}), "caller": context.caller}
+
+
+async def _guarded(arguments: dict[str, Any], context: Any) -> Any:
+    return context.claims["sub"]
+
+
+def public_keys(*names: str) -> KeySet:
+    """The keys an issuer publishes."""
+    found = [
+        jwk(algorithm, name) for algorithm in ("RS256", "ES256", "EdDSA") for name in names or ("first",)
+    ]
+    return jwk_keys(
+        jwks(*(each | {"kid": f"{each['alg']}-{each['kid']}"} for each in found)), ALLOWED, with_secrets=False
+    )
+
+
+def checking(keys: KeySet | None = None, source: KeySource | None = None, **more: Any) -> Access:
+    """What a server asks that takes tokens of our issuer."""
+    terms = Terms(frozenset({"RS256", "ES256", "EdDSA"}), ISSUER, frozenset({AUDIENCE}), leeway_s=10)
+    source = source or KeySource(constant(keys or public_keys()), CONSTANT)
+    return Access(**{"requires_token": True, "verifier": Verifier(terms, source), **more})
+
+
+@asynccontextmanager
+async def guarding(access: Access, rules: Rules | None = None) -> AsyncIterator[Served]:
+    """A listener whose server asks for tokens, with tools that say who calls."""
+    async with serving(rules) as served:
+        server = served.peer.server
+        server.access = access
+        more = [
+            Tool("whoami", _whoami, OPEN_OBJECT),
+            Tool("guarded", _guarded, OPEN_OBJECT, requires_jwt=True),
+            Tool("scoped", _guarded, OPEN_OBJECT, requires_jwt=True, scopes=("wallet:send",)),
+        ]
+        server.tools.replace([*server.tools, *more])
+        yield served
+
+
+def call(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:
+    """A call of the handshake era."""
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def modern(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:
+    """A call of the stateless era."""
+    message = call(tool, **arguments)
+    message["params"]["_meta"] = request_meta(R5, {"name": "tester", "version": "1"})
+    return message
+
+
+def routing(tool: str = "whoami") -> dict[str, str]:
+    """The headers of such a call."""
+    return {"MCP-Protocol-Version": R5.name, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+
+
+class Outcome:
+    """What one route answered."""
+
+    def __init__(self, status: int, headers: Any, text: str) -> None:
+        self.status = status
+        self.challenge = headers.get("WWW-Authenticate", "")
+        self.text = text
+
+    @property
+    def error(self) -> str:
+        """The reason of a refusal in plain JSON."""
+        found = orjson.loads(self.text) if self.text.startswith("{") else {}
+        return str(found.get("error", ""))
+
+
+Route = Callable[[Served, Sent], Awaitable[Outcome]]
+
+
+async def _outcome(answer: aiohttp.ClientResponse) -> Outcome:
+    return Outcome(answer.status, answer.headers, await answer.text())
+
+
+def _posting(path: str, message: Callable[[], dict[str, Any]], **more: str) -> Route:
+    async def route(served: Served, sent: Sent) -> Outcome:
+        headers = CIMultiDict({**JSON, **more})
+        headers.extend(sent[0])
+        body = orjson.dumps(message() | sent[1])
+        return await _outcome(await served.client.post(served.url + path, data=body, headers=headers))
+
+    return route
+
+
+def _asking(method: str, path: str, **more: str) -> Route:
+    async def route(served: Served, sent: Sent) -> Outcome:
+        headers = CIMultiDict(more)
+        headers.extend(sent[0])
+        async with served.client.request(method, served.url + path, headers=headers) as answer:
+            is_stream = answer.content_type == "text/event-stream"
+            text = (await answer.content.readline()).decode() if is_stream else await answer.text()
+            return Outcome(answer.status, answer.headers, text)
+
+    return route
+
+
+def _opening(path: str) -> Route:
+    """A WebSocket: refused, or asked who calls."""
+
+    async def route(served: Served, sent: Sent) -> Outcome:
+        try:
+            async with served.client.ws_connect(served.url + path, headers=sent[0]) as socket:
+                await socket.send_str(orjson.dumps(modern() | sent[1]).decode())
+                return Outcome(200, {}, (await socket.receive_str(timeout=5)))
+        except aiohttp.WSServerHandshakeError as refused:
+            headers = refused.headers or {}
+            return Outcome(refused.status, headers, "")
+
+    return route
+
+
+async def _messages(served: Served, sent: Sent) -> Outcome:
+    """A message of the 2024-11-05 transport on a stream that whoever has the good token opened."""
+    good, place = good_headers(), f"{served.url}/mcp/sample/sse"
+    async with served.client.get(place, headers={**good, "Accept": "text/event-stream"}) as stream:
+        await stream.content.readline()
+        where = (await stream.content.readline()).decode().removeprefix("data: ").strip()
+        return await _posting(where, modern)(served, sent)
+
+
+def good_headers() -> dict[str, str]:
+    """What a caller sends that is known."""
+    from tests.support.tokens import token
+
+    return {"Authorization": f"Bearer {token('RS256', header={'kid': 'RS256-first'})}"}
+
+
+WITH_BODY: dict[str, Route] = {
+    "POST": _posting("/mcp/sample", call),
+    "POST stateless": _posting("/mcp/sample", modern, **routing()),
+    "POST stream": _posting("/mcp/sample?stream=1", modern, **routing()),
+    "POST first": _posting("/mcp", call),
+    "POST gateway": _posting("/v1/mcp", call),
+    "SSE message": _messages,
+}
+"""Routes on which a body may bring the token."""
+WITHOUT_BODY: dict[str, Route] = {
+    "GET": _asking("GET", "/mcp/sample"),
+    "DELETE": _asking("DELETE", "/mcp/sample"),
+    "SSE": _asking("GET", "/mcp/sample/sse", Accept="text/event-stream"),
+    "gateway GET": _asking("GET", "/v1/mcp"),
+    "gateway OPTIONS": _asking("OPTIONS", "/v1/mcp"),
+    "job": _asking("GET", "/jobs/unknown"),
+    "job progress": _asking("GET", "/v1/mcp/progress/unknown"),
+    "WebSocket": _opening("/mcp/sample/ws"),
+    "gateway WebSocket": _opening("/v1/ws/mcp"),
+}
+PASSED = {
+    "GET": 405,
+    "DELETE": 405,
+    "SSE message": 202,
+    "job": 404,
+    "job progress": 404,
+}
+"""The status of a route whose caller may pass, where that is not 200."""
+
+
+async def everywhere(served: Served, sent: Sent) -> dict[str, Outcome]:
+    """What each route answers, asked side by side."""
+    routes = WITH_BODY | WITHOUT_BODY
+    answers = await asyncio.gather(*(route(served, sent) for route in routes.values()))
+    return dict(zip(routes, answers, strict=True))
