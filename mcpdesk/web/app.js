@@ -112,7 +112,8 @@ async function begin() {
   stream.open();
 }
 
+const start = () => begin().catch(() => stream.lost());
 setInterval(() => { tickQuestions(); tickTraffic(); tickJobs(); tickCallbacks(); tickClients(); }, 500);
 addEventListener("pagehide", () => stream.close());
-addEventListener("pageshow", event => { if (event.persisted) begin(); });
-begin().catch(() => stream.lost());
+addEventListener("pageshow", event => { if (event.persisted) start(); });
+start();

@@ -24,7 +24,7 @@ export function showQuestions({ waiting, ended }) {
     return forms.get(question.id);
   });
   byId("no-questions").hidden = waiting.length > 0;
-  if (fresh.length) say(fresh.map(question => `${oneLine(question.asker)} asks: ${question.pages[0].question}`).join(". "));
+  if (fresh.length) say(fresh.map(question => `${oneLine(question.asker)} asks: ${oneLine(question.pages[0].question)}`).join(". "));
   if (hadFocus) (byId("waiting").querySelector("input, textarea, button") ?? titleOfAll()).focus();
   showEnded(ended);
   tickQuestions();

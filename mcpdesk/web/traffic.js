@@ -36,16 +36,22 @@ export function showTraffic(told) {
     if (known?.has(row.n)) fill(nodes.get(row.n), row);
     exchangeChanged(row);
   }
+  hold();
   counts = told;
   newest = told.lines;
   settle();
 }
 
-// Take up the newest lines, unless somebody reads.
-function settle() {
-  const holds = isPaused || scroll.scrollTop > 8;
+// Whoever reads further down, or paused, keeps what is in sight.
+function hold() {
+  const holds = order.length > 0 && (isPaused || scroll.scrollTop > 8);
   if (holds && !isHeld) shownWhenHeld = counts.shown;
-  isHeld = holds && order.length > 0;
+  isHeld = holds;
+}
+
+// Take up the newest lines, unless they are held.
+function settle() {
+  hold();
   if (!isHeld) {
     order = newest;
     const wanted = new Set(order);
@@ -176,12 +182,11 @@ pause.addEventListener("click", () => {
   settle();
 });
 newer.addEventListener("click", () => { scroll.scrollTop = 0; settle(); focusOn(order[0]); });
-scroll.addEventListener("scroll", () => { if (isHeld && !isPaused && scroll.scrollTop <= 8) settle(); }, { passive: true });
+scroll.addEventListener("scroll", () => { if (isHeld !== scroll.scrollTop > 8 && !isPaused) settle(); }, { passive: true });
 
 older.addEventListener("click", async () => {
   try {
     const found = await ask("older", { filter, before: String(order.at(-1)) });
-    if (!isHeld) { isHeld = true; shownWhenHeld = counts.shown; }
     const first = found.rows[0]?.n;
     for (const row of found.rows) rows.set(row.n, row);
     order = [...order, ...found.rows.map(row => row.n)];

@@ -1,0 +1,163 @@
+"""A headless Chromium on the dashboard. What the page may not do fails the test that made it do it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from mcpdesk.tools.web.browser import find_browser
+from tests.support.dashboard import KEY, Dashboard
+from tests.support.patience import WITHIN_S
+
+BROWSER = find_browser()
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
+
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", event =>
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+"""
+CONTRAST = """
+() => {
+  const numbers = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([red, green, blue]) => {
+    const [r, g, b] = [red, green, blue].map(one => {
+      const part = one / 255;
+      return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = numbers(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0.99) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, style = getComputedStyle(element);
+    const box = element.getBoundingClientRect();
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || box.width < 2) continue;
+    if (element.closest("[aria-hidden]") || element.closest(":disabled")) continue;
+    const [low, high] = [light(numbers(style.color)), light(ground(element))].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.className}: ${walker.currentNode.data.trim()}`);
+  }
+  return poor;
+}
+"""
+"""Texts on the page whose contrast is below what WCAG calls AA."""
+NAMELESS = """
+() => [...document.querySelectorAll("button, input, textarea, a[href], summary, dialog, [role=group]")]
+  .filter(one => one.checkVisibility())
+  .filter(one => {
+    const labels = [...(one.labels ?? [])].map(label => label.textContent).join("");
+    const ids = (one.getAttribute("aria-labelledby") ?? "").split(" ").filter(Boolean);
+    const by = ids.map(id => document.getElementById(id)?.textContent).join("");
+    return !(one.getAttribute("aria-label") || by || labels || one.textContent).trim();
+  }).map(one => one.outerHTML.slice(0, 120))
+"""
+"""Controls nobody who cannot see them could name."""
+
+
+class Surfer:
+    """One page in the browser, and everything it complained of."""
+
+    def __init__(self, page: Page, shown: Dashboard) -> None:
+        self.page = page
+        self.shown = shown
+        self.problems: list[str] = []
+        page.set_default_timeout(WITHIN_S * 1000)
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("console", lambda said: self._said(said.type, said.text))
+        page.on("request", lambda request: self._asked(request.url))
+
+    async def open(self) -> None:
+        """Load the page."""
+        await self.page.goto(f"{self.shown.url}/")
+
+    async def sign_in(self) -> None:
+        """With the key, by the form."""
+        await self.page.get_by_label("Key or token").fill(KEY)
+        await self.page.keyboard.press("Enter")
+        await self.is_live()
+
+    async def is_live(self) -> None:
+        """The stream is open and the core was shown."""
+        await self.page.locator("#live.on").wait_for()
+        await self.page.locator("#server-list .server").first.wait_for()
+
+    async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
+        """Wait for something of the page to hold."""
+        async with asyncio.timeout(WITHIN_S):
+            while not (found := await condition()):  # noqa: ASYNC110 (the page tells nobody)
+                await asyncio.sleep(0.03)
+            return found
+
+    async def text(self, selector: str) -> str:
+        """What is written in an element."""
+        return await self.page.locator(selector).inner_text()
+
+    async def toasts(self, words: str) -> None:
+        """Wait until a toast says so."""
+        await self.page.locator("#toast p", has_text=words).first.wait_for()
+
+    async def question(self) -> Any:
+        """The form of the first question that waits."""
+        form = self.page.locator("form.question").first
+        await form.wait_for()
+        return form
+
+    async def overflow(self) -> int:
+        """Pixels by which the page is wider than its window."""
+        return int(await self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+    async def check(self) -> None:
+        """Raises: AssertionError when the page did what it may not."""
+        self.problems += await self.page.evaluate("window.violations ?? []")
+        assert self.problems == []
+
+    def _said(self, kind: str, text: str) -> None:
+        # A refused request is the page's business: what it makes of it is what tests look at.
+        if kind in ("error", "warning") and not text.startswith("Failed to load resource"):
+            self.problems.append(f"{kind}: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.shown.url, "data:")):
+            self.problems.append(f"asked for {url}")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """The browser."""
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield running
+        finally:
+            await running.close()
+
+
+@asynccontextmanager
+async def surfing(
+    shown: Dashboard, *, width: int = 1280, height: int = 900, is_in: bool = True, **more: Any
+) -> AsyncIterator[Surfer]:
+    """A page on the dashboard, signed in unless said otherwise. `more` goes to the browser's context."""
+    async with chromium() as running:
+        context = await running.new_context(viewport={"width": width, "height": height}, **more)
+        await context.add_init_script(WATCH)
+        surfer = Surfer(await context.new_page(), shown)
+        await surfer.open()
+        if is_in:
+            await surfer.sign_in()
+        yield surfer
+        await surfer.check()

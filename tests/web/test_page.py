@@ -1,0 +1,569 @@
+"""The dashboard in a browser: everything on it is used, with the mouse, with keys alone, and on a phone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.dashboard import KEY, Dashboard, dashboard
+from tests.support.desk import until
+from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>\u202egnp.\x1b[31m"
+CHECKS = {"question": "Which checks?", "options": ["lint", "types", "tests"], "multiSelect": True}
+STORAGE = {
+    "question": "Which database?",
+    "header": "Storage",
+    "options": [{"label": "PostgreSQL", "description": "relational"}, "SQLite"],
+}
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    async with dashboard(tmp_path) as running:
+        yield running
+
+
+async def ask(shown: Dashboard, *questions: dict[str, Any]) -> Any:
+    """Ask a person; returns the call that waits."""
+    call = shown.call("AskUserQuestion", questions_json=json.dumps(questions))
+    await shown.question()
+    return call
+
+
+async def answers_of(call: Any) -> dict[str, Any]:
+    outcome = await asyncio.wrap_future(call.outcome)
+    return dict(outcome.result["structuredContent"])
+
+
+async def test_who_has_the_key_signs_in_stays_in_and_signs_out(shown: Dashboard) -> None:
+    async with surfing(shown, is_in=False) as surfer:
+        page = surfer.page
+        await page.locator("#entry").wait_for()
+        assert not await page.locator("main").is_visible()
+        assert await page.evaluate("document.activeElement.id") == "secret"
+        await page.keyboard.type("not the key")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("That is not the key.").wait_for()
+        await surfer.sign_in()
+        assert KEY not in await page.content()
+        await page.reload()
+        await surfer.is_live()
+        assert not await page.locator("#entry").is_visible()
+        assert "mcpdesk-dashboard" not in await page.evaluate("document.cookie")
+        await page.get_by_role("button", name="Sign out").click()
+        await page.locator("#entry").wait_for()
+
+
+async def test_without_a_key_due_the_page_is_there_at_once(tmp_path: Path) -> None:
+    async with dashboard(tmp_path, key="") as shown, surfing(shown, is_in=False) as surfer:
+        await surfer.is_live()
+        assert not await surfer.page.get_by_role("button", name="Sign out").is_visible()
+        assert "OPEN" in await surfer.text("#protection")
+
+
+async def test_servers_are_shown_with_what_to_copy(shown: Dashboard) -> None:
+    async with surfing(shown, permissions=["clipboard-read", "clipboard-write"]) as surfer:
+        page = surfer.page
+        card = page.get_by_role("article", name="Server shop")
+        assert "8 tools" in await card.inner_text() and "A shop" in await card.inner_text()
+        for key, words in (
+            ("url", f"{shown.url}/mcp/shop"),
+            ("curl", "YOUR-KEY"),
+            ("claude-code", "claude mcp add"),
+            ("claude-desktop", '"mcpServers"'),
+            ("cursor", '"shop"'),
+            ("vscode", '"servers"'),
+        ):
+            await card.locator(f'[data-copy="{key}"]').click()
+            await surfer.until(lambda words=words: copied(surfer, words))
+            assert KEY not in await page.evaluate("navigator.clipboard.readText()")
+        await surfer.toasts("Copied the configuration for VS Code")
+        await card.get_by_text("What it offers").click()
+        assert await card.get_by_text("Say it again.").is_visible()
+        await card.get_by_text("Endpoints").click()
+        await card.get_by_role("button", name="Copy the address of gateway dialect").click()
+        await surfer.toasts("Copied the address of gateway dialect")
+        assert await page.evaluate("navigator.clipboard.readText()") == f"{shown.url}/v1/mcp"
+
+
+async def copied(surfer: Surfer, words: str) -> bool:
+    return words in await surfer.page.evaluate("navigator.clipboard.readText()")
+
+
+async def test_what_cannot_be_copied_is_selected_to_be_copied_by_hand(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        await surfer.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject('no') }")
+        await surfer.page.locator('[data-copy="url"]').first.click()
+        area = surfer.page.get_by_label("Text to copy")
+        assert await area.input_value() == f"{shown.url}/mcp/shop"
+        await surfer.page.keyboard.press("Escape")
+        assert not await area.is_visible()
+
+
+async def test_traffic_comes_by_itself_and_passes_a_filter(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page, rows = surfer.page, surfer.page.locator("#traffic-list button")
+        await page.get_by_text("No message has passed yet.").wait_for()
+        await shown.called("echo", text="one")
+        await rows.filter(has_text="echo").wait_for()
+        assert "✓ ok" in await rows.first.inner_text()
+        await shown.called("hush", word="two")
+        await rows.filter(has_text="hush").wait_for()
+        field = page.get_by_label("Filter the traffic")
+        await field.fill("tool:hush")
+        await surfer.until(lambda: _is(rows, 1))
+        assert "1 of 2 exchanges" in await surfer.text("#traffic-counts")
+        await field.fill("status:what")
+        await page.get_by_text("'what' is none of").wait_for()
+        assert await field.get_attribute("aria-invalid") == "true"
+        await field.fill("nothing-has-this")
+        await page.get_by_role("button", name="Drop the filter").click()
+        await surfer.until(lambda: _is(rows, 2))
+
+
+async def _is(rows: Any, count: int) -> bool:
+    return bool(await rows.count() == count)
+
+
+async def test_paused_traffic_waits_and_is_there_afterwards(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page, rows = surfer.page, surfer.page.locator("#traffic-list button")
+        await shown.called("echo", text="one")
+        await surfer.until(lambda: _is(rows, 1))
+        await page.get_by_role("button", name="Pause").click()
+        await shown.called("echo", text="two")
+        await surfer.until(lambda: _says(surfer, "#traffic-mode", "paused, 1 waiting"))
+        assert await rows.count() == 1
+        await page.get_by_role("button", name="Go on").click()
+        await surfer.until(lambda: _is(rows, 2))
+
+
+async def _says(surfer: Surfer, selector: str, words: str) -> bool:
+    return words in await surfer.text(selector)
+
+
+async def test_whoever_scrolled_down_keeps_their_place_and_gets_older_ones(shown: Dashboard) -> None:
+    for number in range(260):
+        await shown.called("echo", text=str(number))
+    async with surfing(shown) as surfer:
+        page, rows = surfer.page, surfer.page.locator("#traffic-list button")
+        await surfer.until(lambda: _is(rows, 200))
+        assert "the newest 200 in sight" in await surfer.text("#traffic-counts")
+        await page.evaluate("document.querySelector('#traffic-scroll').scrollTop = 900")
+        first = await rows.first.get_attribute("data-n")
+        await surfer.until(lambda: _says(surfer, "#traffic-mode", "holding"))
+        await shown.called("echo", text="new")
+        await page.get_by_role("button", name="1 newer").wait_for()
+        assert await rows.first.get_attribute("data-n") == first
+        await page.get_by_role("button", name="Show older ones").click()
+        await surfer.until(lambda: _is(rows, 260))
+        assert await page.evaluate("document.activeElement.dataset.n") == "59"
+        await page.get_by_role("button", name="1 newer").click()
+        await surfer.until(lambda: _is(rows, 200))
+        assert await rows.first.get_attribute("data-n") == "260"
+
+
+async def test_one_exchange_is_read_in_full_with_its_secrets_masked(shown: Dashboard) -> None:
+    await shown.called("echo", text="before")
+    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+    body["params"] = {"name": "hush", "arguments": {"word": "open-sesame"}}
+    async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers={"X-API-Key": KEY}):
+        pass
+    async with surfing(shown, permissions=["clipboard-read", "clipboard-write"]) as surfer:
+        page = surfer.page
+        await page.locator("#traffic-list button").filter(has_text="hush").click()
+        drawer = page.get_by_role("dialog")
+        await drawer.get_by_role("heading", name="Response").wait_for()
+        await drawer.locator("summary").first.click()
+        told = await drawer.inner_text()
+        assert "tools/call hush" in told and "taken" in told and "POST /mcp/shop" in told
+        assert "open-sesame" not in await page.content() and KEY not in await page.content()
+        await drawer.get_by_role("button", name="Copy as curl").click()
+        await surfer.until(lambda: copied(surfer, "curl -X POST"))
+        assert KEY not in await page.evaluate("navigator.clipboard.readText()")
+        await drawer.get_by_role("button", name="Older message").click()
+        await drawer.get_by_role("heading", name="tools/call echo").wait_for()
+        await page.keyboard.press("Escape")
+        assert not await drawer.is_visible()
+        assert await page.evaluate("document.activeElement.textContent.includes('echo')")
+
+
+async def test_a_question_is_answered_with_the_mouse(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        call = await ask(shown, STORAGE, CHECKS)
+        form = await surfer.question()
+        await surfer.until(lambda: _titled(surfer, "(1) mcpdesk"))
+        assert "AskUserQuestion of shop asks" in await form.inner_text()
+        await form.get_by_role("button", name="Answer", exact=True).click()
+        problems = form.locator(".problem", has_text="Choose at least one option")
+        await problems.first.wait_for()
+        assert await problems.count() == 2
+        await form.get_by_label("PostgreSQL").check()
+        await form.get_by_label("lint").check()
+        await form.get_by_label("tests", exact=True).check()
+        await form.get_by_label("something else").last.fill("the whole suite")
+        await form.get_by_role("button", name="Answer", exact=True).click()
+        answered = await answers_of(call)
+        assert [each["selected"] for each in answered["answers"]] == [["PostgreSQL"], ["lint", "tests"]]
+        assert answered["answers"][1]["other"] == "the whole suite"
+        await surfer.toasts("Answered.")
+        await surfer.until(lambda: _titled(surfer, "mcpdesk"))
+        await page.get_by_text("Answered lately").click()
+        assert "by dashboard" in await surfer.text("#ended")
+
+
+async def _titled(surfer: Surfer, title: str) -> bool:
+    return await surfer.page.title() == title
+
+
+async def test_a_question_is_answered_with_keys_alone(shown: Dashboard) -> None:
+    async with surfing(shown, is_in=False) as surfer:
+        page = surfer.page
+        await page.locator("#entry").wait_for()
+        await page.keyboard.type(KEY)
+        await page.keyboard.press("Enter")
+        await surfer.is_live()
+        call = await ask(shown, STORAGE, CHECKS)
+        await surfer.question()
+        await page.keyboard.press("Tab")
+        for _ in range(40):
+            if await page.evaluate("document.activeElement.closest('form.question') !== null"):
+                break
+            await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.type") == "radio"
+        await page.keyboard.press("Space")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Tab")  # the line for own words
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("Enter")
+        answered = await answers_of(call)
+        assert [each["selected"] for each in answered["answers"]] == [["SQLite"], ["lint", "types"]]
+
+
+async def test_own_words_count_as_soon_as_there_are_any(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        call = await ask(shown, STORAGE)
+        form = await surfer.question()
+        await form.get_by_label("SQLite").check()
+        await form.get_by_label("something else").last.fill("DuckDB")
+        assert not await form.get_by_label("SQLite").is_checked()
+        await surfer.page.keyboard.press("Enter")
+        (answer,) = (await answers_of(call))["answers"]
+        assert (answer["selected"], answer["other"]) == ([], "DuckDB")
+
+
+async def test_a_question_is_declined_with_a_reason(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        call = await ask(shown, STORAGE)
+        form = await surfer.question()
+        await form.get_by_role("button", name="Decline…").click()
+        await surfer.page.keyboard.type("ask me tomorrow")
+        await surfer.page.keyboard.press("Enter")
+        answered = await answers_of(call)
+        assert (answered["status"], answered["reason"]) == ("declined", "ask me tomorrow")
+
+
+async def test_a_question_answered_at_the_desk_goes_and_says_so(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        await ask(shown, STORAGE)
+        form = await surfer.question()
+        await form.get_by_label("PostgreSQL").focus()
+        await asyncio.wrap_future(shown.desk.decline(await shown.question(), "no need"))
+        await surfer.toasts("was declined by desk: no need")
+        assert await surfer.page.locator("form.question").count() == 0
+        assert await surfer.page.evaluate("document.activeElement.id") == "questions-title"
+
+
+async def test_what_was_filled_in_stays_while_other_questions_come(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        await ask(shown, STORAGE)
+        form = await surfer.question()
+        await form.get_by_label("something else").last.fill("half a th")
+        shown.call("AskUserQuestion", questions_json=json.dumps([CHECKS]))
+        await surfer.until(lambda: _is(surfer.page.locator("form.question"), 2))
+        await surfer.page.keyboard.type("ought")
+        assert await form.get_by_label("something else").last.input_value() == "half a thought"
+
+
+async def test_a_call_is_approved_for_good_and_another_denied(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
+
+        async def bash(command: str) -> str:
+            params = {"name": "Bash", "arguments": {"command": command}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers=headers) as answer:
+                return await answer.text()
+
+        denied = asyncio.create_task(bash("echo denied-$((1 + 1))"))
+        form = await surfer.question()
+        assert "May " in await form.inner_text() and "echo denied" in await form.inner_text()
+        await form.get_by_role("button", name="Deny…").click()
+        await form.get_by_label("Deny, because (may stay empty)").fill("not today")
+        await form.get_by_role("button", name="Deny it").click()
+        assert "not today" in await denied
+        allowed = asyncio.create_task(bash("echo allowed-$((1 + 1))"))
+        form = await surfer.question()
+        await form.get_by_role("button", name="Allow once").click()
+        assert "allowed-2" in await allowed
+        always = asyncio.create_task(bash("echo always-$((1 + 1))"))
+        form = await surfer.question()
+        await form.get_by_role("button", name="Always for this peer").click()
+        assert "always-2" in await always
+        assert "always-3" in await bash("echo always-$((1 + 2))")
+
+
+async def test_a_form_of_a_tool_is_filled_in_within_its_bounds(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        call = shown.call("order")
+        form = await surfer.question()
+        size, note = form.get_by_label("your answer").nth(0), form.get_by_label("your answer").nth(1)
+        await size.fill("12")
+        await note.fill("no sugar")
+        await form.get_by_role("button", name="Answer", exact=True).click()
+        await form.get_by_text("At most 9").wait_for()
+        assert await size.get_attribute("aria-invalid") == "true"
+        await size.fill("3")
+        await surfer.page.keyboard.press("Enter")
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert "'size': 3, 'note': 'no sugar'" in outcome.result["content"][0]["text"]
+
+
+async def test_a_form_is_closed_without_an_answer_and_a_link_is_agreed_to(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        call = shown.call("order")
+        form = await surfer.question()
+        await form.get_by_role("button", name="Close without an answer").click()
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert "cancel" in outcome.result["content"][0]["text"]
+        call = shown.call("login")
+        form = await surfer.question()
+        link = form.get_by_role("link")
+        assert await link.get_attribute("href") == "https://user@shop.example.org/in"
+        assert await link.get_attribute("rel") == "noopener noreferrer"
+        assert await link.locator("b").inner_text() == "shop.example.org"
+        assert "what stands before the @ is no host" in await form.inner_text()
+        await form.get_by_role("button", name="I agree").click()
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert "accept" in outcome.result["content"][0]["text"]
+
+
+async def test_the_output_of_a_job_is_followed_and_the_job_cancelled(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        await page.get_by_text("No work outlives its call.").wait_for()
+        gate = Path(shown.desk.view().servers[0].folder) / "gate"
+        wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+        command = f"echo first; {wait}; printf '\\033[32msecond\\n'; sleep 60"
+        await shown.called("BackgroundBash", command=command)
+        line = page.locator("#job-list li")
+        assert "running" in await line.inner_text()
+        await line.locator(".show").click()
+        await line.locator("pre", has_text="first").wait_for()
+        gate.touch()
+        await line.locator("pre", has_text="second").wait_for()
+        assert await line.locator("pre").inner_text() == "first\nsecond\n"
+        await line.locator(".stop").click()
+        await page.get_by_role("button", name="No, leave it").click()
+        assert not shown.desk.jobs()[0].state.is_final
+        await line.locator(".stop").click()
+        await page.get_by_role("button", name="Cancel the job").click()
+        await surfer.toasts("The job is being ended.")
+        await line.locator(".state.bad").wait_for()
+        assert shown.desk.jobs()[0].state.is_final
+        assert not await line.locator(".stop").is_visible()
+
+
+async def test_a_callback_is_fired_before_its_time_and_cancelled(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        await shown.called(
+            "SetCallback", action="set", message="Look again", delay_seconds=900, repeat_count=3
+        )
+        line = surfer.page.locator("#callback-list li")
+        await line.filter(has_text="Look again").wait_for()
+        assert "in 14:" in await line.inner_text() or "in 15:" in await line.inner_text()
+        await line.get_by_role("button", name="Fire now").click()
+        await line.get_by_text("1 of 3 fired").wait_for()
+        await line.get_by_role("button", name="Cancel").click()
+        await line.get_by_text("cancelled").wait_for()
+
+
+async def test_clients_are_shown_and_disconnected(shown: Dashboard) -> None:
+    params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    params["clientInfo"] = {"name": "visitor", "version": "3"}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
+    async with surfing(shown) as surfer:
+        await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
+        line = surfer.page.locator("#client-list li", has_text="visitor 3")
+        await line.wait_for()
+        assert "2025-11-25 handshake" in await line.inner_text()
+        await line.get_by_role("button", name="Disconnect").click()
+        await surfer.page.get_by_role("dialog").get_by_role("button", name="Disconnect").click()
+        await line.wait_for(state="detached")
+        await until(lambda: all(one.name != "visitor 3" for one in shown.desk.view().clients))
+
+
+async def busy(shown: Dashboard) -> None:
+    """Something in every part of the page."""
+    await shown.called("echo", text="one")
+    await shown.called("BackgroundBash", command="echo begun; sleep 60; " + "x" * 90)
+    await shown.called("SetCallback", action="set", message="Look " * 30, delay_seconds=900)
+    await ask(shown, STORAGE, CHECKS, {"question": "W" * 90, "options": ["o" * 80, "p"]})
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: int) -> None:
+    async with surfing(shown, width=width, height=740, has_touch=width < 800) as surfer:
+        await busy(shown)
+        await surfer.question()
+        page = surfer.page
+        await page.locator("#traffic-list button").first.wait_for()
+        await page.get_by_text("What it offers").click()
+        await page.get_by_text("Endpoints").click()
+        await page.locator("#job-list .show").click()
+        await page.locator("pre", has_text="begun").wait_for()
+        assert await surfer.overflow() <= 0
+        await page.locator("#traffic-list button", has_text="echo").first.click()
+        await page.get_by_role("heading", name="Response").wait_for()
+        assert await surfer.overflow() <= 0
+        assert await page.evaluate("document.querySelector('#exchange').scrollWidth <= innerWidth")
+        for button in await page.get_by_role("dialog").get_by_role("button").all():
+            box = await button.bounding_box()
+            assert box is not None and box["height"] >= 24 and box["width"] >= 24
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+async def test_every_text_can_be_read_in_the_dark_and_in_the_light(shown: Dashboard, scheme: Any) -> None:
+    async with surfing(shown, color_scheme=scheme) as surfer:
+        await busy(shown)
+        await surfer.question()
+        await shown.called("hush", word="x")
+        await surfer.page.locator("#traffic-list button").filter(has_text="hush").wait_for()
+        await surfer.page.get_by_text("What it offers").click()
+        await surfer.page.get_by_text("Endpoints").click()
+        ground = await surfer.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (sum(map(int, ground[4:-1].split(","))) < 300) is (scheme == "dark")
+        assert await surfer.page.evaluate(CONTRAST) == []
+        await surfer.page.locator("#traffic-list button", has_text="echo").first.click()
+        await surfer.page.get_by_role("heading", name="Response").wait_for()
+        assert await surfer.page.evaluate(CONTRAST) == []
+
+
+async def test_who_cannot_see_the_page_is_told_what_is_there(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        await busy(shown)
+        await surfer.question()
+        await page.locator("#traffic-list button").first.wait_for()
+        for role in ("banner", "navigation", "main", "search"):
+            assert await page.get_by_role(role).count() == 1, role
+        for name in ("Questions", "Servers", "Clients", "Traffic", "Jobs", "Callbacks"):
+            assert await page.get_by_role("region", name=name).count() == 1, name
+        assert await page.locator("h1").count() == 1
+        assert await page.evaluate(NAMELESS) == []
+        assert await page.evaluate("[...document.querySelectorAll('*')].every(one => one.tabIndex <= 0)")
+        assert "asks: Which database?" in await surfer.text("#said")
+        assert await page.locator("#said").get_attribute("aria-live") == "polite"
+        await page.reload()
+        await surfer.is_live()
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        await page.keyboard.press("Enter")
+        assert await page.evaluate("document.activeElement.id") == "main"
+
+
+async def test_messages_are_walked_with_keys(shown: Dashboard) -> None:
+    for number in range(5):
+        await shown.called("echo", text=str(number))
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        await surfer.until(lambda: _is(page.locator("#traffic-list button"), 5))
+        assert await page.locator('#traffic-list button[tabindex="0"]').count() == 1
+        await page.locator('#traffic-list button[tabindex="0"]').focus()
+        seen = []
+        for key in ("ArrowDown", "ArrowDown", "End", "ArrowUp", "Home"):
+            await page.keyboard.press(key)
+            seen.append(await page.evaluate("document.activeElement.dataset.n"))
+        assert seen == ["3", "2", "0", "1", "4"]
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="tools/call echo").wait_for()
+        await page.keyboard.press("Escape")
+        assert await page.evaluate("document.activeElement.dataset.n") == "4"
+
+
+async def test_nothing_moves_for_who_wants_it_so(shown: Dashboard) -> None:
+    async with surfing(shown, reduced_motion="reduce") as surfer:
+        await shown.called("echo", text="one")
+        await surfer.page.locator("#traffic-list button", has_text="echo").first.click()
+        await surfer.page.get_by_role("heading", name="Response").wait_for()
+        assert await surfer.page.evaluate("document.getAnimations().length") == 0
+    async with surfing(shown) as surfer:
+        assert await surfer.page.evaluate("document.getAnimations().length") > 0
+
+
+async def test_strangers_text_is_shown_and_never_becomes_markup(shown: Dashboard) -> None:
+    params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    params["clientInfo"] = {"name": HOSTILE, "version": "<b>1</b>"}
+    hello = {"jsonrpc": "2.0", "id": HOSTILE, "method": "initialize", "params": params}
+    headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
+        bad = {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": HOSTILE, "arguments": {}},
+        }
+        await shown.client.post(f"{shown.url}/mcp/shop", json=bad, headers=headers)
+        command = f"printf '<b>bold</b>'; sleep 60; : {json.dumps(HOSTILE)}"
+        await shown.called("BackgroundBash", command=command)
+        await shown.called("SetCallback", action="set", message=HOSTILE, delay_seconds=900)
+        option = {"label": HOSTILE[:60], "description": HOSTILE}
+        await ask(shown, {"question": HOSTILE, "header": "<i>", "options": [option, "b"]})
+        await surfer.question()
+        await page.locator("#client-list li", has_text="onerror").wait_for()
+        await page.locator("#job-list .show").click()
+        await page.locator("pre", has_text="<b>bold</b>").wait_for()
+        await page.locator("#traffic-list button", has_text="onerror").first.click()
+        await page.get_by_role("heading", name="Response").wait_for()
+        assert await page.locator("img, script:not([src]), i, u").count() == 0
+        assert await page.locator("b", has_text="bold").count() == 0
+        text = await page.evaluate("document.body.innerText")
+        assert "‹202e›" in text and "␛" in text
+        assert "\u202e" not in text and "\x1b" not in text
+
+
+async def test_a_lost_core_is_said_and_found_again(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        page = surfer.page
+        await page.context.set_offline(True)
+        await page.evaluate("dispatchEvent(new Event('pagehide'))")
+        await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+        await surfer.until(lambda: _says(surfer, "#live", "not connected"))
+        await page.context.set_offline(False)
+        await surfer.is_live()
+
+
+async def test_the_page_stays_small_however_much_passes(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        for number in range(700):
+            await shown.called("echo", text=str(number))
+        page, rows = surfer.page, surfer.page.locator("#traffic-list button")
+        await surfer.until(lambda: _says(surfer, "#traffic-counts", "700 exchanges"))
+        assert await rows.count() == 200
+        assert await rows.first.get_attribute("data-n") == "699"
+        assert await page.evaluate("document.querySelectorAll('*').length") < 3000
