@@ -266,6 +266,7 @@ class LocalLink:
             problems=server.problems,
             modes=self._mode_list(name).views(),
             mode=server.mode,
+            wants_token=server.access.requires_token,
         )
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:

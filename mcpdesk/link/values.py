@@ -157,6 +157,8 @@ class ServerView:
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
     """The mode everybody sees it in, the desk too; empty: as a whole."""
+    wants_token: bool = False
+    """Whether nothing of it is served over TCP without a bearer token."""
 
 
 class ToolsSeen(StrEnum):

@@ -101,3 +101,16 @@ async def test_click_on_clients_and_rate_leads_there() -> None:
         assert app.main.shown == "clients"
         await pilot.click(DeskHeader, offset=(header.render().plain.index("/s"), 0))
         assert app.main.shown == "traffic"
+
+
+@pytest.mark.parametrize(
+    ("protection", "word"),
+    [
+        (Protection.KEY, "key, token ●"),
+        (Protection.LOOPBACK, "  token ●"),
+        (Protection.OFFLINE, PROTECTIONS[Protection.OFFLINE][0]),
+    ],
+)
+async def test_a_server_that_asks_for_tokens_says_so(protection: Protection, word: str) -> None:
+    guarded = replace(VIEW.servers[0], wants_token=True)
+    assert word in await line(replace(VIEW, servers=(guarded,), protection=protection))

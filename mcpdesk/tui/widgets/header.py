@@ -20,6 +20,9 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
 }
 """Word and glyph, style, and what they mean."""
+TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
+TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
+"""The same for a server that asks for tokens: these, else `TOKEN`."""
 
 SPARK_SECONDS = 8
 
@@ -48,7 +51,8 @@ class DeskHeader(PartLine):
         if view.stuck is not None:
             parts.append(_stuck(view.stuck))
         else:
-            parts.extend((_place(shown), _protection(view.protection)))
+            wants_token = shown is not None and shown.wants_token
+            parts.extend((_place(shown), _protection(view.protection, wants_token)))
         peers = sum(client.transport != "memory" for client in view.clients)
         parts.extend((_clients(peers), _rate(rates)))
         parts.extend(_work(view.work, left))
@@ -84,8 +88,10 @@ def _url(text: str) -> Content:
     return Content.assemble("  ", (one_line(text), "$text-secondary"), " ")
 
 
-def _protection(protection: Protection) -> Part:
+def _protection(protection: Protection, wants_token: bool) -> Part:
     word, style, tip = PROTECTIONS[protection]
+    if wants_token and protection is not Protection.OFFLINE:
+        word, style, tip = TOKENS.get(protection, TOKEN)
     short = Content.assemble(" ", (word, style), " ")
     return Part(Content.assemble(" ", short), "screen.client_config", tip, short, rank=70)
 
