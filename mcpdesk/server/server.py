@@ -92,7 +92,7 @@ class Server(Struct, eq=False):
         return view
 
     def keep_up(self, whole: Server) -> None:
-        """Be what another one is, but for the tools and the mode."""
+        """Be what another one is, but for the tools and the mode; a mode has no modes itself."""
         for name in self.__struct_fields__:
-            if name not in ("tools", "mode"):
+            if name not in ("tools", "mode", "modes"):
                 setattr(self, name, getattr(whole, name))
