@@ -60,6 +60,8 @@ class Settings(Struct, frozen=True):
     """Of one session."""
     capture_max_bytes: int
     """Of one file; 0: no limit."""
+    capture_body_bytes: int
+    """Of one message; 0: all of it."""
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
@@ -143,6 +145,8 @@ SETTINGS: tuple[Setting, ...] = (
             "What a session keeps of its streams for a client whose connection broke."),
     Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
             "The capture goes on in another file at this size; 0 sets no limit."),
+    Setting("capture_body_bytes", Kind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
+            "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all."),
     Setting("capture_memory_bytes", Kind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
     Setting("allowed_origins", Kind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),

@@ -127,7 +127,8 @@ def test_every_setting_is_in_the_readme_with_its_variables_and_default() -> None
         names = ", ".join(f"`{name}`" for name in setting.environment)
         default = shown(setting, setting.default)
         if setting.kind is Kind.BYTES:
-            default = f"{setting.default >> 20} MiB"
+            is_large = setting.default >= 1 << 20
+            default = f"{setting.default >> 20} MiB" if is_large else f"{setting.default >> 10} KiB"
         if setting.name == "state_dir":
             default = "see below"
         assert f"| {setting.name} | {names} | {default} |\n" in README

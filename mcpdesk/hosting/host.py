@@ -82,6 +82,7 @@ class Host:
             settings.capture_memory_bytes,
             settings.capture_max_bytes,
             frozenset({settings.api_key_header}),
+            settings.capture_body_bytes,
         )
         self.services = Services(
             self.inbox,

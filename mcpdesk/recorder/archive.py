@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.lines import Line, line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places, part_path
@@ -56,10 +55,6 @@ class Archive:
         """All bytes of a frame."""
         line = self._places.frame_line(number)
         return b"" if line is None else line_bytes(read_line(line))
-
-    def heads(self, number: int) -> list[Head] | None:
-        """None: every frame can be read."""
-        return None
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.lines import encoded, frame_lines, frame_pieces, note_line
-from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote, Said
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote, Said
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
@@ -47,12 +47,17 @@ class Recording:
         ring_bytes: int = 64 << 20,
         max_file_bytes: int | None = None,
         secret_headers: frozenset[str] = frozenset(),
+        body_bytes: int = 0,
     ) -> None:
+        """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all."""
         self.path = path
         self.error = ""
         self.settled_bytes = 0
         """Bytes of the frames the writer has come to, a moment after they came."""
         self._max_file_bytes = max_file_bytes
+        self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
+        self._desk: set[int] = set()
+        """Connections whose frames are written whole: what the desk itself calls for."""
         self._store = Store(ring_bytes)
         self._secret_headers = secret_headers
         self._file: CaptureFile | None = None
@@ -88,6 +93,8 @@ class Recording:
         connections = self._store.connections
         with self._lock:
             connections[info.number] = info
+            if info.transport == "memory":
+                (self._desk.add if info.closed is None else self._desk.discard)(info.number)
             self._new_connections.append(info)
             if len(connections) > _CONNECTIONS:
                 closed = (number for number, known in connections.items() if known.closed is not None)
@@ -107,9 +114,10 @@ class Recording:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._open_segment(number)
-            if size > KEPT_BYTES:
-                data = self._cut(number, data)
-            self._append(Frame(number, time(), connection, direction, data, size))
+            if size <= KEPT_BYTES:
+                self._append(Frame(number, time(), connection, direction, data, size))
+            else:
+                self._append(self._cut(Frame(number, time(), connection, direction, data, size)))
             if not is_json:
                 self._segment.doubtful.add(number)
             if said is not None:
@@ -205,16 +213,34 @@ class Recording:
         if self._fresh > _WAKE_BYTES:
             self._wake.set()
 
-    def _cut(self, number: int, data: bytes) -> bytes:
-        """The beginning of a large frame; the whole waits for the writer if there is room."""
+    def _cut(self, whole: Frame) -> Frame:
+        """What stays of a large frame in memory; what is written of it waits for that if there is room."""
+        number, data = whole.number, whole.data
         if segment := self._store.ring.segment(number):
             segment.is_whole = False
-        if self._waiting_bytes + len(data) <= _WAITING_BYTES:
-            self._waiting_bytes += len(data)
-            self._store.waiting[number] = data
+        written = self._written(whole)
+        if written is not None and self._waiting_bytes + len(written) <= _WAITING_BYTES:
+            self._waiting_bytes += len(written)
+            self._store.waiting[number] = written
             # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
             self._wake.set()
-        return bytes(memoryview(data)[:KEPT_BYTES])
+        return Frame(
+            number,
+            whole.time,
+            whole.connection,
+            whole.direction,
+            _beginning(data, KEPT_BYTES),
+            whole.size,
+            data[-END_BYTES:],
+        )
+
+    def _written(self, frame: Frame) -> bytes | None:
+        """As much of a large frame as is written, when that is more than stays in memory."""
+        most, data = self._body_bytes, frame.data
+        # Pairing has to read all of a batch.
+        if most is None or most >= frame.size or frame.connection in self._desk or data[:1] == b"[":
+            return data
+        return _beginning(data, most) if most > KEPT_BYTES else None
 
     # The writer's thread
 
@@ -304,14 +330,10 @@ class Recording:
             self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
 
     def _settle_frame(self, frame: Frame, segment: Segment, file: CaptureFile | None) -> None:
-        """Write one frame, or keep the head of a large one that cannot be written."""
+        """Write one frame."""
         whole = self._store.waiting.get(frame.number, frame.data)
         if file:
             file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
-        elif frame.size > len(frame.data):
-            from mcpdesk.recorder.head import read_heads
-
-            segment.heads[frame.number] = read_heads(whole)
 
     def _gather_notes(self, upto: int) -> None:
         """Collect what was said around the frames below `upto` that were settled since the last time."""
@@ -340,3 +362,11 @@ class Recording:
         self._file = None
         if self._store.places is None:
             self.path = None
+
+
+def _beginning(data: bytes, most: int) -> bytes:
+    """A copy of the first bytes, cut between two characters."""
+    stop = most
+    while most - stop < 3 and data[stop] & 0xC0 == 0x80:
+        stop -= 1
+    return bytes(memoryview(data)[:stop])

@@ -79,7 +79,8 @@ def as_text(index: Index, number: int) -> str:
         pieces.append(summary(one))
         for title, frame in (("request", one.request), ("response", one.response)):
             if frame is not None:
-                pieces.append(f"{title}:\n{_pretty(message(index, one, frame).value)}")
+                value, problem = message(index, one, frame)
+                pieces.append(f"{title}{f' ({_plain(problem)})' if problem else ''}:\n{_pretty(value)}")
     return "\n\n".join(pieces)
 
 

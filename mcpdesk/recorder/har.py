@@ -59,12 +59,12 @@ def _request(index: Index, exchange: Exchange) -> dict[str, Any]:
     line, headers = http(index, exchange, exchange.request) or ("", ())
     method, _, rest = line.partition(" ")
     path, _, version = rest.rpartition(" ")
-    body = _body(index, exchange, exchange.request)
+    body, said = _body(index, exchange, exchange.request)
     return {
         "method": method,
         "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
         "httpVersion": version,
-        **_common(headers, body),
+        **_common(headers, body, said),
         "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
         "postData": {"mimeType": _header(headers, "content-type"), "text": body},
     }
@@ -76,20 +76,21 @@ def _response(index: Index, exchange: Exchange) -> dict[str, Any]:
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")
     status, _, words = rest.partition(" ")
-    body = "" if frame is None else _body(index, exchange, frame)
+    body, said = ("", "") if frame is None else _body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {
         "status": int(status) if status.isdecimal() else 0,
         "statusText": words,
         "httpVersion": version,
-        **_common(headers, body),
+        **_common(headers, body, said),
         "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
         "redirectURL": "",
     }
 
 
-def _common(headers: Pairs, body: str) -> dict[str, Any]:
+def _common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
     return {
+        **({"comment": comment} if comment else {}),
         "cookies": [],
         "headers": [{"name": name, "value": value} for name, value in headers],
         "headersSize": -1,
@@ -97,9 +98,10 @@ def _common(headers: Pairs, body: str) -> dict[str, Any]:
     }
 
 
-def _body(index: Index, exchange: Exchange, frame: int) -> str:
-    value = message(index, exchange, frame).value
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+def _body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
+    """The body as far as it was kept, and what there is to say about that."""
+    value, problem = message(index, exchange, frame)
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode(), problem
 
 
 def _header(headers: Pairs, wanted: str) -> str:

@@ -107,7 +107,7 @@ def read_heads(data: bytes) -> list[Head]:
         if not data.isascii():
             data.decode()
         if data[:1] != b"{" and data.lstrip()[:1] == b"[":
-            return [_loose(item) for item in _any.decode(data)] or [MALFORMED]
+            return [loose_head(item) for item in _any.decode(data)] or [MALFORMED]
         return [_single(data)]
     except UNREADABLE:
         return [MALFORMED]
@@ -118,7 +118,7 @@ def _single(data: bytes) -> Head:
     try:
         return _strict(_one.decode(data))
     except msgspec.ValidationError:
-        return _loose(_any.decode(data))
+        return loose_head(_any.decode(data))
 
 
 def _strict(message: _Message) -> Head:
@@ -166,7 +166,7 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
     )
 
 
-def _loose(message: Any) -> Head:
+def loose_head(message: Any) -> Head:
     """The head of a message with members of unexpected types: what fits is taken, the rest left out."""
     if not isinstance(message, dict):
         return MALFORMED

@@ -10,6 +10,7 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.header_checks import Checked, checked
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.masking import mask_headers, mask_message, mask_text
+from mcpdesk.recorder.record import Frame
 
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
@@ -36,8 +37,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
     try:
         value = decode(whole)
     except ProtocolError as error:
-        cut = "" if len(whole) == kept.size else f"only {len(whole):,} of {kept.size:,} bytes were kept: "
-        return Legible(_text(whole[:_BEGINNING]), f"{cut}{error.message}")
+        return Legible(_text(whole[:_BEGINNING]), _cut(whole, kept) or error.message)
     return Legible(mask_message(_part(index, exchange, frame, value), schema))
 
 
@@ -84,9 +84,16 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     if kept.size > LARGEST:
         raise ValueError(f"a frame of {kept.size:,} bytes is too large")
     try:
-        return _part(index, exchange, frame, decode(index.whole(frame)))
+        return _part(index, exchange, frame, decode(whole := index.whole(frame)))
     except ProtocolError as error:
-        raise ValueError(error.message) from None
+        raise ValueError(_cut(whole, kept) or error.message) from None
+
+
+def _cut(whole: bytes, kept: Frame) -> str:
+    """What is said of a frame of which not all was kept."""
+    if len(whole) >= kept.size:
+        return ""
+    return f"only {len(whole):,} of {kept.size:,} bytes were kept (capture_body_bytes)"
 
 
 def _part(index: Index, exchange: Exchange, frame: int, value: Any) -> Any:

@@ -5,7 +5,7 @@
     {"n":0,"t":1764000000.112345,"c":1,"d":"in","json":{"jsonrpc":"2.0",...}}
     {"n":1,...,"text":"{\\"jsonrpc\\"..."}         text that is not JSON in one line
     {"n":2,...,"base64":"/w=="}                   bytes that are not UTF-8
-    {"n":3,...,"size":1048576}     only the beginning was kept; `size` is the length of the whole
+    {"n":3,...,"size":1048576,"end":"...}}"}    only beginning and end were kept; `size` is the whole's
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
     {"lost":[7,9]}                 frames 7 and 8 were never written
@@ -17,13 +17,14 @@ Format 1 had no `"json"`. Knows no file.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 import orjson
 
-from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
 
 FORMAT = 2
 _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
@@ -49,6 +50,7 @@ class Line(msgspec.Struct, gc=False):
     text: str | None = None
     base64: str | None = None
     size: int | None = None
+    end: str | None = None
     connection: ConnectionInfo | None = None
     note: HttpNote | None = None
     same: list[int] | None = None
@@ -84,14 +86,51 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
         return None
+    lines = b"".join([_lines(run) for run in _runs(frames)])
+    return lines if lines.count(b"\n") == len(frames) else None
+
+
+def _runs(frames: Sequence[Frame]) -> Iterator[Sequence[Frame]]:
+    """The same frames: those recorded together, and what lies between."""
+    start = first = 0
+    while start < len(frames) - 1:
+        # Only frames recorded together have the very same object for a time.
+        moment = frames[start].time
+        if frames[start + 1].time is not moment:
+            start += 1
+            continue
+        if first < start:
+            yield frames[first:start]
+        first, end = start + 1, len(frames)
+        while end - first > 1:
+            middle = (first + end) // 2
+            if frames[middle].time is moment:
+                first = middle
+            else:
+                end = middle
+        yield frames[start:end]
+        start = first = end
+    if first < len(frames):
+        yield frames[first:]
+
+
+def _lines(frames: Sequence[Frame]) -> bytes:
+    """The lines of frames that are JSON, of which all were recorded together or none."""
+    one = frames[0]
+    if len(frames) > 1 and frames[1].time is one.time:
+        head = b'"t":%.6f,"c":%d,"d":"%b"' % (one.time, one.connection, _WORDS[one.direction].encode())
+        form = b'{"n":%%d,%b,"json":%%b}\n' % head
+        values = zip(
+            range(one.number, one.number + len(frames)), [frame.data for frame in frames], strict=True
+        )
+        return (form * len(frames)) % tuple(chain.from_iterable(values))
     raw = msgspec.Raw
-    lines = _encoder.encode_lines(
+    return _encoder.encode_lines(
         [
             _FrameLine(frame.number, frame.time, frame.connection, _WORDS[frame.direction], raw(frame.data))
             for frame in frames
         ]
     )
-    return lines if lines.count(b"\n") == len(frames) else None
 
 
 def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
@@ -110,7 +149,7 @@ def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
     if len(whole) == frame.size:
         is_value = b"\n" not in whole if is_json else _are_values([whole])
         return (head, _JSON, whole, b"}\n") if is_value else (head, _text(whole), b"}\n")
-    return head, _text(whole), b',"size":%d}\n' % frame.size
+    return head, _text(whole), b',"size":%d%b}\n' % (frame.size, _end(frame.end))
 
 
 def _text(data: bytes) -> bytes:
@@ -118,6 +157,12 @@ def _text(data: bytes) -> bytes:
         return b',"text":' + orjson.dumps(str(data, "utf-8"))
     except UnicodeDecodeError:
         return b',"base64":"' + b64encode(data) + b'"'
+
+
+def _end(data: bytes) -> bytes:
+    """The end of a cut frame, from the first whole character on."""
+    text = data.decode("utf-8", "replace").lstrip("\ufffd") if data else ""
+    return b',"end":' + orjson.dumps(text) if text else b""
 
 
 def _are_values(frames: list[bytes]) -> bool:
@@ -197,7 +242,12 @@ def line_frame(line: Line) -> Frame:
     """The frame of a frame's line, its data cut like any frame in memory."""
     data = line_bytes(line)
     size = len(data) if line.size is None else line.size
-    return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size)
+    end = b""
+    if size > len(data):
+        end = (line.end or "").encode()
+    elif size > KEPT_BYTES:
+        end = data[-END_BYTES:]
+    return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size, end)
 
 
 def line_note(line: Line, number: int) -> HttpNote | None:

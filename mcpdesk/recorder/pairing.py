@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+from mcpdesk.recorder.cut_head import read_cut
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id, Shape, read_heads
 from mcpdesk.recorder.operations import Operations, state_key, task_key
@@ -93,7 +94,8 @@ class Pairing:
             del self._ways[key]
 
     def _large(self, frame: Frame) -> list[Head]:
-        return self._source.heads(frame.number) or read_heads(self._source.whole(frame.number))
+        head = read_cut(frame.data, frame.end)
+        return read_heads(self._source.whole(frame.number)) if head.shape is Shape.MALFORMED else [head]
 
     def _way(self, connection: int, direction: int) -> Way:
         key = connection << 1 | direction

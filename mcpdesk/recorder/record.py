@@ -10,6 +10,8 @@ import msgspec
 
 KEPT_BYTES = 64 << 10
 """At most so many bytes of a frame stay in memory."""
+END_BYTES = 1 << 10
+"""Bytes of the end of a larger frame that stay beside them."""
 
 
 class Direction(IntEnum):
@@ -29,9 +31,11 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     connection: int
     direction: Direction
     data: bytes
-    """The frame's bytes, cut to `KEPT_BYTES`; the capture file holds the whole."""
+    """The frame's bytes, cut to `KEPT_BYTES`; the capture file may hold more."""
     size: int
     """Length of the whole frame in bytes."""
+    end: bytes = b""
+    """The last bytes of a frame that was cut."""
 
 
 class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):

@@ -6,12 +6,9 @@ one list where there are 128 untracked records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mcpdesk.recorder.record import Frame, HttpNote, Said
-
-if TYPE_CHECKING:
-    from mcpdesk.recorder.head import Head
 
 SEGMENT_BITS: Final = 7
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -21,9 +18,9 @@ FRAME_COST: Final = 256
 
 
 class Segment:
-    """Up to 128 successive frames, the encoded notes on them, and heads of those cut short."""
+    """Up to 128 successive frames and the encoded notes on them."""
 
-    __slots__ = ("cost", "doubtful", "frames", "fresh", "heads", "is_whole", "lines", "notes", "said")
+    __slots__ = ("cost", "doubtful", "frames", "fresh", "is_whole", "lines", "notes", "said")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -32,7 +29,6 @@ class Segment:
         self.notes: dict[int, bytes | HttpNote] = {}
         self.said: dict[int, Said] = {}
         """Notes that share their contents with others."""
-        self.heads: dict[int, list[Head]] = {}
         self.cost = 0
         self.fresh = 0
         """Bytes it held when it was full."""

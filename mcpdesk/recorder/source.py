@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from mcpdesk.recorder.head import Head
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 
 
@@ -28,9 +27,6 @@ class Source(Protocol):
 
     def whole(self, number: int) -> bytes:
         """All bytes of a frame, or as many as were kept."""
-
-    def heads(self, number: int) -> list[Head] | None:
-        """The heads of a frame cut short whose whole was let go; None when the frame must be read."""
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame."""

@@ -6,7 +6,6 @@ The writing side is `capture`; it alone changes what this holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,9 +13,6 @@ from mcpdesk.recorder.lines import line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.recorder.ring import SEGMENT_MASK, Ring
-
-if TYPE_CHECKING:
-    from mcpdesk.recorder.head import Head
 
 _decode_note = msgspec.json.Decoder(HttpNote).decode
 
@@ -60,11 +56,6 @@ class Store:
         if line is not None:
             return line_bytes(read_line(line))
         return frame.data if frame else b""
-
-    def heads(self, number: int) -> list[Head] | None:
-        """The heads of a large frame that was recorded without a file."""
-        segment = self.ring.segment(number)
-        return segment.heads.get(number) if segment else None
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame, from memory, else from the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from mcpdesk.recorder.view import View
 from tests.support.traffic import IN, OUT, call, connection, text
 
 
-def recorded(path: Path, exchanges: int = 50, **options: int) -> Recording:
+def recorded(path: Path, exchanges: int = 50, **options: Any) -> Recording:
     recording = Recording(path, **options)
     recording.start()
     recording.connect(connection(1, "somebody"))

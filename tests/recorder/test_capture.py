@@ -157,6 +157,53 @@ def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> Non
     assert recording.index.whole(number) == large
 
 
+def large_call(size: int = 300_000) -> list[bytes]:
+    """A call and its answer, with what pairs them behind the large part."""
+    result = b'{"result":{"content":[{"type":"text","text":"%b"}],"isError":true},"jsonrpc":"2.0","id":1}'
+    return [call(1, "echo", {"text": "x" * size}), result % (b"\xe2\x82\xac" * (size // 3))]
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "kept"), [(1, KEPT_BYTES), (100_001, 100_001), (1 << 20, 300_000), (0, 300_000)]
+)
+def test_as_much_of_a_clients_message_is_written_as_is_asked_for(
+    tmp_path: Path, body_bytes: int, kept: int
+) -> None:
+    recording = Recording(tmp_path / "a.jsonl", body_bytes=body_bytes)
+    recording.connect(connection(1, transport="http"))
+    recording.start()
+    for direction, frame in zip((IN, OUT), large_call(), strict=True):
+        recording.frame(1, direction, frame, True)
+    recording.close()
+    settle(recording)
+    archive = Archive(tmp_path / "a.jsonl")
+    archive.index.catch_up(5)
+    for index in (recording.index, archive.index):
+        (exchange,) = index.exchanges
+        assert (exchange.name, exchange.status, exchange.size > 600_000) == ("echo", "tool-error", True)
+        for number in (0, 1):
+            whole = index.whole(number)
+            assert kept - 3 < len(whole) < kept + 200
+            whole.decode()
+    archive.close()
+
+
+def test_what_the_desk_calls_for_and_batches_are_written_whole(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", body_bytes=1)
+    recording.connect(connection(1, transport="memory"))
+    recording.connect(connection(2, transport="http"))
+    recording.start()
+    asked, answered = large_call()
+    batch = b"[%b,%b]" % (asked, call(2, "other"))
+    for number, direction, frame in ((1, IN, asked), (1, OUT, answered), (2, IN, batch), (2, IN, asked)):
+        recording.frame(number, direction, frame, True)
+    recording.close()
+    settle(recording)
+    assert [recording.index.whole(number) for number in range(3)] == [asked, answered, batch]
+    assert len(recording.index.whole(3)) == KEPT_BYTES
+    assert [exchange.name for exchange in recording.index.exchanges] == ["echo", "echo", "other", "echo"]
+
+
 def test_without_a_file_a_large_frame_is_still_paired() -> None:
     recording = Recording(None)
     recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))

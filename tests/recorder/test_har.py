@@ -52,3 +52,15 @@ def test_what_never_was_answered_has_status_0() -> None:
 
 def test_nothing_over_http_is_an_empty_archive() -> None:
     assert entries(Recording(None)) == []
+
+
+def test_a_body_of_which_not_all_was_kept_says_so() -> None:
+    recording = Recording(None)
+    recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))
+    recording.note(HttpNote(0, "POST /mcp HTTP/1.1", ()))
+    recording.start()
+    recording.close()
+    settle(recording)
+    (entry,) = entries(recording)
+    assert "65,536 of 300," in entry["request"]["comment"]
+    assert "comment" not in entry["response"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.recorder import legible
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.masking import MASK
@@ -49,7 +51,9 @@ def test_a_frame_cut_for_good_says_so() -> None:
     recording.close()
     settle(recording)
     _, problem = legible.message(recording.index, recording.index.exchange(0), 0)
-    assert "65,536 of 300," in problem
+    assert "65,536 of 300," in problem and "capture_body_bytes" in problem
+    with pytest.raises(ValueError, match="capture_body_bytes"):
+        legible.unmasked(recording.index, recording.index.exchange(0), 0)
 
 
 def test_a_frame_that_is_gone_says_so() -> None:

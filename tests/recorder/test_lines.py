@@ -20,7 +20,7 @@ from mcpdesk.recorder.lines import (
     note_line,
     read_line,
 )
-from mcpdesk.recorder.record import KEPT_BYTES, Direction, Frame, HttpNote
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, HttpNote
 from tests.support.traffic import connection
 
 
@@ -84,7 +84,7 @@ def test_a_line_cut_off_anywhere_is_refused(cut: int) -> None:
 
 def test_a_large_frame_is_written_whole_and_read_back_cut() -> None:
     data = b"x" * (KEPT_BYTES + 10)
-    cut = Frame(0, 1.0, 1, Direction.IN, data[:KEPT_BYTES], len(data))
+    cut = Frame(0, 1.0, 1, Direction.IN, data[:KEPT_BYTES], len(data), data[-END_BYTES:])
     line = read_line(frame_line(cut, data))
     assert line_bytes(line) == data
     assert line_frame(line) == cut
@@ -92,8 +92,14 @@ def test_a_large_frame_is_written_whole_and_read_back_cut() -> None:
 
 def test_a_frame_that_was_not_kept_whole_says_how_long_it_was() -> None:
     for begin in (b"begin", b"12"):
-        cut = Frame(0, 1.0, 1, Direction.IN, begin, 999)
-        assert line_frame(read_line(frame_line(cut, begin))) == cut
+        for end in (b"", b"the end", "\u20ac".encode()):
+            cut = Frame(0, 1.0, 1, Direction.IN, begin, 999, end)
+            assert line_frame(read_line(frame_line(cut, begin))) == cut
+
+
+def test_an_end_begins_with_a_whole_character() -> None:
+    cut = Frame(0, 1.0, 1, Direction.IN, b"begin", 999, "\u20ac}".encode()[1:])
+    assert line_frame(read_line(frame_line(cut, b"begin"))).end == b"}"
 
 
 def test_connections_notes_losses_and_headers_are_lines_too() -> None:
@@ -128,6 +134,20 @@ def test_frames_known_to_be_json_come_back_as_they_were(datas: list[bytes]) -> N
         assert [read_line(each + b"\n") for each in together.split(b"\n")[:-1]] == [*map(read_line, lines)]
     assert all(line.count(b"\n") == 1 for line in lines)
     assert [line_frame(read_line(line)) for line in lines] == frames
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(Direction), st.booleans())))
+def test_frames_recorded_together_have_lines_of_their_own(runs: list[tuple[int, Direction, bool]]) -> None:
+    frames: list[Frame] = []
+    for length, direction, is_together in runs:
+        moment = 1_764_000_000.0 + len(frames) / 8
+        for _ in range(length):
+            data = b'{"%%d":%d}' % len(frames)
+            when = moment if is_together else moment + len(frames) / 16
+            frames.append(Frame(len(frames) + 5, when, length, direction, data, len(data)))
+    lines = frame_lines(frames, ())
+    assert lines is not None
+    assert [line_frame(read_line(line + b"\n")) for line in lines.split(b"\n")[:-1]] == frames
 
 
 def test_only_doubtful_frames_are_looked_into() -> None:

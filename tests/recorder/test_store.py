@@ -30,7 +30,7 @@ def test_frames_partly_in_memory_and_partly_on_disk_are_one_row(tmp_path: Path) 
 
 def test_without_a_file_what_left_memory_is_none() -> None:
     store = Store(1 << 20)
-    assert (store.frame(0), store.whole(0), store.note(0), store.heads(0)) == (None, b"", None, None)
+    assert (store.frame(0), store.whole(0), store.note(0)) == (None, b"", None)
     assert store.data(0, 2) == [b"", b""]
 
 
