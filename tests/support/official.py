@@ -27,8 +27,9 @@ ROOT = Path(__file__).parents[2]
 HANDSHAKES = tuple(revision.name for revision in REVISIONS if not revision.is_stateless)
 STATELESS = tuple(revision.name for revision in REVISIONS if revision.is_stateless)
 ALL = HANDSHAKES + STATELESS
-WAYS = ("json", "events", "sse", "websocket", "stdio", "pump")
-"""Streamable HTTP answered in either form, the transport before it, and the pipes with and without a desk."""
+WAYS = ("json", "events", "sse", "websocket", "stdio", "pump", "gateway", "gateway socket")
+"""Streamable HTTP answered in either form, the transport before it, the pipes with and without a desk, and
+the endpoints of the gateway dialect, which serve clients of the standard as well."""
 Place = str | StdioServerParameters
 
 
@@ -117,11 +118,14 @@ CAPABLE = types.ClientCapabilities(
 
 def place_of(way: str, url: str, folder: Path) -> Place:
     """Where a client connects to by one of `WAYS`, to the server of `folder` that a desk serves at `url`."""
+    base = url.rpartition("/mcp/")[0]
     places: dict[str, Place] = {
         "json": url,
         "events": f"{url}?stream=1",
         "sse": f"{url}/sse",
         "websocket": f"{url.replace('http', 'ws', 1)}/ws",
+        "gateway": f"{base}/v1/mcp",
+        "gateway socket": f"{base.replace('http', 'ws', 1)}/v1/ws/mcp",
         "stdio": stdio(folder, "--alone"),
         "pump": stdio(folder),
     }
