@@ -68,7 +68,7 @@ LAZY: dict[str, set[str]] = {
     "cli": {"textual", "aiohttp", "rich"},
     "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
     "link": {"aiohttp"},
-    "bridge": {"aiohttp"},
+    "bridge": {"aiohttp", "jsonschema_rs"},
     "server": {"jsonschema_rs"},
 }
 """Package ("" = every one) -> libraries imported inside functions only, because they cost start-up time."""

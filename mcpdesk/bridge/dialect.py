@@ -1,6 +1,7 @@
 """A tool's input schema in the dialect model APIs read: 2020-12, one object at the root, self-contained.
 
-What is left out makes the schema wider, never narrower: the server checks the arguments against its own.
+What cannot be said there is left out, and so is what is no schema: an API refuses a whole request for one bad
+tool. The server checks the arguments against its own schema in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", 
 
 class ModelSchema:
     """An input schema for a model. `schema` is what the API gets; `names` maps its arguments back;
-    `groups` are alternative sets of required arguments, which the root of a schema cannot say."""
+    `groups` are alternative sets of required arguments, which the root of a schema cannot say; `faulty` are
+    the arguments and keywords whose description is no JSON Schema."""
 
     def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
         clean = _modern(source, 0)
@@ -49,6 +51,7 @@ class ModelSchema:
         if root.required:
             schema["required"] = [self.names.legal(name) for name in properties if name in root.required]
         self.schema = _without_dead_ends(schema, schema)
+        self.faulty = _drop_faulty(self.schema)
 
     @property
     def hint(self) -> str:
@@ -183,6 +186,25 @@ def _without_dead_ends(part: Any, whole: dict[str, Any]) -> Any:
             continue
         kept[key] = _without_dead_ends(value, whole)
     return kept
+
+
+def _drop_faulty(schema: dict[str, Any]) -> list[str]:
+    """Take out what is no JSON Schema; returns the names of arguments and keywords that were touched."""
+    from jsonschema_rs import meta
+
+    if meta.is_valid(schema):
+        return []
+    arguments = schema["properties"]
+    faulty = [name for name, each in arguments.items() if not meta.is_valid(each)]
+    for name in faulty:
+        about = arguments[name].get("description") if isinstance(arguments[name], dict) else None
+        arguments[name] = {"description": about} if isinstance(about, str) else {}
+    words = [
+        word for word, value in schema.items() if word != "properties" and not meta.is_valid({word: value})
+    ]
+    for word in words:
+        del schema[word]
+    return faulty + words
 
 
 def _resolved(whole: Any, reference: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -85,9 +86,11 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    interval_s = sys.getswitchinterval()
     try:
         host.load()
         await host.wake()
+        sys.setswitchinterval(interval_s)  # a core beside a screen wants another; here the caller decides
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         return HostedLine(endpoint, host, await caller(endpoint.server, token))

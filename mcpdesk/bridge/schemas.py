@@ -22,6 +22,8 @@ class ToolSchema:
         arguments = partial(Names, pattern=api.argument_name, longest=api.longest_name, empty="argument")
         shaped = ModelSchema(definition.get("inputSchema") or {}, arguments)
         self.arguments = shaped.names
+        self.faulty = shaped.faulty
+        """Arguments and keywords whose description is no JSON Schema, and was left out."""
         self.description = api.shortened(_described(definition, shaped.hint, api.longest_description))
         self.schema = api.shape(name, self.description, shaped.schema)
         """What goes into the `tools` of a request."""
@@ -57,6 +59,7 @@ class ToolSchemas(list[dict[str, Any]]):
         for tool in self.tools:
             for original, legal in tool.arguments.changed.items():
                 found.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
+            found += [f"{tool.original}: what it says of {each!r} is no JSON Schema" for each in tool.faulty]
             if tool.description.endswith("…"):
                 found.append(
                     f"{tool.original}: the description was cut to {len(tool.description)} characters"

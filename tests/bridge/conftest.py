@@ -50,12 +50,22 @@ FILES = {
             return ""
 
         @tool
+        async def steps(ctx: Context, let_go: bool = False) -> str:
+            """Report on the way, and leave the connection if told to."""
+            for step in range(1, 4):
+                await ctx.progress(step, 3, f"step {step}")
+                await ctx.info(f"step {step}")
+                if let_go and step == 2:
+                    await ctx.let_go(retry_ms=10)
+            return "done"
+
+        @tool
         async def route(region: Annotated[str, header("Region")], at: int = 1) -> str:
             """Goes by a header."""
             return f"{region} {at}"
         ''',
 }
-TOOLS = ["count.words", "greet", "picture", "refuse", "route", "wait"]
+TOOLS = ["count.words", "greet", "picture", "refuse", "route", "steps", "wait"]
 
 
 @pytest.fixture

@@ -83,6 +83,12 @@ async def test_calls_at_the_same_time_do_not_mix(client: Client) -> None:
     assert texts == [f"Hello, {n}!" for n in range(50)]
 
 
+@pytest.mark.parametrize("let_go", [False, True])
+async def test_answer_comes_after_reports_and_over_a_new_connection(client: Client, let_go: bool) -> None:
+    result = await client.call_tool("steps", {"let_go": let_go})
+    assert result["content"][0]["text"] == "done"
+
+
 async def test_argument_that_a_header_repeats_is_sent_in_both(client: Client) -> None:
     await client.list_tools()
     assert (await client.call_tool("route", {"region": "größe ", "at": 2}))["content"][0][
@@ -132,7 +138,7 @@ async def test_key_is_sent_and_its_lack_is_an_http_error(folder: Path) -> None:
                 await client.list_tools()
         assert caught.value.status == 401
         async with Client(url, api_key="k" * 32) as client:
-            assert len(await client.list_tools()) == 6
+            assert len(await client.list_tools()) == 7
 
 
 @pytest.mark.parametrize("secret", ["a b", "a\r\nX: y", "é", " a", "\x00"])
@@ -224,7 +230,7 @@ async def test_waiting_for_a_server_that_says_nothing_ends() -> None:
 async def test_client_that_was_closed_opens_again(folder: Path) -> None:
     client = Client(folder)
     for _ in range(2):
-        assert len(await client.list_tools()) == 6
+        assert len(await client.list_tools()) == 7
         await client.close()
     await client.close()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpdesk.bridge.dialect import DEEPEST, ModelSchema
 from mcpdesk.bridge.model_api import APIS
@@ -141,6 +144,104 @@ def test_arguments_with_names_an_api_refuses_are_renamed_everywhere() -> None:
 
 def test_required_argument_nobody_describes_is_an_argument() -> None:
     assert shaped({"required": ["a"]})["properties"] == {"a": {}}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"type": "strng", "description": "A word."}, {"description": "A word."}),
+        ({"minimum": "low", "description": 5}, {}),
+        ({"type": "object", "required": "a"}, {}),
+        ({"properties": {"b": {"enum": 5}}}, {}),
+    ],
+)
+def test_what_is_no_schema_is_left_out_and_named(said: Any, kept: Any) -> None:
+    made = ModelSchema({"properties": {"bad": said, "good": {"type": "string"}}, "minProperties": "x"}, ANY)
+    assert made.schema == {"type": "object", "properties": {"bad": kept, "good": {"type": "string"}}}
+    assert made.faulty == ["bad", "minProperties"]
+
+
+WORDS = ["type", "properties", "required", "items", "anyOf", "allOf", "oneOf", "not", "$ref", "$defs", "enum",
+         "const", "definitions", "dependencies", "additionalItems", "exclusiveMinimum", "minimum", "nullable",
+         "additionalProperties", "x-own", "$schema", "if", "then", "prefixItems", "description"]  # fmt: skip
+LEAVES = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        1.5,
+        "",
+        "object",
+        "array",
+        "string",
+        "#/$defs/a",
+        "#/definitions/a",
+        "#",
+        "a",
+        "b c",
+    ]
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b c", "filter[id]"]), inner, max_size=3)
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(st.sampled_from(WORDS), JSON, max_size=6))
+def test_anything_a_server_says_becomes_a_schema_every_api_takes(said: dict[str, Any]) -> None:
+    made = ModelSchema(said, STRICT)
+    jsonschema.Draft202012Validator.check_schema(made.schema)
+    assert made.schema["type"] == "object"
+    assert not {"anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "$schema"} & made.schema.keys()
+    pattern = APIS["anthropic"].argument_name
+    assert pattern is not None and all(pattern.fullmatch(name) for name in made.schema["properties"])
+    assert set(made.schema.get("required", [])) <= made.schema["properties"].keys()
+
+
+PLAIN = st.fixed_dictionaries(
+    {
+        "properties": st.dictionaries(
+            st.sampled_from("abc"),
+            st.sampled_from(
+                [
+                    {"type": "string"},
+                    {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+                    {"type": "array", "items": [{"type": "string"}], "additionalItems": False},
+                    {"$ref": "#/definitions/word"},
+                    {"type": "object", "dependencies": {"x": ["y"]}},
+                    True,
+                ]
+            ),
+        )
+    },
+    optional={
+        "required": st.lists(st.sampled_from("abc"), unique=True),
+        "additionalProperties": st.booleans(),
+    },
+)
+VALUES = st.sampled_from(["", "w", 0, 1, ["s"], ["s", "t"], [1], {}, {"x": 1}, {"x": 1, "y": 2}, None])
+
+
+@given(PLAIN, st.dictionaries(st.sampled_from("abcd"), VALUES))
+def test_translated_schema_means_what_the_old_one_meant(
+    said: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    old = said | {"definitions": {"word": {"type": "string", "minLength": 1}}, "type": "object"}
+    new = ModelSchema(old, ANY).schema
+    # The oldest draft knows bounds that are switches, the one after it tuples and definitions.
+    switched = json.loads(
+        json.dumps(old).replace('"minimum": 0, "exclusiveMinimum": true', '"exclusiveMinimum": 0')
+    )
+    meant = jsonschema.Draft7Validator(switched).is_valid(arguments)
+    accepted = jsonschema.Draft202012Validator(new).is_valid(arguments)
+    # A required argument that nobody describes is one: it would be forbidden where others are.
+    assert accepted == meant or (accepted and not set(said.get("required", ())) <= said["properties"].keys())
 
 
 def test_schema_without_end_ends() -> None:

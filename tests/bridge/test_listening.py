@@ -84,7 +84,7 @@ def content(old: Old, message: dict[str, Any]) -> None:
 async def test_own_servers_speak_it_with_the_client(folder: Path) -> None:
     async with running_desk(folder, http=True) as desk, Client(f"{desk.view().servers[0].url}/sse") as client:
         assert (await client.connect())["revision"] == "2024-11-05"
-        assert len(await client.list_tools()) == 6
+        assert len(await client.list_tools()) == 7
         calls = (client.call_tool("greet", {"name": str(n)}) for n in range(20))
         texts = [each["content"][0]["text"] for each in await asyncio.gather(*calls)]
         assert texts == [f"Hello, {n}!" for n in range(20)]

@@ -39,7 +39,7 @@ async def test_every_tool_is_a_function_with_its_schema(folder: Path) -> None:
         )
         assert await words(text="a b c") == '{"words":3}'
         assert (await words.call({"text": "a"}))["structuredContent"] == {"words": 1}
-        assert await tools[0](text="x") and len(tools) == 6
+        assert await tools[0](text="x") and len(tools) == 7
         assert await tools["refuse"]() == "Error: not today"
         assert tools.get("nobody") is None
 
