@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 import json
 import os
 import re
 import shlex
+import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,7 +160,7 @@ class Zyra(NamedTuple):
 
 
 def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
-    """Serve the folder in a process of its own, until somebody asks for more."""
+    """Serve a folder with both programs, whose work is easy to foresee, until somebody asks for more."""
     folder = write(
         home / "zyra",
         {
@@ -167,13 +170,18 @@ def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
             "samples/demo.npy": "1,2,3\n",
         },
     )
+    yield from served(folder, home, *options, **environ)
+
+
+def served(folder: Path, home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
+    """Serve a folder in a process of its own, until somebody asks for more."""
     with pytest.MonkeyPatch.context() as patch:
         settings = {"MCPDESK_STATE_DIR": str(home / "state"), "MCPDESK_CONFIG_DIR": str(home / "config")}
         for name, value in (settings | environ).items():
             patch.setenv(name, value)
         service = Service(str(folder), "--port", "0", *options)
     try:
-        url = service.says("serving zyra at").rpartition(" ")[2].rpartition("/mcp/")[0]
+        url = service.says(f"serving {folder.name} at").rpartition(" ")[2].rpartition("/mcp/")[0]
         yield Zyra(url, home)
         assert service.end() == 0
     finally:
@@ -193,6 +201,13 @@ def zyra(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zyra]:
 def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zyra]:
     """Without a key."""
     yield from started(tmp_path_factory.mktemp("open"), "--no-auth")
+
+
+@pytest.fixture(scope="module")
+def dataviz(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zyra]:
+    """The sample that shows it, with a key."""
+    folder = Path(__file__).parents[2] / "sample_servers" / "dataviz"
+    yield from served(folder, tmp_path_factory.mktemp("sample"), ZYRA_API_KEY=KEY)
 
 
 @pytest.fixture
@@ -320,6 +335,42 @@ async def test_printed_call_makes_the_printed_file(
     assert result["isError"] is False and result["content"]
     assert result["structuredContent"]["output_files"] == [str(target.resolve())]
     assert target.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", [DISCOVER, DISCOVER_BY_OPTIONS], ids=["GET", "OPTIONS"])
+async def test_the_sample_offers_what_the_pages_call(command: str, dataviz: Zyra) -> None:
+    found = await both(command, dataviz)
+    commands = {each["name"]: each["parameters"]["properties"] for each in found["capabilities"]["commands"]}
+    assert {"input", "output"} <= commands[HEATMAP].keys() and "file_or_url" in commands[DECODE]
+
+
+@pytest.mark.parametrize("command", [CALL, OLD_CALL], ids=["quickstart", "examples"])
+async def test_the_sample_draws_what_the_pages_ask_for(command: str, dataviz: Zyra, tmp_path: Path) -> None:
+    asked = command.replace("/tmp/heatmap.png", str(tmp_path / "heatmap.png")).replace("'X-", '"X-')
+    result = (await both(asked.replace("_KEY'", '_KEY"'), dataviz))["result"]
+    assert (result["status"], result["exit_code"], result["isError"]) == ("ok", 0, False)
+    picture = (tmp_path / "heatmap.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n") and len(picture) > 5_000
+    assert result["content"][-1]["type"] == "image"
+
+
+async def test_a_job_of_the_sample_is_watched_and_its_files_are_fetched(
+    client: aiohttp.ClientSession, dataviz: Zyra
+) -> None:
+    job = await begin(client, dataviz, DECODE, file_or_url="samples/demo.grib2", output="field.npy")
+    async with client.ws_connect(dataviz.url + job["ws"]) as ws:
+        told = [json.loads(message.data) async for message in ws]
+    assert told[-1]["status"] == "succeeded"
+    shares = [each["progress"] for each in told if "progress" in each]
+    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) > 2
+    async with client.get(dataviz.url + job["manifest"]) as answer:
+        listed = (await answer.json())["files"]
+    assert [each["name"] for each in listed] == ["field.npy", "field.npy.json"]
+    async with client.get(dataviz.url + job["download"]) as answer:
+        assert answer.content_type == "application/zip"
+        with zipfile.ZipFile(io.BytesIO(await answer.read())) as archive:
+            for each in listed:
+                assert hashlib.sha256(archive.read(each["name"])).hexdigest() == each["sha256"]
 
 
 @pytest.mark.parametrize("command", [OLD_STATUS, OLD_INITIALIZE, OLD_LIST, OLD_CALL])
