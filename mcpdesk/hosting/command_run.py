@@ -102,7 +102,7 @@ class CommandRun:
         try:
             yield Place(self._ready.folder, output, context.server.limits.output_dirs)
         finally:
-            folders.end(output)
+            await asyncio.to_thread(folders.end, output)
 
     async def _run(
         self, argv: list[str], files: list[Wanted], place: Place, context: Context

@@ -68,7 +68,7 @@ class HostedFolder:
     def reload(self) -> Changes:
         """Read the folder again and put what changed in place; says so in the journal."""
         began = time.perf_counter()
-        name, warnings = self.server.name, self.warnings
+        name, warnings, lost = self.server.name, self.warnings, self.modes.lost
         self._refresh_variables()
         try:
             self._loaded = load_folder(self.folder, self._loaded)
@@ -82,9 +82,12 @@ class HostedFolder:
         for problem in self.server.problems:
             if problem not in problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
-        told = {_without_place(warning) for warning in warnings}
+        for mode in sorted(self.modes.lost - lost):
+            told = f"the mode {mode} is gone; whoever asked for it is offered no tools"
+            self._journal.notify(f"{name}: {told}", Severity.WARNING)
+        known = {_without_place(warning) for warning in warnings}
         for warning in self.warnings:
-            if _without_place(warning) not in told:
+            if _without_place(warning) not in known:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
             if each.name in changes.broken:

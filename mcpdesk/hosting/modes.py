@@ -22,6 +22,11 @@ class Modes:
     def __iter__(self) -> Iterator[str]:
         return iter(self._modes)
 
+    @property
+    def lost(self) -> frozenset[str]:
+        """Modes somebody asked for that are there no more."""
+        return frozenset(self._views.keys() - self._modes.keys())
+
     def describe(self) -> Mapping[str, Mode]:
         """What the manifest says of each."""
         return self._modes

@@ -132,6 +132,13 @@ async def test_exit_code_is_an_error_with_everything_it_wrote(bench: Bench) -> N
     assert "[exit code 3]" in result["content"][0]["text"]
 
 
+async def test_arguments_that_are_too_long_are_told(bench: Bench) -> None:
+    result = await bench.result("echo", rest=["x" * 3_000_000])
+    assert (
+        result["isError"] and "could not be started: Argument list too long" in result["content"][0]["text"]
+    )
+
+
 async def test_program_that_vanished_is_told(bench: Bench) -> None:
     (bench.folder / "gone.sh").unlink()
     result = await bench.result("gone")

@@ -109,6 +109,7 @@ def test_mode_that_is_given_up_offers_nothing_to_who_still_has_it() -> None:
     modes.choose({})
     modes.settle()
     assert names(view) == []
+    assert modes.lost == {"few"}
     with pytest.raises(UnknownMode, match="no mode 'few'"):
         modes.view("few")
 
@@ -276,6 +277,19 @@ async def _listen(
                 ready.set()
             if (method := got.get("method", "")).endswith("/list_changed"):
                 heard.append(method.split("/")[1])
+
+
+async def test_mode_that_is_lost_is_told_and_comes_back(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        view = desk.host.endpoint("sorted", "review")
+        assert view is not None
+        for modes, expected in (({}, []), (MODES, ["look"])):
+            write(folder, modes)
+            desk.reload("sorted")
+            await until(lambda expected=expected: names(view.server) == expected)
+        assert desk.host.endpoint("sorted", "review") is view
+        told = [notice.text for notice in desk.notices() if "mode" in notice.text]
+        assert told == ["sorted: the mode review is gone; whoever asked for it is offered no tools"]
 
 
 async def test_catalogue_of_a_mode_is_made_once_and_kept_apart(folder: Path) -> None:

@@ -41,3 +41,12 @@ def test_room_is_made_by_size_as_well(tmp_path: Path) -> None:
         folders.end(folder)
     folders.begin()
     assert (first.exists(), second.exists()) == (False, True)
+
+
+def test_what_an_earlier_run_left_counts(tmp_path: Path) -> None:
+    earlier = CallFolders(tmp_path, most=3)
+    left = [filled(earlier) for _ in range(3)]
+    for folder in left:
+        earlier.end(folder)
+    CallFolders(tmp_path, most=3).begin()
+    assert [folder.exists() for folder in left] == [False, True, True]

@@ -29,3 +29,17 @@ async def test_closing_lets_listeners_end() -> None:
     subscriptions = Subscriptions()
     subscriptions.close()
     await subscriptions.until_closed()
+
+
+def test_changed_list_is_told_to_those_who_see_the_server_so() -> None:
+    subscriptions = Subscriptions()
+    heard: list[str] = []
+    for mode in ("", "review"):
+        told = lambda _, mode=mode: heard.append(mode)  # noqa: E731
+        subscriptions.add(Subscriber("s", told, {"a:1"}, mode=mode))
+    subscriptions.list_changed("s", "tool")
+    subscriptions.list_changed("s", "tool", "review")
+    subscriptions.list_changed("s", "tool", "other")
+    assert heard == ["", "review"]
+    subscriptions.resource_updated("s", "a:1")
+    assert heard == ["", "review", "", "review"]
