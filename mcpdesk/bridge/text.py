@@ -6,9 +6,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 NOTHING = "(no output)"
+
+
+Reader = Literal["assistant", "user"]
 
 
 def format_result(result: Any) -> str:
@@ -19,16 +22,23 @@ def format_result(result: Any) -> str:
     messages of a prompt are texts, too, and so is a list of content blocks. What is meant for the user alone
     is left out where there is something for the model. Never empty.
     """
-    if isinstance(result, str):
-        return result or NOTHING
-    if isinstance(result, Sequence):
-        return _joined(result) or NOTHING
-    if not isinstance(result, Mapping):
-        return NOTHING if result is None else value_text(result)
-    text = _body(result)
-    if result.get("isError") is True:
-        return _as_error(text)
-    return text or NOTHING
+    text = result_text(result, "assistant")
+    is_error = isinstance(result, Mapping) and result.get("isError") is True
+    return _as_error(text) if is_error else text or NOTHING
+
+
+def result_text(result: Any, reader: Reader = "user") -> str:
+    """The text of a result without a word of ours; what is meant for somebody else alone is left out."""
+    match result:
+        case None:
+            return ""
+        case str():
+            return result
+        case Mapping():
+            return _body(result, reader)
+        case Sequence():
+            return _joined(result, reader)
+    return value_text(result)
 
 
 def content_text(block: Any) -> str:
@@ -47,14 +57,14 @@ def content_text(block: Any) -> str:
         case {"type": "tool_use", "name": str(name), **rest}:
             return f"[call of {name} with {value_text(rest.get('input', {}))}]"
         case {"type": "tool_result", "content": content, **_rest}:
-            return format_result(content)
+            return result_text(content)
         case {"uri": _, "text": str(text)}:
             return text
         case {"uri": uri, **rest}:
             size = f", {_decoded_size(rest['blob'])} bytes" if "blob" in rest else ""
             return f"[resource {uri}, {rest.get('mimeType', 'unknown type')}{size}]"
         case {"role": str(role), "content": content}:
-            return f"{role}: {_joined(content) if isinstance(content, list) else content_text(content)}"
+            return f"{role}: {result_text(content) if isinstance(content, list) else content_text(content)}"
     return value_text(block)
 
 
@@ -66,15 +76,15 @@ def value_text(value: Any) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
 
 
-def _body(result: Mapping[str, Any]) -> str:
+def _body(result: Mapping[str, Any], reader: Reader) -> str:
     content = result.get("content")
-    if isinstance(content, list) and (text := _joined(content)):
+    if isinstance(content, list) and (text := _joined(content, reader)):
         return text
     if "structuredContent" in result:
         return _structured(result["structuredContent"])
     for key in ("contents", "messages"):
         if isinstance(result.get(key), list):
-            return _joined(result[key])
+            return _joined(result[key], reader)
     if isinstance(result.get("stdout"), str):
         parts = [str(result[key]).rstrip("\n") for key in ("stdout", "stderr") if result.get(key)]
         return "\n".join(parts)
@@ -93,14 +103,15 @@ def _structured(value: Any) -> str:
     return value_text(value)
 
 
-def _joined(blocks: Sequence[Any]) -> str:
-    shown = [block for block in blocks if not _is_for_user(block)] or list(blocks)
+def _joined(blocks: Sequence[Any], reader: Reader) -> str:
+    shown = [block for block in blocks if _is_for(block, reader)] or list(blocks)
     return "\n".join(text for text in map(content_text, shown) if text)
 
 
-def _is_for_user(block: Any) -> bool:
+def _is_for(block: Any, reader: Reader) -> bool:
     annotations = block.get("annotations") if isinstance(block, Mapping) else None
-    return isinstance(annotations, Mapping) and annotations.get("audience") == ["user"]
+    audience = annotations.get("audience") if isinstance(annotations, Mapping) else None
+    return not isinstance(audience, list) or not audience or reader in audience
 
 
 def _link(uri: str, rest: Mapping[Any, Any]) -> str:

@@ -38,8 +38,9 @@ def command(
     mode: str,
 ) -> int:
     """Call TOOL of the server folder TARGET and print its result."""
+    from mcpdesk.bridge.text import result_text
     from mcpdesk.cli.exchange import client
-    from mcpdesk.cli.printing import print_json, print_text, tool_result_text
+    from mcpdesk.cli.printing import print_json, print_text
 
     params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
     with client(target, mode) as peer:
@@ -47,5 +48,5 @@ def command(
     if as_json:
         print_json(result)
     else:
-        print_text(tool_result_text(result))
+        print_text(result_text(result))
     return TOOL_ERROR if result.get("isError") else OK

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -35,30 +33,6 @@ def print_bytes(data: bytes, mime_type: str) -> None:
     sys.stdout.flush()
 
 
-def tool_result_text(result: Mapping[str, Any]) -> str:
-    """The most readable form of a tool's result: its content, else what is structured."""
-    blocks = [content_text(block) for block in result.get("content") or ()]
-    if blocks:
-        return "\n".join(blocks)
-    return json.dumps(result.get("structuredContent"), indent=2)
-
-
-def content_text(block: Mapping[str, Any]) -> str:
-    """One content block in words."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return text
-        case {"type": "resource", "resource": {"text": str(text)}}:
-            return text
-        case {"type": "resource", "resource": {"uri": uri, **rest}}:
-            return f"[resource {uri}, {rest.get('mimeType', 'binary')}]"
-        case {"type": "resource_link", "uri": uri}:
-            return f"[link {uri}]"
-        case {"type": kind, "data": str(data)}:
-            return f"[{kind}, {block.get('mimeType', 'unknown type')}, {_decoded_size(data)} bytes]"
-    return json.dumps(block)
-
-
 def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
     """The rows as lines with aligned columns; the last column is not padded."""
     if not rows:
@@ -67,10 +41,3 @@ def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield indent + line.rstrip()
-
-
-def _decoded_size(data: str) -> int:
-    try:
-        return len(base64.b64decode(data))
-    except (binascii.Error, ValueError):
-        return 0

@@ -23,8 +23,9 @@ Examples:
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
 def command(target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float) -> None:
     """Get the prompt NAME of the server folder TARGET, with its arguments filled in."""
+    from mcpdesk.bridge.text import content_text
     from mcpdesk.cli.exchange import client
-    from mcpdesk.cli.printing import content_text, print_json, print_text
+    from mcpdesk.cli.printing import print_json, print_text
 
     params: dict[str, Any] = {"name": name, "arguments": texts_only(arguments)}
     with client(target) as peer:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.text import NOTHING, content_text, format_result
+from mcpdesk.bridge.text import NOTHING, content_text, format_result, result_text
 
 
 def text(words: str, **more: Any) -> dict[str, Any]:
@@ -69,6 +69,14 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 )
 def test_result_becomes_its_most_readable_text(result: Any, told: str) -> None:
     assert format_result(result) == told
+
+
+def test_person_gets_the_words_alone_and_what_is_for_people() -> None:
+    for_model = text("think", annotations={"audience": ["assistant"]})
+    for_user = text("look", annotations={"audience": ["user"]})
+    assert result_text({"content": [for_model, for_user], "isError": True}) == "look"
+    assert result_text({"content": []}) == ""
+    assert result_text(None) == "" and result_text("x") == "x"
 
 
 def test_what_is_for_the_user_alone_is_not_for_the_model() -> None:

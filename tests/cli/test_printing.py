@@ -9,28 +9,7 @@ import sys
 
 import pytest
 
-from mcpdesk.cli.printing import aligned, content_text, print_bytes, print_json, print_text, tool_result_text
-
-
-@pytest.mark.parametrize(
-    ("block", "text"),
-    [
-        ({"type": "text", "text": "hello"}, "hello"),
-        ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, "[image, image/png, 3 bytes]"),
-        ({"type": "audio", "data": "!", "mimeType": "audio/wav"}, "[audio, audio/wav, 0 bytes]"),
-        ({"type": "resource", "resource": {"uri": "a://b", "text": "inside"}}, "inside"),
-        ({"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA"}}, "[resource a://b, binary]"),
-        ({"type": "resource_link", "uri": "a://b", "name": "b"}, "[link a://b]"),
-        ({"type": "hologram"}, '{"type": "hologram"}'),
-    ],
-)
-def test_content_is_told_in_words(block: dict[str, object], text: str) -> None:
-    assert content_text(block) == text
-
-
-def test_structured_result_without_content_is_shown_as_json() -> None:
-    assert tool_result_text({"structuredContent": {"a": 1}}) == '{\n  "a": 1\n}'
-    assert tool_result_text({"content": [{"type": "text", "text": "x"}], "structuredContent": {}}) == "x"
+from mcpdesk.cli.printing import aligned, print_bytes, print_json, print_text
 
 
 def test_columns_are_aligned() -> None:
