@@ -32,6 +32,7 @@ class Channel:
     """
 
     may_send = True
+    must_drain = False
 
     def __init__(
         self,
@@ -87,6 +88,8 @@ class Channel:
         if self._is_open:
             self._out.append(message)
             self._size += len(message)
+            if self._size >= BURST:
+                self.must_drain = True
             if not self._is_armed:
                 self._arm()
 
@@ -105,10 +108,12 @@ class Channel:
             await asyncio.sleep(0)
         if not self._may_write.is_set():
             await self._may_write.wait()
+        self.must_drain = self._size >= BURST
 
     def pause(self) -> None:
         """The peer does not keep up."""
         self._may_write.clear()
+        self.must_drain = True
 
     def resume(self) -> None:
         """The peer keeps up again."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.jobs.job import Job
     from mcpdesk.server.client_requests import ClientRequests
+    from mcpdesk.server.progress import Progress
     from mcpdesk.server.rounds import Round
 
 PIPES = frozenset({"memory", "stdio", "unix"})
@@ -30,6 +31,10 @@ class Outlet(Protocol):
     @property
     def may_send(self) -> bool:
         """Whether messages reach the peer at all: some take a single answer and nothing else."""
+
+    @property
+    def must_drain(self) -> bool:
+        """Whether to `drain` before the next message."""
 
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
@@ -70,7 +75,7 @@ class Call:
     left_s = 0.0
     stop = ""
     task: asyncio.Task[Any] | None = None
-    progress_sent = float("-inf")
+    progress: Progress | None = None
     progress_token: Id | None = None
     _is_cancelled = False
 

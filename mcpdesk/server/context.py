@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcpdesk.server import asking
     from mcpdesk.server.asked import Elicited, Root, Sampled
     from mcpdesk.server.asking import Asking
+    from mcpdesk.server.progress import Progress
 
 T = TypeVar("T")
 
@@ -138,24 +139,34 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
         call = self._call
+        told, tag = call.progress, None
+        if told is None or message or call.feed is not None or call.round is not None:
+            told = self._reporting(progress, total, message)
+            tag = None if call.round is None else call.round.tag
+        outlet = call.outlet
+        if told is None:
+            if call.feed is not None and not call.stop:
+                # Nothing is sent, but others are to have their turn.
+                await outlet.drain()
+            return
+        if call.stop or not told.sent < progress < math.inf:
+            return
+        outlet.send(told.frame(progress, total, message, tag))
+        if outlet.must_drain:
+            await outlet.drain()
+
+    def _reporting(self, progress: float, total: float | None, message: str) -> Progress | None:
+        """Tell whoever else follows the call; returns the caller's way to hear of it, if it asked for any."""
+        call = self._call
         if message and call.round is not None:
             call.round.say(message)
         if call.feed is not None and not call.stop:
             call.feed.progress(progress, total, message)
-            if call.progress_token is None:
-                # Nothing is sent, but others are to have their turn.
-                await call.outlet.drain()
-        if call.progress_token is None or call.stop:
-            return
-        if not call.progress_sent < progress < math.inf:
-            return
-        call.progress_sent = progress
-        params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
-        if total is not None and math.isfinite(total):
-            params["total"] = total
-        if message and call.terms.revision.has_progress_message:
-            params["message"] = message
-        await self._notify("notifications/progress", params)
+        if call.progress is None and call.progress_token is not None:
+            from mcpdesk.server.progress import Progress  # most calls report nothing
+
+            call.progress = Progress(call.progress_token, call.terms.revision.has_progress_message)
+        return call.progress
 
     def produced(self, path: str | Path) -> None:
         """The tool made a file: it can be downloaded where the tool runs as a job. Relative to the folder.
@@ -326,7 +337,8 @@ class Context:
         if operation is not None and operation.tag is not None:
             params["_meta"] = operation.tag
         outlet.send(codec.notification(method, params))
-        await outlet.drain()
+        if outlet.must_drain:
+            await outlet.drain()
 
 
 async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:

@@ -43,6 +43,7 @@ def job_roots(server: Server) -> tuple[Path, ...]:
 class _Turns:
     """Where messages of a job go: nowhere. Who reports all the time lets others have their turn."""
 
+    must_drain = True
     may_send = False
 
     def __init__(self) -> None:

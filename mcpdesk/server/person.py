@@ -70,7 +70,8 @@ class Inquiry:
             call.outlet.keep_alive()
             said = f"{WAITING[self._kind]}, {time.monotonic() - began:.0f} s"
             # Steps too small to get in the way of what the handler itself reports before and after.
-            await self._context.progress(max(call.progress_sent, 0.0) + STEP, message=said)
+            so_far = 0.0 if call.progress is None else max(call.progress.sent, 0.0)
+            await self._context.progress(so_far + STEP, message=said)
             awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
             await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
         return self._future.result()

@@ -44,7 +44,7 @@ SECRET_BYTES = 32
 class _Parked:
     """Where messages go while no request is open: nowhere."""
 
-    may_send = False
+    may_send = must_drain = False
 
     def send(self, message: bytes) -> None:
         """Drop it."""
@@ -261,7 +261,7 @@ class Round:
             outer.transport, outer.peer, outer.headers, outer.principal,
         )  # fmt: skip
         call.opening, call.requests = outer.opening, outer.requests
-        call.progress_token, call.progress_sent = outer.progress_token, float("-inf")
+        call.progress_token, call.progress = outer.progress_token, None
         self._given |= answers
         for name in list(self._pending):
             self._settle(name)

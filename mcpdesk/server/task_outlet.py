@@ -15,7 +15,7 @@ class TaskOutlet:
     `push` takes messages that belong to no request.
     """
 
-    may_send = True
+    may_send = must_drain = True
 
     def __init__(self, push: Callable[[bytes], None]) -> None:
         self._push = push

@@ -29,6 +29,10 @@ class Outlet(Protocol):
     def may_send(self) -> bool:
         """Whether messages reach the peer at all."""
 
+    @property
+    def must_drain(self) -> bool:
+        """Whether to `drain` before the next message."""
+
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
 

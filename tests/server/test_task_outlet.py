@@ -6,6 +6,8 @@ from mcpdesk.server.task_outlet import TaskOutlet
 
 
 class Stream:
+    must_drain = True
+
     def __init__(self, may_send: bool = True) -> None:
         self.may_send = may_send
         self.sent: list[bytes] = []

@@ -134,6 +134,8 @@ class PostOutlet:
     `record` is told of every message that leaves on `connection`.
     """
 
+    must_drain = True
+
     def __init__(
         self,
         request: web.BaseRequest,
