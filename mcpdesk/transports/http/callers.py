@@ -40,6 +40,11 @@ def anybody(rules: Rules) -> Principal:
     return KEY if rules.api_key else OPEN
 
 
+def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
+    """Whether callers have to prove anything."""
+    return bool(rules.api_key) or any(each.access.requires_token for each in endpoints)
+
+
 async def caller_in_head(
     request: web.BaseRequest, head: Head, access: Access, rules: Rules, may_have_body: bool = False
 ) -> Principal | None:

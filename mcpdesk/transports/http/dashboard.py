@@ -11,12 +11,14 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.board import Board
 from mcpdesk.transports.http.answers import Refused, json_answer, plain_error
 from mcpdesk.transports.http.body import read_body
+from mcpdesk.transports.http.callers import is_caller_due
 from mcpdesk.transports.http.dashboard_door import Door, Visitor, is_own_page
 from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
 from mcpdesk.transports.http.dashboard_place import PLACE
@@ -36,13 +38,15 @@ class DashboardRoutes:
     """The dashboard of one listener."""
 
     def __init__(
-        self, site: Site, board: Board, identify: Callable[[web.BaseRequest, Rules], web.Response | None]
+        self,
+        site: Site,
+        board: Board,
+        identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
     ) -> None:
         self._site = site
         self._board = board
-        self._identify = identify
         self._files = PageFiles()
-        self._door = Door(identify)
+        self._door = Door(identify, lambda rules: is_caller_due(site.endpoints(), rules))
         self._pulse = DashboardPulse(board)
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
@@ -66,10 +70,10 @@ class DashboardRoutes:
             if file is not None:
                 return file
             if name == "session":
-                return self._session(request)
+                return await self._session(request)
             look = _LOOKS.get(name)
             if look is not None:
-                visitor = self._door.admit(request, self._site.rules)
+                visitor = await self._door.admit(request, self._site.rules)
                 return visitor if isinstance(visitor, web.Response) else await look(self, request, visitor)
         elif request.method == "POST":
             return await self._post(request, name)
@@ -82,10 +86,10 @@ class DashboardRoutes:
             return plain_error(403, "only the dashboard's own page may do that (Origin)")
         rules = self._site.rules
         if name == "sign-in":
-            return self._door.sign_in(request, rules)
+            return await self._door.sign_in(request, rules)
         if name == "sign-out":
             return self._door.sign_out(request)
-        visitor = self._door.admit(request, rules)
+        visitor = await self._door.admit(request, rules)
         if isinstance(visitor, web.Response):
             return visitor
         given = await _body(request)
@@ -94,11 +98,11 @@ class DashboardRoutes:
         status, told = await self._board.act(name, given, visitor.name)
         return json_answer(status, codec.encode(told))
 
-    def _session(self, request: web.BaseRequest) -> web.Response:
+    async def _session(self, request: web.BaseRequest) -> web.Response:
         """What the page has to know before it may see anything."""
         rules = self._site.rules
-        is_in = isinstance(self._door.admit(request, rules), Visitor)
-        told = {"signed_in": is_in, "due": bool(rules.api_key), "key_header": rules.api_key_header}
+        is_in = isinstance(await self._door.admit(request, rules), Visitor)
+        told = {"signed_in": is_in, "due": self._door.is_due(rules), "key_header": rules.api_key_header}
         return json_answer(200, codec.encode(told))
 
     async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:

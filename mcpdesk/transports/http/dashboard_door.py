@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from msgspec import Struct
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.answers import Refused, plain_error
 from mcpdesk.transports.http.dashboard_place import PLACE
 
 COOKIE = "mcpdesk-dashboard"
@@ -39,27 +40,32 @@ class Visitor(Struct, frozen=True):
 
 
 class Door:
-    """The sign-ins of one listener. `identify` refuses who may not call, or says nothing against it."""
+    """The sign-ins of one listener. `identify` says who it is or raises `Refused`; `is_due`, if it counts."""
 
     def __init__(
         self,
-        identify: Callable[[web.BaseRequest, Rules], web.Response | None],
+        identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
+        is_due: Callable[[Rules], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._identify = identify
+        self.is_due = is_due
         self._clock = clock
         self._signed_in: dict[str, Visitor] = {}
 
-    def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
+    async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
         """Who it is, or the refusal."""
         if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
             return refusal(403, "this is for the dashboard's own page")
-        if not rules.api_key:
+        if not self.is_due(rules):
             return Visitor("dashboard")
         visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
         if visitor is not None and self.is_welcome(visitor, rules):
             return visitor
-        return self._identify(request, rules) or Visitor("dashboard", key=rules.api_key)
+        try:
+            return _visitor(await self._identify(request, rules), rules)
+        except Refused as refused:
+            return refused.answer
 
     def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
         """Whether somebody who was let in may stay."""
@@ -67,15 +73,19 @@ class Door:
             return False
         if visitor.until is not None and visitor.until < self._clock():
             return False
+        if visitor.until is None and not visitor.key and self.is_due(rules):
+            return False
         return not visitor.word or visitor.word in self._signed_in
 
-    def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
+    async def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
         """Give a cookie to who could call: the request carries what a call would."""
-        refused = self._identify(request, rules)
-        if refused is not None:
-            return refused
-        word = secrets.token_urlsafe(32)
-        self._signed_in[word] = Visitor("dashboard", self._clock() + LASTS_S, word, rules.api_key)
+        try:
+            visitor = _visitor(await self._identify(request, rules), rules)
+        except Refused as refused:
+            return refused.answer
+        word, until = secrets.token_urlsafe(32), self._clock() + LASTS_S
+        until = until if visitor.until is None else min(until, visitor.until)
+        self._signed_in[word] = Visitor(visitor.name, until, word, visitor.key)
         while len(self._signed_in) > MOST:
             del self._signed_in[next(iter(self._signed_in))]
         answer = web.Response(status=204)
@@ -99,6 +109,11 @@ class Door:
             samesite="Strict",
             secure=request.headers.get("Origin", "").startswith("https:"),
         )
+
+
+def _visitor(who: Principal, rules: Rules) -> Visitor:
+    """Whoever has the token is named by it and leaves with it."""
+    return Visitor(who.name if who.kind == "token" else "dashboard", who.expires, key=rules.api_key)
 
 
 def cookie_name(request: web.BaseRequest) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules, Site
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ PLACE = "/dashboard"
 class DashboardPlace:
     """The dashboard of one listener, if its core has one."""
 
-    def __init__(self, site: Site, identify: Callable[[web.BaseRequest, Rules], web.Response | None]) -> None:
+    def __init__(
+        self, site: Site, identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]]
+    ) -> None:
         self._site = site
         self._identify = identify
         self._routes: DashboardRoutes | None = None

@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import Refused, no_mode, plain_error
-from mcpdesk.transports.http.callers import caller_in_head, callers_of_site
+from mcpdesk.transports.http.callers import anybody, caller_in_head, callers_of_site
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.dashboard_place import DashboardPlace
 from mcpdesk.transports.http.gateway import GatewayRoutes
@@ -67,7 +67,7 @@ class HttpService:
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
-        self._dashboard = DashboardPlace(site, lambda *asked: self._guard.refuse_caller(*asked))
+        self._dashboard = DashboardPlace(site, self._visitor)
         self._jobs = JobRoutes(site)
         dialect = GatewayRoutes(self._mcp, self._sockets)
         self._verbs: dict[str, dict[str, Verb]] = {
@@ -174,7 +174,7 @@ class HttpService:
         verb = verbs.get(head.method)
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
-        caller: Principal | None = KEY if rules.api_key else OPEN
+        caller: Principal | None = anybody(rules)
         if endpoint.access.is_asked:
             try:
                 caller = await caller_in_head(request, head, endpoint.access, rules, head.method == "POST")
@@ -187,6 +187,19 @@ class HttpService:
                 return no_mode(error, is_message=way != "messages" and head.method == "POST")
         answer = await verb(request, endpoint, caller)
         return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
+
+    async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
+        """Who looks at everything: whoever has the key, where one is due; else a token for all servers.
+
+        Raises: Refused.
+        """
+        refusal = self._guard.refuse_caller(request, rules)
+        if refusal is not None:
+            raise Refused(refusal)
+        endpoints = [each for each in self._site.endpoints() if each.access.requires_token]
+        if rules.api_key or not endpoints:
+            return anybody(rules)
+        return (await callers_of_site(request, head_of(request), endpoints, rules, True))[0]
 
     async def _answer_of_job(
         self, request: web.BaseRequest, place: Place, rules: Rules

@@ -11,13 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.link.board import LinkBoard
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.board import Board
 from mcpdesk.transports.http.dashboard_door import Door, Visitor
 from mcpdesk.transports.http.dashboard_files import TYPES
 from mcpdesk.transports.http.dashboard_place import PLACE
+from tests.support.callers import checking, good_headers
 from tests.support.dashboard import KEY, Dashboard, dashboard
 from tests.support.desk import until
 from tests.support.site import serving
@@ -413,6 +416,42 @@ async def test_where_no_key_is_due_the_page_needs_none(tmp_path: Path) -> None:
         assert (await shown.post("decline", {"question": 1})).status == 404
 
 
+async def test_a_token_opens_it_where_tokens_are_asked_for_and_as_long_as_it_counts(shown: Dashboard) -> None:
+    host = shown.desk.host
+    (endpoint,) = host.by_name.values()
+    endpoint.server.access = checking()
+    name, text = next(iter(good_headers().items()))
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", **{name: text})).status == 401, (
+        "the key is due, too"
+    )
+    host.rules = replace(host.rules, api_key="")
+    refused = await shown.get("/dashboard/config?server=shop&client=curl")
+    assert (refused.status, await refused.json()) == (401, {"error": "Unauthorized: missing JWT"})
+    assert (await shown.told("sign-in", **{name: "Bearer wrong"}))[0] == 401
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", **{name: text})).status == 200
+    session = await (await shown.get("/dashboard/session")).json()
+    assert session["due"] and not session["signed_in"]
+    answer = await shown.post("sign-in", **{name: text})
+    cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+    assert answer.status == 204 and text.rpartition(" ")[2] not in cookie
+    session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
+    assert session["signed_in"]
+    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 200
+
+
+def test_whoever_came_by_a_token_leaves_with_it_and_nobody_stays_when_one_becomes_due() -> None:
+    now = [0.0]
+
+    async def identify(request: Any, rules: Rules) -> Principal:
+        raise NotImplementedError
+
+    door = Door(identify, lambda rules: True, clock=lambda: now[0])
+    assert door.is_welcome(Visitor("ada", until=10.0), Rules())
+    assert not door.is_welcome(Visitor("dashboard"), Rules())
+    now[0] = 11.0
+    assert not door.is_welcome(Visitor("ada", until=10.0), Rules())
+
+
 async def test_a_core_without_a_dashboard_answers_with_text() -> None:
     async with serving() as served:
         async with served.client.get(f"{served.url}/", headers={"Accept": "text/html"}) as answer:
@@ -423,7 +462,11 @@ async def test_a_core_without_a_dashboard_answers_with_text() -> None:
 
 def test_a_visitor_stays_until_the_time_is_up() -> None:
     now = [0.0]
-    door = Door(lambda request, rules: None, clock=lambda: now[0])
+
+    async def identify(request: Any, rules: Rules) -> Principal:
+        raise NotImplementedError
+
+    door = Door(identify, lambda rules: bool(rules.api_key), clock=lambda: now[0])
     rules = Rules(api_key="k")
     visitor = Visitor("dashboard", until=10.0, key="k")
     assert door.is_welcome(visitor, rules)
