@@ -5,15 +5,16 @@ For texts that have been parsed already; what is not found has no place.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 Step = str | int
 """A key of an object, or a position in a list."""
 _SPACE = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
 
 
 class Place(NamedTuple):
@@ -32,10 +33,13 @@ class _Member(NamedTuple):
 
 def place_of(text: str, *trail: Step) -> Place:
     """The place of a key, or of an item of a list; as far as the way to it leads."""
+    import json
+
+    decoder = json.JSONDecoder()
     found, value = None, _skip(text, 0)
     for step in trail:
         # Of a key given twice the last one counts, as for the parser.
-        members = [each for each in _members(text, value) if each.step == step]
+        members = [each for each in _members(text, value, decoder) if each.step == step]
         if not members:
             break
         found, value = members[-1].start, members[-1].value
@@ -44,7 +48,7 @@ def place_of(text: str, *trail: Step) -> Place:
     return Place(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
 
 
-def _members(text: str, start: int) -> Iterator[_Member]:
+def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
     """The members of the object or list that begins at `start`; none of anything else."""
     kind = text[start : start + 1]
     if kind not in ("{", "["):
@@ -55,10 +59,10 @@ def _members(text: str, start: int) -> Iterator[_Member]:
         begun: int = at
         step: Step = index
         if kind == "{":
-            step, at = _DECODER.raw_decode(text, at)
+            step, at = decoder.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)  # behind the colon
         yield _Member(step, begun, at)
-        _, at = _DECODER.raw_decode(text, at)
+        _, at = decoder.raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)

@@ -8,9 +8,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from mcpdesk.hosting.command_entry import Command
+from mcpdesk.hosting.commands import read_commands
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
+from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.settings import resolve
 from tests.support.desk import running_desk, until
@@ -144,6 +149,30 @@ def test_program_that_appears_brings_its_tool_and_one_that_leaves_takes_it(folde
     changes = hosted.reload()
     assert (names(hosted), changes.broken) == ([], ())
     assert left_out(hosted)["go-own"].reason == "needs the program ./own.sh, which is not there"
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(list(Command.__struct_fields__))
+ENTRIES = st.one_of(
+    JSON, st.builds(lambda more: command("x", "true", "{a}") | more, st.dictionaries(KEYS, JSON))
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(ENTRIES, max_size=4))
+def test_nothing_in_an_entry_keeps_the_good_one_from_serving(entries: list[Any]) -> None:
+    given = [command("good"), *entries]
+    manifest = Manifest(
+        Path(__file__).parent, "x", commands=tuple(given), text=json.dumps({"commands": given})
+    )
+    found = read_commands(manifest, {"PATH": "/usr/bin:/bin"})
+    assert found.items[0].name == "go-good"  # type: ignore[union-attr]
+    assert len(found.items) + len(found.broken) == len(given)
+    assert all(each.reason and each.source == "mcp.json:1" for _, each in found.broken)
 
 
 async def test_gateway_tells_failures_and_bad_arguments_as_errors(folder: Path) -> None:
