@@ -7,18 +7,20 @@ import os
 import shutil
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import Feed
     from mcpdesk.jobs.process import Ended
 
 MAX_MS = 600_000
@@ -68,8 +70,9 @@ async def bash(
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    output = Output(ctx.home.outputs)
-    reporter = asyncio.create_task(_report(output, ctx)) if ctx.wants_progress else None
+    output = Output(ctx.home.outputs) if ctx.feed is None else _fed(ctx.home.outputs, ctx.feed)
+    is_asked = ctx.wants_progress and ctx.feed is None
+    reporter = asyncio.create_task(_report(output, ctx)) if is_asked else None
     try:
         ended = await _run(command, timeout, ctx, output)
     finally:
@@ -111,6 +114,16 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> E
         )
     except OSError as error:
         raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
+
+
+def _fed(folder: Path, feed: Feed) -> Output:
+    """An output that those who follow a job see as it comes."""
+    from mcpdesk.jobs.reports import Reports
+
+    def written(stream: Stream, text: str) -> None:
+        (feed.stdout if stream == "stdout" else feed.stderr)(text)
+
+    return Reports(folder, "", written, lambda _: None)
 
 
 async def _report(output: Output, context: Context) -> None:

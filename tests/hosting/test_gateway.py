@@ -74,6 +74,34 @@ async def test_a_folder_is_discovered_called_and_its_file_downloaded(tmp_path: P
         assert (await called(client, f"{base}/v1/mcp", "make-plot"))["result"]["stdout"] == "made"
 
 
+async def test_bash_as_a_job_tells_what_it_writes_while_it_runs(tmp_path: Path) -> None:
+    manifest = {"mcp.json": '{"name": "shell", "builtins": ["Bash"]}'}
+    folder = write(tmp_path / "shell", manifest)
+    command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; exit 3"
+    async with (
+        running_desk(folder, http=True, no_auth=True) as desk,
+        aiohttp.ClientSession() as client,
+    ):
+        base = desk.view().servers[0].url.rpartition("/mcp/")[0]
+        job = (await called(client, f"{base}/v1/mcp", "Bash", arguments={"command": command}, mode="async"))[
+            "result"
+        ]
+        told: list[Any] = []
+        async with client.ws_connect(base + job["ws"]) as ws:
+            async for message in ws:
+                told.append(message.json())
+                if "stdout" in told[-1]:
+                    (folder / "go").touch()
+        assert [each["stdout"] for each in told if "stdout" in each] == ["one\n"]
+        assert [each["stderr"] for each in told if "stderr" in each] == ["two\n"]
+        assert (told[-1]["status"], told[-1]["exit_code"], told[-1]["progress"]) == ("failed", 3, 0.0)
+        failed = await called(client, f"{base}/v1/mcp", "Bash", arguments={"command": command})
+        assert failed["error"]["code"] == -32000
+        assert failed["error"]["data"] == {
+            "exit_code": 3, "stdout": "one\n", "stderr": "two\n", "stage": "Bash", "command": "",
+        }  # fmt: skip
+
+
 async def test_a_mode_shows_its_tools_alone(tmp_path: Path) -> None:
     async with hosted(tmp_path / "plots") as (client, base):
         async with client.get(f"{base}/v1/mcp?mode=quiet") as answer:

@@ -12,6 +12,7 @@ import msgspec
 from mcpdesk.hosting.builtins import built_in
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
+from mcpdesk.jobs.feed import Feed
 from mcpdesk.protocol.trace import NONE, Trace
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
@@ -31,6 +32,7 @@ class ToolContext:
         self.peer = "client"
         self.caller = "client"
         self.is_desk = False
+        self.feed: Feed | None = None
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
 
