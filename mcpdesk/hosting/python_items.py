@@ -26,10 +26,10 @@ def read_module(file: ModuleFile, kind: str) -> Found:
     functions = [function for function, _ in offered]
     for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
-        for variable in note.requires_env:
-            found.asked[variable] = mark_of(file.environment.get(variable, ""))
         try:
-            _needs(note, file)
+            needed = _needed(note, file)
+            found.asked |= {variable: mark_of(file.environment.get(variable, "")) for variable in needed}
+            _check_needed(needed, file)
             item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
             found.items.append(_with_fingerprint(item, fingerprint))
@@ -89,8 +89,20 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
     return note.name or dashed(function.__name__)
 
 
-def _needs(note: Note, file: ModuleFile) -> None:
-    for variable in note.requires_env:
+def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
+    """The environment variables an item cannot do without."""
+    if note.kind != "handler":
+        return note.requires_env
+    given = vars(file.module).get("REQUIRES_ENV", ())
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        place = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
+        raise RegistrationError(f"REQUIRES_ENV has to be a name or a list of names, not {given!r}", place)
+    return tuple(names)
+
+
+def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
+    for variable in needed:
         if not file.environment.get(variable):
             raise MissingPrecondition(f"needs the environment variable {variable}, which is not set")
 

@@ -126,3 +126,15 @@ def test_every_kind_can_be_held_back(tmp_path: Path) -> None:
         """,
     )
     assert [item.is_offered for item in found.items] == [False] * 4
+
+
+def test_handler_module_may_need_variables_too(tmp_path: Path) -> None:
+    code = "REQUIRES_ENV = {}\nasync def handler(args): ..."
+    found = found_in(tmp_path, code.format("'UNSET'"))
+    ((_, left_out),) = found.broken
+    assert left_out.reason == "needs the environment variable UNSET, which is not set"
+    assert (left_out.is_fit, found.items, found.asked) == (True, [], {"UNSET": 0})
+    assert [name_of(item) for item in found_in(tmp_path, code.format("()")).items] == ["my-file"]
+    ((_, wrong),) = found_in(tmp_path, code.format("5")).broken
+    assert wrong.reason == "REQUIRES_ENV has to be a name or a list of names, not 5"
+    assert (wrong.source, wrong.is_fit) == ("tools/my_file.py:1", False)
