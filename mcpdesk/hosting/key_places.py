@@ -26,7 +26,9 @@ def key_source(
         place, pace = f"secret_env {jwt.secret_env}", CONSTANT
         secret = environment.get(jwt.secret_env, "")
         keys = secret_keys(secret.encode(), allowed) if secret else KeySet(())
-        load = constant(keys)
+        if keys.complaints:
+            told(f"auth.jwt: {place}: {'; '.join(keys.complaints)}")
+        load = constant(KeySet(keys.keys))
     elif jwt.jwks_file:
         place, pace = f"jwks_file {jwt.jwks_file}", FILE
         load = file_keys(folder / jwt.jwks_file, allowed)

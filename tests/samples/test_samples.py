@@ -23,7 +23,7 @@ from mcpdesk.tools import BUILTINS
 from tests.tools.support import ToolContext, use
 
 
-@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat", "dataviz"])
+@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat", "dataviz", "wallet"])
 def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
     yield from opened(request.param)
 
@@ -90,7 +90,7 @@ def test_samples_are_without_fault(sample: Loaded) -> None:
 
 
 def test_only_the_tool_without_its_variable_is_unavailable(sample: Loaded) -> None:
-    expected = ["send-mail"] if sample.manifest.name == "profiles" else []
+    expected = {"profiles": ["send-mail"], "wallet": ["mint"]}.get(sample.manifest.name, [])
     assert [each.name for _, each in sample.unavailable] == expected
 
 
