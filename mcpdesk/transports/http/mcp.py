@@ -166,15 +166,16 @@ class McpRoutes:
         session: Session | None,
         caller: Principal,
     ) -> web.StreamResponse:
-        record, wanted, connection = self._site.recorder.frame, head.accepted, dialogue.connection
+        record, together = self._site.recorder.frame, self._site.recorder.together
+        wanted, connection = head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
         may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
-            outlet: PostOutlet = SessionOutlet(request, may_stream, record, connection, session.events)
+            outlet: PostOutlet = SessionOutlet(request, may_stream, together, connection, session.events)
         else:
-            outlet = PostOutlet(request, may_stream, record, connection)
+            outlet = PostOutlet(request, may_stream, together, connection)
         answer = dialogue.accept_message(message, outlet, head.carried, caller)
         if isinstance(answer, tuple):
             status, body = answer
@@ -194,6 +195,7 @@ class McpRoutes:
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
             record(connection, Direction.OUT, body, True, said)
             return Ready(status, body, headers)
+        outlet.flush()
         record(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import monotonic
 
 from aiohttp import web
 
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.resumption import EventStore, ResumableStream
-from mcpdesk.transports.http.stream import KEEP_ALIVE, EventStream, PostOutlet
+from mcpdesk.transports.http.stream import KEEP_ALIVE, TURN_S, EventStream, PostOutlet
 
 
 class SessionOutlet(PostOutlet):
@@ -19,7 +20,7 @@ class SessionOutlet(PostOutlet):
         self,
         request: web.BaseRequest,
         may_stream: bool,
-        record: Callable[[int, Direction, bytes, bool], int],
+        record: Callable[[int, Direction, Sequence[bytes]], int],
         connection: int,
         store: EventStore,
     ) -> None:
@@ -32,23 +33,21 @@ class SessionOutlet(PostOutlet):
         """Whether the client understands an event id without a message."""
         return self.may_send and self._store.primes
 
-    def send(self, message: bytes) -> None:
-        """Keep and send a message; dropped when the client takes no stream."""
-        if self.may_send:
-            self._record(self._connection, Direction.OUT, message, True)
-            self._opened().put(message)
-
     async def drain(self) -> None:
         """Wait until the client has taken enough; not for one that is away."""
+        self.flush()
+        self.must_drain = False
         events = self._events
         if events is not None and events.live is not None and events.is_carried:
             await events.live.drain()
         else:
             await asyncio.sleep(0)
+        self._until = monotonic() + TURN_S
 
     def keep_alive(self) -> None:
         """Commit to a stream if the client takes one and is there, and write a comment."""
         if self.may_send and (self.stream is not None or self.request.transport is not None):
+            self.flush()
             live = self._opened().live
             if live is not None:
                 live.put(KEEP_ALIVE)
@@ -60,6 +59,7 @@ class SessionOutlet(PostOutlet):
         """
         if not (self.may_send and self._store.primes):
             return False
+        self.flush()
         events = self._opened()
         live = events.live
         if live is None or not events.is_carried:
@@ -74,6 +74,7 @@ class SessionOutlet(PostOutlet):
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
         """Send the last message wherever the stream is carried now, and end it."""
+        self.flush()
         events, stream = self._opened(), self.begin()
         if body is not None:
             events.put(body)
@@ -87,6 +88,11 @@ class SessionOutlet(PostOutlet):
             self._events = self._store.open()
             self._events.attach(self.stream)
         return self.stream
+
+    def _write(self, messages: Sequence[bytes]) -> None:
+        put = self._opened().put
+        for message in messages:
+            put(message)
 
     def _opened(self) -> ResumableStream:
         self.begin()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import monotonic
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
@@ -34,6 +34,11 @@ log = logging.getLogger(__name__)
 def event(message: bytes) -> bytes:
     """One `message` event."""
     return b"event: message\ndata: %b\n\n" % message
+
+
+def events(messages: Sequence[bytes]) -> bytes:
+    """A `message` event of each of them."""
+    return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
@@ -83,9 +88,9 @@ class EventStream:
         """Wait while too much is queued."""
         if self._queued > HIGH_WATER and self._writer_aio is not None:
             await asyncio.shield(self._writer_aio)
-        elif self._queued >= BURST or time.monotonic() - self._turned > TURN_S:
+        elif self._queued >= BURST or monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
-            self._turned = time.monotonic()
+            self._turned = monotonic()
 
     async def finish(self) -> web.StreamResponse:
         """Write what is left and end the stream."""
@@ -131,16 +136,22 @@ class EventStream:
 class PostOutlet:
     """Where messages about one POSTed request go. Stays uncommitted until the first of them.
 
-    `record` is told of every message that leaves on `connection`.
+    Those of one turn of the loop leave together, and `record` is told that they leave on `connection`.
     """
 
-    must_drain = True
+    must_drain = False
+    # Here and not in `__init__`: most calls end without any message.
+    _out: list[bytes] | None = None
+    _room = 0
+    """Bytes that may be sent yet before the sender is made to wait."""
+    _until = 0.0
+    """How long the sender may go on without a turn of the loop."""
 
     def __init__(
         self,
         request: web.BaseRequest,
         may_stream: bool,
-        record: Callable[[int, Direction, bytes, bool], int],
+        record: Callable[[int, Direction, Sequence[bytes]], int],
         connection: int,
     ) -> None:
         self.stream: EventStream | None = None
@@ -162,18 +173,35 @@ class PostOutlet:
 
     def send(self, message: bytes) -> None:
         """Queue a message; dropped when the client takes no stream."""
-        if self._may_stream:
-            self._record(self._connection, Direction.OUT, message, True)
-            self.begin().put(event(message))
+        out = self._out
+        if out is None:
+            if not self._may_stream:
+                return
+            out = self._open()
+        out.append(message)
+        self._room -= len(message)
+        if self._room <= 0 or monotonic() > self._until:
+            self.must_drain = True
+
+    def flush(self) -> None:
+        """Record and write what was sent."""
+        if messages := self._out:
+            self._out = None
+            self._record(self._connection, Direction.OUT, messages)
+            self._write(messages)
 
     async def drain(self) -> None:
         """Wait until the client has taken enough."""
+        self.flush()
+        self.must_drain = False
         if self.stream is not None:
             await self.stream.drain()
+        self._until = monotonic() + TURN_S
 
     def keep_alive(self) -> None:
         """Commit to a stream if the client takes one, and write a comment."""
         if self._may_stream:
+            self.flush()
             self.begin().put(KEEP_ALIVE)
 
     async def let_go(self, retry_ms: int) -> bool:
@@ -182,6 +210,7 @@ class PostOutlet:
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
         """Send the last message, if there is one, and end the stream."""
+        self.flush()
         stream = self.begin()
         if body is not None:
             stream.put(event(body))
@@ -192,3 +221,13 @@ class PostOutlet:
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
+
+    def _open(self) -> list[bytes]:
+        """A place for what is sent until the loop turns."""
+        self.begin()
+        self._out, self._room = out, _ = list[bytes](), BURST
+        asyncio.get_running_loop().call_soon(self.flush)
+        return out
+
+    def _write(self, messages: Sequence[bytes]) -> None:
+        self.begin().put(events(messages))

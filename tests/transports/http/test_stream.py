@@ -1,16 +1,26 @@
-"""Event streams toward peers that do not read."""
+"""Event streams: what leaves together, and peers that do not read."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
+import aiohttp
+import orjson
 import pytest
 from aiohttp import web
 
+from mcpdesk.recorder.record import Direction
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import stream as module
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.stream import EventStream
+from tests.support.patience import WITHIN_S
+from tests.support.site import Served, events, serving
 
 
 async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +103,79 @@ async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_las
     writer.close()
     server.close()
     await listener.shutdown(1)
+
+
+@asynccontextmanager
+async def reporting(
+    handler: Callable[[dict[str, Any], Context], Awaitable[str]],
+) -> AsyncIterator[tuple[Served, aiohttp.ClientResponse]]:
+    """The answer to a call of that handler, by a client that wants to know how far it is."""
+    async with serving() as served:
+        tools = served.hosted.server.tools
+        tools.replace([*tools, Tool("reports", handler, {"type": "object"})])
+        params = {"name": "reports", "arguments": {}, "_meta": {"progressToken": "p"}}
+        async with await served.modern("tools/call", params) as answer:
+            yield served, answer
+
+
+async def test_what_is_sent_in_one_turn_is_one_write_recorded_before_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[bytes] = []
+    put = EventStream.put
+
+    def noted(self: EventStream, piece: bytes) -> None:
+        written.append(piece)
+        put(self, piece)
+
+    monkeypatch.setattr(EventStream, "put", noted)
+
+    async def five(arguments: dict[str, Any], ctx: Context) -> str:
+        for number in range(5):
+            await ctx.progress(number)
+        await ctx.info("last")
+        return "done"
+
+    async with reporting(five) as (served, answer):
+        messages = events(await answer.text())
+    assert [each.get("method", "answer") for each in messages] == ["notifications/progress"] * 5 + ["answer"]
+    assert [orjson.loads(frame) for way, frame in served.recorder.seen if way is Direction.OUT] == messages
+    assert [piece.count(b"data: ") for piece in written] == [1, 4, 1]
+
+
+async def test_what_a_busy_handler_reports_arrives_while_it_is_at_it() -> None:
+    seen = asyncio.Event()
+    reported: list[int] = []
+
+    async def busy(arguments: dict[str, Any], ctx: Context) -> str:
+        for number in range(1_000_000):
+            await ctx.progress(number)
+            if seen.is_set():
+                reported.append(number)
+                return "seen"
+        return "not seen"
+
+    async with reporting(busy) as (served, answer):
+        async with asyncio.timeout(WITHIN_S):
+            assert b"data: " in await answer.content.readuntil(b"\n\n")
+            seen.set()
+            text = await answer.text()
+    assert '"text":"seen"' in text
+    sent = [orjson.loads(frame) for way, frame in served.recorder.seen if way is Direction.OUT]
+    numbers = [each["params"]["progress"] for each in sent[:-1]]
+    assert numbers == list(range(reported[0] + 1))
+
+
+async def test_a_client_that_takes_no_stream_gets_none() -> None:
+    async def reports(arguments: dict[str, Any], ctx: Context) -> str:
+        for number in range(5):
+            await ctx.progress(number)
+        return "done"
+
+    async with serving() as served:
+        tools = served.hosted.server.tools
+        tools.replace([*tools, Tool("reports", reports, {"type": "object"})])
+        params = {"name": "reports", "arguments": {}, "_meta": {"progressToken": "p"}}
+        async with await served.modern("tools/call", params, Accept="application/json") as answer:
+            assert answer.content_type == "application/json"
+        assert len(served.recorder.seen) == 2
