@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 DIGESTS = 1000
 """How many are remembered: reading a file again for one takes long."""
-PACKING = 2
-"""Archives made at a time: each needs room on the disk."""
+READING = 2
+"""Files read at a time for a digest, or archives made: an archive needs room on the disk, both a thread."""
 
 
 class GatewayEndpoint:
@@ -115,7 +115,7 @@ class HostedJobs:
         self._store = store
         self._endpoints = endpoints
         self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
-        self._packing = asyncio.Semaphore(PACKING)
+        self._reading = asyncio.Semaphore(READING)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
         """The job of that id, if it is the caller's."""
@@ -132,7 +132,8 @@ class HostedJobs:
         if known is not None:
             await asyncio.to_thread(files.check, file, roots)
         else:
-            known = await asyncio.to_thread(files.digest, file, roots)
+            async with self._reading:
+                known = await asyncio.to_thread(files.digest, file, roots)
             if len(self._digests) >= DIGESTS:
                 del self._digests[next(iter(self._digests))]
             self._digests[key] = known
@@ -140,7 +141,7 @@ class HostedJobs:
 
     async def pack(self, made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
-        async with self._packing:
+        async with self._reading:
             return await asyncio.to_thread(parcel.archive, made, roots, name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import aiohttp
@@ -24,7 +25,7 @@ async def opened(gate: Gateway, path: str = "/v1/ws/mcp", **more: Any) -> Any:
     return await gate.client.ws_connect(gate.url + path, **more)
 
 
-async def message(ws: Any) -> Any:
+async def message_of(ws: Any) -> Any:
     came = await ws.receive(WITHIN_S)
     assert came.type is aiohttp.WSMsgType.TEXT, came
     return orjson.loads(came.data)
@@ -258,21 +259,74 @@ async def test_a_body_over_the_limit_is_refused_as_json_rpc() -> None:
         assert "3000" in error["message"] and "2000" in error["message"]
 
 
+METHODS = (
+    "initialize", "tools/list", "listTools", "tools/call", "callTool", "statusReport", "status/report",
+    "ping", "notifications/initialized", "tasks/get", "tools.call", "", "\U0001f600",
+)  # fmt: skip
+NAMES = (
+    "name",
+    "arguments",
+    "mode",
+    "stage",
+    "command",
+    "args",
+    "protocolVersion",
+    "_meta",
+    "capabilities",
+    "cursor",
+)
+
+
+def anything(random: Random, depth: int = 0) -> Any:
+    """Any JSON value."""
+    plain = [None, True, 0, -1, 2**53, 0.5, "", "echo", "async", "sync", "make", "huge", "x" * 3000, "\u0000"]
+    if depth > 2 or random.random() < 0.6:
+        return random.choice(plain)
+    several = [anything(random, depth + 1) for _ in range(random.randrange(4))]
+    return several if random.random() < 0.4 else {random.choice(NAMES): each for each in several}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_is_sent_gets_an_answer_of_the_protocol(seed: int) -> None:
+    random = Random(seed)
+    async with gateway() as gate:
+        ws = await opened(gate)
+        for number in range(150):
+            message = {"jsonrpc": "2.0", "id": number, "method": random.choice(METHODS)}
+            if random.random() < 0.9:
+                message["params"] = anything(random)
+            if isinstance(message.get("params"), dict) and random.random() < 0.5:
+                message["params"] |= {"name": random.choice(["echo", "make-huge", "deep-exit", "nowhere"])}
+            if random.random() < 0.1:
+                message[random.choice(["id", "jsonrpc", "method", "params"])] = anything(random)
+            answer = await gate.post(message)
+            assert answer.status in (200, 202, 400, 404), (message, await answer.text())
+            if answer.status != 202:
+                body = await answer.json()
+                assert body["jsonrpc"] == "2.0" and ("result" in body) != ("error" in body)
+            await ws.send_str(orjson.dumps(message).decode())
+        await ask(ws, "statusReport", number="last")
+        async with asyncio.timeout(WITHIN_S):
+            while (await message_of(ws)).get("id") != "last":
+                continue
+        await ws.close()
+
+
 async def test_a_socket_says_it_is_ready_right_behind_the_handshake() -> None:
     async with gateway() as gate:
         ws = await opened(gate)
         await ask(ws, "initialize", {})
         await ask(ws, "tools/list", {}, 2)
-        result = await message(ws)
+        result = await message_of(ws)
         assert result["id"] == 1 and result["result"]["protocolVersion"] == "2025-06-18"
-        assert await message(ws) == {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}}
-        assert (await message(ws))["result"]["tools"][0]["name"] == "echo"
+        assert await message_of(ws) == {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}}
+        assert (await message_of(ws))["result"]["tools"][0]["name"] == "echo"
         await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "a"}, "mode": "sync"}, 3)
-        assert (await message(ws))["result"]["stdout"] == "a"
+        assert (await message_of(ws))["result"]["stdout"] == "a"
         await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "b"}}, 4)
-        assert (await message(ws))["result"]["stdout"] == "b"
+        assert (await message_of(ws))["result"]["stdout"] == "b"
         await ask(ws, "initialize", {}, 5)
-        assert (await message(ws))["error"]["code"] == -32600
+        assert (await message_of(ws))["error"]["code"] == -32600
         await ws.close()
 
 
@@ -280,13 +334,13 @@ async def test_a_socket_needs_no_handshake() -> None:
     async with gateway() as gate:
         ws = await opened(gate, "/v1/ws/mcp?server=sample")
         await ask(ws, "statusReport")
-        assert (await message(ws))["result"]["status"] == "ok"
+        assert (await message_of(ws))["result"]["status"] == "ok"
         await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "a"}}, 2)
-        assert (await message(ws))["result"]["stdout"] == "a"
+        assert (await message_of(ws))["result"]["stdout"] == "a"
         await ws.close()
         standard = await opened(gate, "/mcp/sample/ws")
         await ask(standard, "tools/list")
-        assert "error" in await message(standard)
+        assert "error" in await message_of(standard)
         await standard.close()
 
 
@@ -294,26 +348,26 @@ async def test_a_socket_hears_of_its_jobs_after_it_was_told_their_name() -> None
     async with gateway() as gate:
         ws = await opened(gate)
         await ask(ws, "initialize", {})
-        await message(ws), await message(ws)
+        await message_of(ws), await message_of(ws)
         params = {"name": "deep-talk", "arguments": {}, "mode": "async", "_meta": {"progressToken": "p"}}
         await ask(ws, "tools/call", params, 2)
-        accepted = (await message(ws))["result"]
+        accepted = (await message_of(ws))["result"]
         assert accepted["status"] == "accepted"
         heard: list[dict[str, Any]] = []
         while not any("stderr" in each for each in heard):
-            told = await message(ws)
+            told = await message_of(ws)
             assert told["method"] == "notifications/progress" and "id" not in told
             heard.append(told["params"])
         gate.gates.go_on.set()
         while "exit_code" not in heard[-1]:
-            heard.append((await message(ws))["params"])
+            heard.append((await message_of(ws))["params"])
         assert all(each["job_id"] == accepted["job_id"] for each in heard)
         assert all(each["progressToken"] == "p" for each in heard)
         assert heard[0]["progress"] == 0.0 or heard[0]["status"] == "running"
         assert "".join(each.get("stdout", "") for each in heard) == "line 0\nline 1\nline 2\n"
         assert (heard[-1]["status"], heard[-1]["exit_code"]) == ("succeeded", 0)
         await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "still here"}}, 3)
-        assert (await message(ws))["result"]["stdout"] == "still here"
+        assert (await message_of(ws))["result"]["stdout"] == "still here"
         await ws.close()
 
 
@@ -321,7 +375,7 @@ async def test_a_job_outlives_the_socket_it_began_on() -> None:
     async with gateway() as gate:
         ws = await opened(gate)
         await ask(ws, "tools/call", {"name": "deep-wait", "mode": "async"})
-        job = (await message(ws))["result"]
+        job = (await message_of(ws))["result"]
         await gate.gates.started.wait()
         await ws.close()
         assert (await gate.get(job["poll"]))["status"] == "running"
@@ -333,7 +387,7 @@ async def test_the_key_may_come_in_the_query_of_a_socket() -> None:
     async with gateway(rules=KEYED) as gate:
         ws = await opened(gate, "/v1/ws/mcp?api_key=open-sesame")
         await ask(ws, "statusReport")
-        assert (await message(ws))["result"]["status"] == "ok"
+        assert (await message_of(ws))["result"]["status"] == "ok"
         await ws.close()
         for path in ("/v1/ws/mcp", "/v1/ws/mcp?api_key=wrong", "/v1/ws/mcp?api_key="):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
