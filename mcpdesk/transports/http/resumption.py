@@ -15,15 +15,21 @@ _ID = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
 class ResumableStream:
-    """One stream of a session. `live` is the connection that carries it now; None while there is none."""
+    """One stream of a session. `live` is the connection that carries it now; None while there is none.
+
+    Thousands are kept when they are over, so they are made of little.
+    """
+
+    __slots__ = ("_done", "_last", "_sent", "_store", "is_over", "kept", "live", "number")
 
     def __init__(self, store: EventStore, number: int) -> None:
         self.number = number
         self.live: EventStream | None = None
         self.is_over = False
-        self.kept: deque[tuple[int, bytes]] = deque()
+        self.kept: list[tuple[int, bytes]] = []
         self._store = store
-        self._done = asyncio.Event()
+        self._done: asyncio.Event | None = None
+        """Set when the connection that carries it is to end; None while there is none."""
         self._last = 0
         self._sent = 0
 
@@ -54,22 +60,24 @@ class ResumableStream:
             if number > start:
                 live.put(piece)
         self._sent = self._last
-        self._done = asyncio.Event()
+        done = asyncio.Event()
         if self.is_over:
-            self._done.set()
+            done.set()
         else:
-            self.live = live
-        return self._done
+            self.live, self._done = live, done
+        return done
 
     def detach(self, live: EventStream) -> None:
         """A connection ended; another may have taken its place already."""
         if self.live is live:
-            self.live = None
+            self.live = self._done = None
 
     def release(self) -> None:
         """End the connection, not the stream."""
         self.live = None
-        self._done.set()
+        if self._done is not None:
+            self._done.set()
+            self._done = None
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -157,7 +165,7 @@ class EventStore:
     def drop(self) -> None:
         """Forget the oldest event."""
         oldest = self._order.popleft()
-        size = len(oldest.kept.popleft()[1])
+        size = len(oldest.kept.pop(0)[1])
         self.size -= size
         self._shelf.take(self, size)
         self.tidy(oldest)
