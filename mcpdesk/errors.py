@@ -176,7 +176,7 @@ class HandlerError(DeskError):
 
 
 class BadArgument(HandlerError):
-    """An argument fits its schema and still cannot be used; the caller is told as of one that does not fit."""
+    """An argument fits its schema and still cannot be used; it is told like one that does not fit."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")

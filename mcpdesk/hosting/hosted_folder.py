@@ -6,11 +6,11 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError
 from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
-from mcpdesk.hosting.folder_variables import FolderVariables
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.manifest import FILE
@@ -22,8 +22,11 @@ from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.server import Limits, Server
-from mcpdesk.settings import Settings
+from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.folder_variables import FolderVariables
 
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
@@ -39,8 +42,8 @@ class HostedFolder:
         """Read the folder. Raises: ManifestError when it cannot be hosted at all."""
         self._settings = settings
         self._journal = journal
-        self._variables = FolderVariables(folder.expanduser())
-        self._refresh_variables()
+        self._variables: FolderVariables | None = None
+        self._refresh_variables(folder.expanduser())
         self._loaded = load_folder(folder)
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
@@ -69,7 +72,7 @@ class HostedFolder:
         """Read the folder again and put what changed in place; says so in the journal."""
         began = time.perf_counter()
         name, warnings, lost = self.server.name, self.warnings, self.modes.lost
-        self._refresh_variables()
+        self._refresh_variables(self.folder)
         try:
             self._loaded = load_folder(self.folder, self._loaded)
         except ManifestError as error:
@@ -124,7 +127,13 @@ class HostedFolder:
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
-    def _refresh_variables(self) -> None:
+    def _refresh_variables(self, folder: Path) -> None:
+        if self._variables is None:
+            if not (folder / ENV_FILE).exists():
+                return
+            from mcpdesk.hosting.folder_variables import FolderVariables
+
+            self._variables = FolderVariables(folder)
         try:
             self._variables.refresh()
         except DeskUserError as error:
@@ -145,7 +154,8 @@ class HostedFolder:
 
     async def close(self) -> None:
         """End what the server still does."""
-        self._variables.withdraw()
+        if self._variables is not None:
+            self._variables.withdraw()
         self._gate.close()
         if self.server.home is not None:
             await self.server.home.close()

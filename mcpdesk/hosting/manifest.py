@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -13,10 +13,11 @@ from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting import manifest_auth
 from mcpdesk.hosting.manifest_auth import Auth, check_auth
-from mcpdesk.hosting.places import Step, place_of
-from mcpdesk.hosting.spoken import spoken
 from mcpdesk.server.approvals import Policy
 from mcpdesk.setting import Given, converted
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.places import Step
 
 FILE = "mcp.json"
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -89,6 +90,8 @@ class Manifest(Struct, frozen=True):
 
     def source(self, *trail: Step) -> str:
         """`mcp.json:12`: where the file says something."""
+        from mcpdesk.hosting.places import place_of
+
         line = place_of(self.text, *trail).line
         return FILE if line is None else f"{FILE}:{line}"
 
@@ -158,6 +161,8 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
+        from mcpdesk.hosting.spoken import spoken
+
         message, _, where = str(error).partition(" - at `$")
         trail = where.strip(".`")
         key = _keys(trail)[-1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.manifest import Mode
-from mcpdesk.server.selection import Selection
 from mcpdesk.server.server import Server
-from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.selection import Selection
+    from mcpdesk.server.tool import Tool
 
 
 class Modes:
@@ -52,6 +55,8 @@ class Modes:
             raise UnknownMode(self._server.name, name, tuple(self._modes))
         kept = self._views.get(name)
         if kept is None:
+            from mcpdesk.server.selection import Selection
+
             tools = Selection(self._server.tools, mode.tools)
             kept = self._views[name] = self._server.seen_in(name, tools), tools
         return kept[0]
