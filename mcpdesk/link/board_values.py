@@ -14,6 +14,7 @@ from mcpdesk.link.values import (
     CoreView,
     ItemKind,
     JobView,
+    ModeView,
     ServerView,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -85,11 +86,18 @@ def _server(server: ServerView, catalogue: Catalogue) -> Json:
         "version": server.version,
         "folder": server.folder,
         "url": server.url,
+        "wants_token": server.wants_token,
+        "mode": server.mode,
+        "modes": [_mode(mode) for mode in server.modes],
         "problems": list(server.problems),
         "counts": counts,
         "items": [_item(item) for item in catalogue.items[:ITEMS]],
         "more_items": max(0, len(catalogue.items) - ITEMS),
     }
+
+
+def _mode(mode: ModeView) -> Json:
+    return {"name": mode.name, "description": mode.description[:LONGEST], "tools": list(mode.tools[:ITEMS])}
 
 
 def _item(item: CatalogueItem) -> Json:
@@ -117,6 +125,8 @@ def _client(client: ClientView) -> Json:
         "p50_s": client.p50_s,
         "p95_s": client.p95_s,
         "tools": client.tools.value,
+        "mode": client.mode,
+        "caller": client.caller,
     }
 
 

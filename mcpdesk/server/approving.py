@@ -115,6 +115,7 @@ def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
     origin = approvals.ruling(tool.name).origin
     return (
         f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "
-        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again, or allow it there with p, "
+        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again (a browser on the "
+        f"dashboard of a running one will do), or allow it on the desk with p, "
         f'or with "approvals": {{"{tool.name}": "allow"}} in mcp.json.'
     )

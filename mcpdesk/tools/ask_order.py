@@ -34,7 +34,8 @@ async def ask_in_order(pages: tuple[Page, ...], context: Context) -> Question:
         return await context.ask(pages)
     target = context.folder or "FOLDER"
     raise HandlerError(
-        f"Nobody can answer: no desk is open. Run `mcpdesk {target}` in a terminal, then ask again."
+        f"Nobody can answer: no desk is open. Run `mcpdesk {target}` in a terminal, or open the dashboard "
+        "of a running one in a browser, then ask again."
     )
 
 

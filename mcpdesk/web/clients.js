@@ -40,7 +40,7 @@ function fill(node, client) {
   put("of", oneLine(client.name));
   put("where", `${oneLine(client.server)} over ${client.transport}`);
   put("revision", oneLine(client.revision));
-  put("who", client.principal ? `as ${oneLine(client.principal)}` : "");
+  put("who", [client.caller ? `as ${oneLine(client.caller)}` : "", client.mode ? `in mode ${oneLine(client.mode)}` : ""].filter(Boolean).join(", "));
   put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}`);
   put("pace", client.p50_s === null ? "" : `p50 ${duration(client.p50_s)}, p95 ${duration(client.p95_s)}`);
   put("tools-seen", client.tools === "stale" ? "knows an older list of tools" : "");

@@ -47,12 +47,14 @@ function card(server, told) {
       const [number, ...words] = count(server.counts[kind] ?? 0, noun).split(" ");
       return el("li", {}, el("b", {}, number), ` ${words.join(" ")}`);
     })),
+    server.wants_token && el("p", { class: "muted" }, span("good", "● "), "asks every caller for a token"),
     server.problems.map(problem => el("p", { class: "problem" }, `! ${clean(problem)}`)),
     el("div", { class: "tools copies", role: "group", "aria-label": `Copy for ${oneLine(server.name)}` },
       el("span", { class: "muted", "aria-hidden": "true" }, "Copy"),
       copying(server, "url", "URL", () => copy(address, "the URL")),
       CLIENTS.map(([client, word, what]) => copying(server, client, word, () => copyConfig(server, client, what)))),
     items(server),
+    modes(server),
     addresses(server, told),
     server.folder && el("p", { class: "folder" }, clean(server.folder)),
   );
@@ -83,6 +85,17 @@ function items(server) {
     span("about", ` ${oneLine(item.problem || item.description || "")}`)));
   if (server.more_items) rows.push(el("li", { class: "muted" }, `and ${server.more_items} more`));
   return unfolding(server, "What it offers", el("ul", { class: "items", tabindex: "0", "aria-label": "What it offers" }, rows));
+}
+
+function modes(server) {
+  if (!server.modes.length) return "";
+  return unfolding(server, "Modes", el("ul", { class: "addresses" }, server.modes.map(mode => {
+    const address = `${addressOf(server)}?mode=${encodeURIComponent(mode.name)}`;
+    return el("li", {}, el("span", {}, span("strong", oneLine(mode.name)), mode.name === server.mode ? span("good", " for everybody") : "",
+      span("about muted", ` ${oneLine(mode.description)} ${mode.tools.map(oneLine).join(", ") || "no tools"}`)),
+      el("button", { type: "button", class: "quiet", "data-focus": `${server.name}?${mode.name}`, onclick: () => copy(address, `the URL of mode ${oneLine(mode.name)}`) },
+        "Copy URL", span("hidden", ` of mode ${oneLine(mode.name)}`)));
+  })));
 }
 
 function addresses(server, told) {

@@ -18,7 +18,8 @@ const rows = new Map(), nodes = new Map();
 let order = [];  // numbers in sight, the newest first
 let newest = [];  // what would be in sight if nobody held it
 let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0 };
-let shownWhenHeld = 0, isPaused = false, isHeld = false, current = null, filter = "", hasOlder = true;
+let shownWhenHeld = 0, isPaused = false, isHeld = false, current = null, hasOlder = true;
+let filter = "", wanted = "";  // what is shown, and what was asked for
 let watch = async () => {};
 
 const list = byId("traffic-list"), scroll = byId("traffic-scroll"), input = byId("filter");
@@ -28,7 +29,12 @@ export const onFilter = change => { watch = change; };
 export const exchangesInSight = () => order;
 
 export function showTraffic(told) {
-  if (told.filter !== filter) return;
+  if (told.filter !== filter) {
+    // What was asked for last may come before the answer that it will.
+    if (told.filter !== wanted || !told.all) return;
+    filter = wanted;
+    scroll.scrollTop = 0;
+  }
   if (told.all) { rows.clear(); nodes.clear(); order = []; isHeld = false; hasOlder = true; }
   const known = isHeld ? new Set(order) : null;
   for (const row of told.rows) {
@@ -154,17 +160,17 @@ function teach() {
 }
 
 async function apply() {
-  const wanted = input.value.trim();
-  if (wanted === filter) return;
-  const problem = byId("filter-problem");
+  const asked = input.value.trim(), problem = byId("filter-problem");
+  if (asked === wanted && !problem.textContent) return;
+  wanted = asked;
+  setText(byId("traffic-counts"), "searching…");
   try {
-    await watch(wanted);
-    filter = wanted;
+    await watch(asked);
     problem.textContent = "";
     input.removeAttribute("aria-invalid");
-    scroll.scrollTop = 0;
-    setText(byId("traffic-counts"), "searching…");
   } catch (error) {
+    wanted = filter;
+    describe();
     problem.textContent = error.message;
     input.setAttribute("aria-invalid", "true");
   }

@@ -75,7 +75,13 @@ export class Stream {
 
   // Say what this page looks at: a filter, and the job whose output is open.
   async watch(change) {
+    const { filter } = this.wanted;
     Object.assign(this.wanted, change);
-    if (this.page) await tell("watch", { page: this.page, ...this.wanted });
+    try {
+      if (this.page) await tell("watch", { page: this.page, ...this.wanted });
+    } catch (error) {
+      if (error.status === 422) this.wanted.filter = filter;
+      throw error;
+    }
   }
 }

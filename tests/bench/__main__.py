@@ -25,6 +25,7 @@ FAMILIES = {
     "desk": "keys and calls with the desk on screen",
     "tools": "programs, output, tasks and callbacks by the built-in tools",
     "traffic": "the traffic screen with 100,000 frames",
+    "dashboard": "the dashboard in a browser, with and without 100,000 frames",
 }
 """Every family of figures, a module of this folder each, and what it measures."""
 

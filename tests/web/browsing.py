@@ -115,6 +115,10 @@ class Surfer:
         await form.wait_for()
         return form
 
+    async def answered(self) -> None:
+        """No question waits any more."""
+        await self.page.get_by_text("No question is waiting.").wait_for()
+
     async def overflow(self) -> int:
         """Pixels by which the page is wider than its window."""
         return int(await self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))

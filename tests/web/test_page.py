@@ -192,8 +192,8 @@ async def test_one_exchange_is_read_in_full_with_its_secrets_masked(shown: Dashb
         await drawer.get_by_role("button", name="Older message").click()
         await drawer.get_by_role("heading", name="tools/call echo").wait_for()
         await page.keyboard.press("Escape")
+        await surfer.until(lambda: page.evaluate("document.activeElement.textContent.includes('echo')"))
         assert not await drawer.is_visible()
-        assert await page.evaluate("document.activeElement.textContent.includes('echo')")
 
 
 async def test_a_question_is_answered_with_the_mouse(shown: Dashboard) -> None:
@@ -314,10 +314,12 @@ async def test_a_call_is_approved_for_good_and_another_denied(shown: Dashboard) 
         await form.get_by_label("Deny, because (may stay empty)").fill("not today")
         await form.get_by_role("button", name="Deny it").click()
         assert "not today" in await denied
+        await surfer.answered()
         allowed = asyncio.create_task(bash("echo allowed-$((1 + 1))"))
         form = await surfer.question()
         await form.get_by_role("button", name="Allow once").click()
         assert "allowed-2" in await allowed
+        await surfer.answered()
         always = asyncio.create_task(bash("echo always-$((1 + 1))"))
         form = await surfer.question()
         await form.get_by_role("button", name="Always for this peer").click()
