@@ -6,14 +6,16 @@ Knows nothing of what the work is: it can be stopped, and it says how it ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError
-from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.files import Produced
 from mcpdesk.protocol.tasks import TaskStatus, TaskView
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import Feed
+    from mcpdesk.jobs.files import Produced
 
 MESSAGE_LENGTH = 200
 """Characters of a status message; the rest is left out."""

@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskError
-from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job, JobView
 from mcpdesk.protocol.tasks import TaskStatus
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import Feed
 
 ID_BYTES = 24
 SWEEP_S = 5.0
