@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.jobs import store as module
+from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job
 from mcpdesk.jobs.store import JobStore, NoRoom
 from mcpdesk.protocol.tasks import TaskStatus
@@ -156,3 +157,93 @@ async def test_every_change_grows_the_version() -> None:
     seen.append(shelf.version)
     assert seen == sorted(set(seen))
     shelf.close()
+
+
+def call(shelf: Shelf, owner: str = "", most: int = 4, size: int = 0, ttl_s: float = 60.0) -> Job:
+    return shelf.add("s", owner, "tool", "peer", ttl_s, most, shelf.stopped.append, size, Feed())
+
+
+async def test_calls_are_kept_from_their_end_and_for_as_long_as_they_run() -> None:
+    shelf = Shelf()
+    job = call(shelf, ttl_s=10)
+    shelf.time.now += 1e6
+    assert shelf.find(job.id, "") is job
+    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    shelf.time.now += 9.9
+    assert shelf.find(job.id, "") is job
+    shelf.time.now += 0.2
+    assert shelf.find(job.id, "") is None and len(shelf) == 0
+    shelf.close()
+
+
+async def test_calls_are_found_by_their_owner_and_tasks_never_as_calls() -> None:
+    shelf = Shelf()
+    job, task = call(shelf, "ada"), shelf.new("ada")
+    assert shelf.find(job.id, "ada") is job and shelf.find(job.id, "eve") is None
+    assert shelf.find(task.id, "ada") is None and shelf.find("nothing", "ada") is None
+    shelf.close()
+
+
+async def test_the_call_that_is_over_for_longest_makes_room_and_nothing_else_does() -> None:
+    shelf = Shelf()
+    running, first, second = (call(shelf, "ada", 8) for _ in range(3))
+    task = shelf.new("ada", most=8)
+    for job in (second, first):
+        shelf.time.now += 1
+        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    third = call(shelf, "ada", 8)
+    assert shelf.find(second.id, "ada") is None and shelf.find(first.id, "ada") is first
+    assert call(shelf, "ada", 8) is not None and shelf.find(first.id, "ada") is None
+    with pytest.raises(NoRoom):
+        call(shelf, "ada", 8)
+    assert all(not job.is_over for job in (running, third, task))
+    shelf.close()
+
+
+async def test_calls_of_others_make_room_when_the_server_is_full() -> None:
+    shelf = Shelf()
+    done = [call(shelf, owner) for owner in ("ada", "ada", "bob", "bob")]
+    for job in done:
+        shelf.time.now += 1
+        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    assert call(shelf, "eve") is not None
+    assert shelf.find(done[0].id, "ada") is None and len(shelf) == 4
+    shelf.close()
+
+
+async def test_results_make_room_for_results_until_one_is_too_large() -> None:
+    shelf = Shelf(kept_bytes=1000)
+    first, second, third = (call(shelf, most=10) for _ in range(3))
+    shelf.finish(first, TaskStatus.COMPLETED, Ending(b"x" * 600))
+    shelf.finish(second, TaskStatus.COMPLETED, Ending(b"x" * 600))
+    assert shelf.find(first.id, "") is None and shelf.find(second.id, "") is second
+    with pytest.raises(NoRoom):
+        shelf.finish(third, TaskStatus.COMPLETED, Ending(b"x" * 1001))
+    assert shelf.find(second.id, "") is second and not third.is_over
+    shelf.close()
+
+
+async def test_stopping_waits_for_the_work_of_calls() -> None:
+    shelf = Shelf()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.02)
+            ended.set()
+
+    tasks: list[asyncio.Task[None]] = []
+    job = shelf.add("s", "", "tool", "peer", 60, 4, lambda _: (tasks[0].cancel(), None)[1], feed=Feed())
+    tasks.append(shelf.run(job, work()))
+    await asyncio.sleep(0)
+    await shelf.stop()
+    assert ended.is_set() and job.status is TaskStatus.CANCELLED and len(shelf) == 0
+
+
+async def test_so_many_calls_of_a_server_run_at_a_time() -> None:
+    shelf = Shelf()
+    assert shelf.turn("s", 2) is shelf.turn("s", 2) is not shelf.turn("t", 2)
+    async with shelf.turn("s", 2), shelf.turn("s", 2):
+        assert shelf.turn("s", 2).locked() and not shelf.turn("t", 2).locked()
