@@ -75,7 +75,7 @@ class DirectCalls:
     def tool(self, name: str) -> Usual | None:
         """The tool of that name, if it has nothing out of the ordinary now."""
         server = self._server
-        if server.create_context is not None or not server.tools_enabled or server.access.is_asked:
+        if server.create_context is not None or not server.tools_enabled:
             return None
         home = server.home
         if home is not None and home.rules != self._rules:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, stateless
@@ -19,6 +20,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.direct import METHOD, DirectCalls, Usual
 from mcpdesk.server.reply import Reply
+from mcpdesk.server.tool import CLAIMS
 
 if TYPE_CHECKING:
     from mcpdesk.protocol.usual_call import UsualCall
@@ -32,7 +34,7 @@ _WITHIN = 96
 
 
 class DirectWay:
-    """What is remembered of one conversation's usual calls. It is handed in: neither keeps the other alive."""
+    """What is remembered of one conversation's usual calls. It is handed in, so neither keeps the other."""
 
     def __init__(self, calls: DirectCalls) -> None:
         self._calls = calls
@@ -115,10 +117,16 @@ class DirectWay:
         principal: Principal,
     ) -> Answering | None:
         key = (type(identifier) is str, identifier)
-        in_flight = conversation.in_flight
-        if key in in_flight or len(in_flight) >= conversation.dispatcher.server.limits.in_flight:
+        in_flight, server = conversation.in_flight, conversation.dispatcher.server
+        arguments = params["arguments"]
+        if key in in_flight or len(in_flight) >= server.limits.in_flight:
             return None
-        if not usual.accepts(params["arguments"]) or (headers is None and principal.expires is not None):
+        if server.access is not NOTHING_ASKED and not server.access.admits(principal):
+            return None
+        # Claims a client brings are dropped, and who speaks on a pipe may have been named long ago.
+        if CLAIMS in arguments or (headers is None and principal.expires is not None):
+            return None
+        if not usual.accepts(arguments):
             return None
         call = Call(
             identifier, METHOD, params, terms, outlet, conversation.transport, conversation.peer, headers

@@ -7,10 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, VERSION_KEY, request_meta
 from mcpdesk.server import direct_way
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
 
 META = request_meta(R5, {"name": "tester", "version": "1"})
@@ -108,3 +112,30 @@ async def test_a_session_that_changed_its_level_is_asked_each_time() -> None:
     answering.close()
     (running,) = conversation.running
     assert running.terms is conversation.session.terms
+
+
+async def test_claims_a_client_brings_are_left_to_the_long_way_which_drops_them() -> None:
+    peer = Peer()
+    seen: list[dict[str, Any]] = []
+
+    async def keep(arguments: dict[str, Any], context: Context) -> str:
+        seen.append(arguments)
+        return "kept"
+
+    peer.server.tools.replace([Tool("echo", keep, {"type": "object"})])
+    assert begun(peer, call(1, META))
+    peer.send(call(2, META, arguments={"x": 1, "__jwt": {"sub": "eve"}}))
+    await peer.response(2)
+    assert seen == [{"x": 1}]
+
+
+async def test_whoever_has_what_a_server_asks_for_goes_the_direct_way() -> None:
+    peer = Peer()
+    peer.server.access = Access(requires_token=True, scopes=frozenset({"read"}))
+    for scopes, expires, is_direct in (("read", None, True), ("write", None, False), ("read", 9e12, False)):
+        claims = {"sub": "ada"}
+        conversation = peer.channel.dialogue.conversation
+        conversation.principal = Principal("token", "ada", claims, frozenset({scopes}), expires)
+        assert begun(peer, call(1, META)) is is_direct
+    conversation.principal = OPEN
+    assert not begun(peer, call(1, META))
