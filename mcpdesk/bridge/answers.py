@@ -109,6 +109,25 @@ def checked_call(result: dict[str, Any], target: str) -> dict[str, Any]:
     return result
 
 
+def checked_items(
+    result: Mapping[str, Any], key: str, fields: Mapping[str, type], target: str
+) -> Mapping[str, Any]:
+    """A result that is a list of objects under `key`, whose `fields` are of these types where they are there.
+
+    Raises: InvalidAnswer for anything else.
+    """
+    items = result.get(key)
+    if not isinstance(items, list):
+        raise InvalidAnswer(f"the result has no list called {key}", target, excerpt(repr(result)))
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise InvalidAnswer(f"{key} {index} is no object", target, excerpt(repr(item)))
+        for field, kind in fields.items():
+            if field in item and not isinstance(item[field], kind):
+                raise InvalidAnswer(f"{key} {index}: {field} is wrong", target, excerpt(repr(item)))
+    return result
+
+
 def _tool_fault(tool: Any) -> str:
     if not isinstance(tool, dict):
         return "it is no object"

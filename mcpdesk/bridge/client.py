@@ -24,6 +24,16 @@ Target: TypeAlias = str | os.PathLike[str] | Server
 """A URL, a server folder, or a `Server` put together in code."""
 DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_MAX_BYTES = 16 << 20
+_TEXTS: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
+_SHAPES: dict[str, tuple[str, dict[str, type]]] = {
+    "tools/list": ("tools", _TEXTS),
+    "resources/list": ("resources", _TEXTS),
+    "resources/templates/list": ("resourceTemplates", _TEXTS),
+    "prompts/list": ("prompts", _TEXTS),
+    "resources/read": ("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
+    "prompts/get": ("messages", {"role": str, "content": dict}),
+}
+"""Method -> where its list is, and what its items may have."""
 
 
 class Client:
@@ -101,9 +111,18 @@ class Client:
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """The result of any request, such as `resources/read`; only its envelope has been checked."""
+        """The result of any request, such as `resources/read`.
+
+        Of lists, contents and messages it is known that they are what they are called; of other results, only
+        that they are objects.
+        """
         async with self._limit(timeout_s, method):
-            return await (await self._connected()).request(method, params or {}, {})
+            line = await self._connected()
+            result = await line.request(method, params or {}, {})
+        if method in _SHAPES:
+            answers.checked_items(result, *_SHAPES[method], line.target)
+        answers.checked_cursor(result, line.target)
+        return result
 
     async def list_tools(self, *, timeout_s: float | None = None) -> list[dict[str, Any]]:
         """The tools of all pages, as `tools/list` defines them.

@@ -7,12 +7,14 @@ from typing import Any
 import click
 
 from mcpdesk.cli.arguments import parse_arguments
+from mcpdesk.cli.reach import Reach, reach_options
 from mcpdesk.cli.report import OK, TOOL_ERROR
 
 EPILOG = """\b
 Examples:
   mcpdesk call sample_servers/hello greet name=Ada loud:=true
   mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
+  mcpdesk call http://127.0.0.1:3333/mcp/hello greet name=Ada --key-env MCPDESK_API_KEY
 
 Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 """
@@ -27,7 +29,7 @@ Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 t
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-@click.option("--mode", default="", metavar="NAME", help="Call what this mode of the server offers.")
+@reach_options
 def command(
     target: str,
     tool: str,
@@ -35,15 +37,15 @@ def command(
     whole: str | None,
     as_json: bool,
     timeout_s: float,
-    mode: str,
+    reach: Reach,
 ) -> int:
-    """Call TOOL of the server folder TARGET and print its result."""
+    """Call TOOL of TARGET, a server folder or the URL of a server, and print its result."""
     from mcpdesk.bridge.text import result_text
     from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_json, print_text
 
     params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
-    with client(target, mode) as peer:
+    with client(target, reach) as peer:
         result = peer.request("tools/call", params, timeout_s)
     if as_json:
         print_json(result)

@@ -1,4 +1,4 @@
-"""One client of one server, in this process: what `call`, `list`, `read` and `prompt` speak through."""
+"""One client of one server: what `call`, `list`, `read` and `prompt` speak through."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.reach import HERE, Reach, folder_needs_none, is_url
 from mcpdesk.cli.report import TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import ErrorCode
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from mcpdesk.link.desk_client import DeskClient
     from mcpdesk.link.values import CatalogueItem, Outcome, Progress
 
-METHOD_NOT_FOUND = -32601
 LOOK_S = 0.1
 STRAYS = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
@@ -60,26 +61,38 @@ class Client:
     def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
         """The items of all pages of a list; none when the server does not offer this kind."""
         items: list[dict[str, Any]] = []
+        cursors: set[str] = set()
         params: dict[str, Any] = {}
         while True:
             try:
                 page = self.request(method, params, timeout_s)
             except RemoteProtocolError as error:
-                if error.code == METHOD_NOT_FOUND:
+                if error.code == ErrorCode.METHOD_NOT_FOUND:
                     return items
                 raise
             items += page.get(key, [])
-            if not page.get("nextCursor"):
+            cursor = page.get("nextCursor")
+            if cursor is None:
                 return items
-            params = {"cursor": page["nextCursor"]}
+            if cursor in cursors:
+                raise RemoteProtocolError(ErrorCode.INTERNAL_ERROR, f"The pages of {method} have no end.")
+            cursors.add(cursor)
+            params = {"cursor": cursor}
 
 
 @contextmanager
-def client(target: str, mode: str = "") -> Iterator[Client]:
-    """A client of the server folder `target`, hosted in a mode of it for as long as the block runs.
+def client(target: str, reach: Reach = HERE) -> Iterator[Client]:
+    """A client of the server at a URL, or of a server folder, hosted for as long as the block runs.
 
-    What its code prints goes to stderr. Raises: DeskError when the folder cannot be hosted.
+    What a folder's code prints goes to stderr. Raises: DeskError when it cannot be hosted, or reached.
     """
+    if is_url(target):
+        from mcpdesk.cli.remote import remote
+
+        with remote(target, reach) as peer:
+            yield peer
+        return
+    folder_needs_none(reach)
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.effective import effective_settings
@@ -91,7 +104,7 @@ def client(target: str, mode: str = "") -> Iterator[Client]:
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
+    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=reach.mode))
     with claiming(host, "wire"):
         host.load()
         core = CoreThread(host)

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli.reach import Reach, reach_options
+
 EPILOG = """\b
 Examples:
   mcpdesk list sample_servers/hello
   mcpdesk list sample_servers/hello --json
   mcpdesk list sample_servers/dataviz --mode look
+  mcpdesk list http://127.0.0.1:3333/mcp/hello
 """
 SHELVES: dict[str, tuple[str, str]] = {
     "tools": ("tools/list", "name"),
@@ -26,13 +29,14 @@ SHELVES: dict[str, tuple[str, str]] = {
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print the definitions as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-@click.option("--mode", default="", metavar="NAME", help="List what this mode of the server offers.")
-def command(target: str, as_json: bool, timeout_s: float, mode: str) -> None:
-    """List the tools, resources and prompts of the server folder TARGET, and what of it is not offered."""
+@reach_options
+def command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+    """List the tools, resources and prompts of TARGET, a server folder or the URL of a server, and what of a
+    folder is not offered."""
     from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import aligned, print_json, print_text
 
-    with client(target, mode) as peer:
+    with client(target, reach) as peer:
         shelves = {key: peer.request_all(method, key, timeout_s) for key, (method, _) in SHELVES.items()}
         left_out = peer.left_out()
     if as_json:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from mcpdesk.cli.arguments import texts_only
+from mcpdesk.cli.reach import Reach, reach_options
 
 EPILOG = """\b
 Examples:
@@ -21,14 +22,17 @@ Examples:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-def command(target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float) -> None:
-    """Get the prompt NAME of the server folder TARGET, with its arguments filled in."""
+@reach_options
+def command(
+    target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
+) -> None:
+    """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
     from mcpdesk.bridge.text import content_text
     from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_json, print_text
 
     params: dict[str, Any] = {"name": name, "arguments": texts_only(arguments)}
-    with client(target) as peer:
+    with client(target, reach) as peer:
         result = peer.request("prompts/get", params, timeout_s)
     if as_json:
         print_json(result)

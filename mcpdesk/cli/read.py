@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import binascii
 
 import click
+
+from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.errors import InvalidAnswer
 
 EPILOG = """\b
 Examples:
@@ -18,12 +22,14 @@ Examples:
 @click.argument("uri")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-def command(target: str, uri: str, as_json: bool, timeout_s: float) -> None:
-    """Read the resource URI of the server folder TARGET. Binary contents are written as they are."""
+@reach_options
+def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+    """Read the resource URI of TARGET, a server folder or the URL of a server. Binary contents are written as
+    they are."""
     from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_bytes, print_json, print_text
 
-    with client(target) as peer:
+    with client(target, reach) as peer:
         result = peer.request("resources/read", {"uri": uri}, timeout_s)
     if as_json:
         print_json(result)
@@ -32,4 +38,12 @@ def command(target: str, uri: str, as_json: bool, timeout_s: float) -> None:
         if "text" in contents:
             print_text(contents["text"])
         else:
-            print_bytes(base64.b64decode(contents.get("blob", "")), contents.get("mimeType", ""))
+            print_bytes(decoded(contents.get("blob", "")), contents.get("mimeType", ""))
+
+
+def decoded(blob: str) -> bytes:
+    """The bytes of binary contents. Raises: InvalidAnswer when they are none."""
+    try:
+        return base64.b64decode(blob, validate=True)
+    except binascii.Error:
+        raise InvalidAnswer("the contents are no Base64") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.report import CANNOT_CONNECT
+from mcpdesk.cli.reach import Reach, folder_needs_none, hinted, is_url, reach_options
 from mcpdesk.errors import DeskUserError, HttpError
 
 if TYPE_CHECKING:
@@ -33,45 +33,31 @@ Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 @click.option(
     "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
 )
-@click.option("--mode", default="", metavar="NAME", help="The tools of this mode alone.")
-@click.option("--token-env", metavar="NAME", help="Send the bearer token this environment variable holds.")
-@click.option("--key-env", metavar="NAME", help="Send the API key this environment variable holds.")
+@reach_options
 @click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
-def command(
-    target: str, api: ApiName | None, mode: str, token_env: str | None, key_env: str | None, timeout_s: float
-) -> None:
+def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
     """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
     from mcpdesk.cli.printing import print_json
 
-    if "://" in target:
-        found = asyncio.run(_of_url(target, _chosen(api, None), mode, token_env, key_env, timeout_s))
-    elif token_env or key_env:
-        raise DeskUserError("A folder needs no token and no key.", "They are for a server at a URL.")
+    if is_url(target):
+        found = asyncio.run(_of_url(target, _chosen(api, None), reach, timeout_s))
     else:
-        found = _of_folder(target, api, mode)
+        folder_needs_none(reach)
+        found = _of_folder(target, api, reach.mode)
     for remark in found.remarks:
         click.echo(f"mcpdesk: {remark}", err=True)
     print_json(found)
 
 
-async def _of_url(
-    url: str, api: ApiName, mode: str, token_env: str | None, key_env: str | None, timeout_s: float
-) -> ToolSchemas:
-    from mcpdesk.bridge import Client, tool_schemas
-    from mcpdesk.settings import resolve
+async def _of_url(url: str, api: ApiName, reach: Reach, timeout_s: float) -> ToolSchemas:
+    from mcpdesk.bridge import tool_schemas
+    from mcpdesk.cli.remote import bridge_to
 
-    header = resolve({}, os.environ).settings.api_key_header
-    token, key = _secret(token_env, "--token-env"), _secret(key_env, "--key-env")
     try:
-        async with Client(
-            url, mode=mode, token=token, api_key=key, api_key_header=header, timeout_s=timeout_s
-        ) as client:
+        async with bridge_to(url, reach, timeout_s) as client:
             return await tool_schemas(client, api=api)
     except HttpError as error:
-        if error.status not in (401, 403):
-            raise
-        hint = "Give a token with --token-env, or the key with --key-env."
-        raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
+        raise hinted(error) from None
 
 
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
@@ -109,15 +95,3 @@ def _configured_model() -> str:
     from mcpdesk.settings import resolve
 
     return str(resolve({}, os.environ).settings.model or "")
-
-
-def _secret(variable: str | None, flag: str) -> str | None:
-    """What the variable holds. Raises: DeskUserError when it is not set."""
-    if variable is None:
-        return None
-    value = os.environ.get(variable, "").strip()
-    if not value:
-        raise DeskUserError(
-            f"{flag}: the environment variable {variable} is not set.", f"Set it: {variable}=..."
-        )
-    return value

@@ -50,7 +50,8 @@ def test_every_way_to_fail_has_its_code(
 
 
 def test_target_that_is_no_folder_is_told(mcpdesk: Run, folder: Path) -> None:
-    assert "only server folders" in mcpdesk("call", "http://127.0.0.1:1/mcp", "greet").stderr
+    nobody = mcpdesk("call", "http://127.0.0.1:1/mcp", "greet")
+    assert nobody.returncode == 3 and "Connection refused" in nobody.stderr
     assert mcpdesk("call", str(folder / "mcp.json"), "greet").returncode == 2
 
 

@@ -1,0 +1,140 @@
+"""The commands that ask once, asking a server at a URL."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.folders import write
+from tests.support.scripted import DISCOVERED
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run, Service
+
+
+def test_every_command_reaches_a_server_as_it_does_a_folder(
+    mcpdesk: Run, serve: Callable[..., Service], folder: Path
+) -> None:
+    url = serve(str(folder), "--port", "0").says("serving small at").rpartition(" ")[2]
+    for command in (
+        ("list", "{}"),
+        ("list", "{}", "--json"),
+        ("call", "{}", "greet", "name=Ada"),
+        ("call", "{}", "add", "a:=1", "b:=2"),
+        ("read", "{}", "resource://notes"),
+        ("read", "{}", "resource://dot"),
+        ("prompt", "{}", "summarize", "text=a tale"),
+    ):
+        here = mcpdesk(*(word.format(folder) for word in command))
+        there = mcpdesk(*(word.format(url) for word in command))
+        assert there.returncode == 0, there.stderr
+        if "--json" in command:
+            assert json.loads(there.stdout)["tools"] == json.loads(here.stdout)["tools"]
+        else:
+            assert there.stdout == here.stdout and there.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["greet"], 1, "name: is required"),
+        (["refuse"], 1, "not today"),
+        (["nothing"], 4, "Unknown tool: nothing"),
+        (["wait", "seconds:=20", "--timeout", "0.5"], 5, "no answer within 0.5 s"),
+        (["greet", "--mode", "wild"], 4, "wild"),
+    ],
+)
+def test_failure_over_there_has_its_exit_code(
+    mcpdesk: Run, serve: Callable[..., Service], folder: Path, arguments: list[str], code: int, told: str
+) -> None:
+    url = serve(str(folder), "--port", "0").says("serving small at").rpartition(" ")[2]
+    finished = mcpdesk("call", url, *arguments)
+    assert finished.returncode == code, finished.stderr
+    assert told in finished.stdout + finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_guarded_server_opens_with_the_key_of_the_environment(
+    mcpdesk: Run, serve: Callable[..., Service], tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "shell", {"mcp.json": '{"name": "shell", "builtins": ["Bash"]}'})
+    service = serve(str(folder), "--port", "0", "--state-dir", str(tmp_path / "state"))
+    url = service.says("serving shell at").rpartition(" ")[2]
+    service.says("callers send the key")
+    asked = ("call", url, "Bash", "command=echo hello")
+    refused = mcpdesk(*asked)
+    assert refused.returncode == 3 and "--key-env" in refused.stderr
+    key = (tmp_path / "state" / "api-key").read_text().strip()
+    assert mcpdesk(*asked, "--key-env", "OUR_KEY", OUR_KEY=key).stdout == "hello\n"
+    unset = mcpdesk(*asked, "--token-env", "UNSET_HERE")
+    assert unset.returncode == 2 and "UNSET_HERE is not set" in unset.stderr
+    needless = mcpdesk("list", str(folder), "--key-env", "OUR_KEY", OUR_KEY=key)
+    assert needless.returncode == 2 and "A folder needs no token" in needless.stderr
+
+
+@contextmanager
+def lying(results: dict[str, Any]) -> Iterator[str]:
+    """A stateless server with a fixed result for each method; gives its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            result = {"server/discover": DISCOVERED, **results}.get(asked["method"], {})
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "result", "told"),
+    [
+        (["list"], "tools/list", {"tools": [5]}, "tools 0 is no object"),
+        (["list"], "tools/list", {"tools": [], "nextCursor": "again"}, "have no end"),
+        (["list"], "resources/list", {}, "no list called"),
+        (["read", "x://y"], "resources/read", {"contents": [{"text": 5}]}, "text is wrong"),
+        (["read", "x://y"], "resources/read", {"contents": [{"blob": "%"}]}, "no Base64"),
+        (
+            ["prompt", "p"],
+            "prompts/get",
+            {"messages": [{"role": "user", "content": "x"}]},
+            "content is wrong",
+        ),
+        (["call", "t"], "tools/call", {"content": [{"type": "text"}]}, "has no text"),
+    ],
+)
+def test_server_that_lies_is_told_without_a_traceback(
+    mcpdesk: Run, command: list[str], method: str, result: Any, told: str
+) -> None:
+    with lying({method: result}) as url:
+        finished = mcpdesk(command[0], url, *command[1:])
+    assert finished.returncode == 4
+    assert told in finished.stderr and "Traceback" not in finished.stderr
+
+
+def test_binary_contents_come_as_they_are(mcpdesk: Run) -> None:
+    blob = base64.b64encode(b"plain enough").decode()
+    with lying({"resources/read": {"contents": [{"uri": "x://y", "blob": blob}]}}) as url:
+        assert mcpdesk("read", url, "x://y").stdout == "plain enough"
