@@ -17,6 +17,8 @@ from msgspec import Struct
 from mcpdesk.errors import FileGone
 
 PIECE = 1 << 20
+CLOCK_S = 2.0
+"""How far the clocks of files and of ours may be apart."""
 
 
 class Produced(Struct, frozen=True):
@@ -34,10 +36,11 @@ class Produced(Struct, frozen=True):
         return "-".join(f"{part:x}" for part in self.stamp[1:])
 
 
-def noted(paths: Iterable[Path], roots: Sequence[Path]) -> tuple[Produced, ...]:
+def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> tuple[Produced, ...]:
     """Those of the files that are there, in order; nothing outside `roots`, no links, no devices.
 
-    The first of `roots` is the folder names are relative to.
+    The first of `roots` is the folder names are relative to. What was not touched after `since` (Unix
+    seconds) was there before: whoever names it did not make it.
     """
     found: dict[str, Produced] = {}
     homes = [root.resolve() for root in roots]
@@ -46,8 +49,11 @@ def noted(paths: Iterable[Path], roots: Sequence[Path]) -> tuple[Produced, ...]:
             descriptor, real = _opened(path, homes)
         except FileGone:
             continue
-        stamp = _stamp(os.fstat(descriptor))
+        facts = os.fstat(descriptor)
         os.close(descriptor)
+        if facts.st_ctime < since - CLOCK_S:
+            continue
+        stamp = _stamp(facts)
         name = _name(real, homes[0] if homes else None, found)
         found[name] = Produced(name, real, stamp[2], stamp)
     return tuple(found.values())

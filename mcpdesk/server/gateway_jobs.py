@@ -128,7 +128,7 @@ class JobWork:
         paths = job.feed.files
         if paths:
             roots = job_roots(self._calls.server)
-            job.files = await asyncio.to_thread(files.noted, paths, roots)
+            job.files = await asyncio.to_thread(files.noted, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
         error = gateway.execution_error(self._tool.name, body, structured)
         message = error.message if error is not None else stderr if body.get("isError") else ""

@@ -50,6 +50,16 @@ def test_links_lead_nowhere_but_inside(home: Path) -> None:
     assert [file.name for file in found] == ["real.txt"]
 
 
+def test_what_was_there_before_was_not_made(home: Path) -> None:
+    path = made(home).path
+    now = path.stat().st_ctime
+    assert files.noted([path], [home], now - 1) != ()
+    assert files.noted([path], [home], now + files.CLOCK_S + 0.1) == ()
+    # A time of change can be set to anything; when that was done cannot.
+    os.utime(path, (now + 1e6, now + 1e6))
+    assert files.noted([path], [home], now + files.CLOCK_S + 60) == ()
+
+
 def test_folders_and_devices_are_no_files(home: Path) -> None:
     (home / "folder").mkdir()
     os.mkfifo(home / "pipe")

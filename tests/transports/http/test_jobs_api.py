@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import Principal
+from mcpdesk.jobs import files
 from mcpdesk.server import gateway_jobs
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import jobs_api
@@ -321,6 +322,18 @@ async def test_files_outside_of_what_may_be_given_out_are_not(tmp_path: Path) ->
         job = await gate.begin("make-file", {"names": [], "outside": outside})
         await gate.over(job)
         assert [each["name"] for each in (await gate.get(job["manifest"]))["files"]] == ["secret"]
+
+
+async def test_a_file_that_was_there_before_is_not_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "CLOCK_S", 0.0)
+    (tmp_path / "mcpdesk-env.txt").write_text("SECRET=1")
+    async with gateway(tmp_path) as gate:
+        job = await gate.begin("make-file", {"names": [], "outside": ["mcpdesk-env.txt"]})
+        await gate.over(job)
+        assert (await gate.get(job["manifest"]))["files"] == []
+        await gate.get(job["download"], 404)
 
 
 async def test_a_file_that_another_job_wrote_since_is_gone(tmp_path: Path) -> None:
