@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.bridge import answers
 from mcpdesk.bridge.mirroring import mirror, without_invalid
+from mcpdesk.bridge.wire import Wire, checked_url
 from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.server.server import Server
@@ -68,6 +69,8 @@ class Client:
 
         Raises: DeskUserError for a URL, key or token that cannot be used.
         """
+        if isinstance(target, str) and "://" in target:
+            checked_url(target)
         self.target = target
         self.mode = mode
         self.timeout_s = timeout_s
@@ -214,7 +217,6 @@ class Client:
 
             return await host_folder(Path(place), self.mode, self._token)
         from mcpdesk.bridge.eras import meet
-        from mcpdesk.bridge.wire import Wire
 
         wire = Wire(place, self._headers, self.mode, self._max_bytes)
         try:

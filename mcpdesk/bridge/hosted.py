@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.bridge.answers import is_response, result_of
 from mcpdesk.bridge.line import IDENTITY
-from mcpdesk.errors import RpcError
+from mcpdesk.errors import CallError, RpcError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import LATEST
@@ -65,6 +65,9 @@ class HostedLine:
     async def close(self) -> None:
         """End its calls, and the server if it was started for this line."""
         self._channel.close("the caller has left")
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(CallError("closed while the call was under way", self.target))
         if self._host is not None:
             await self._host.stop()
 

@@ -66,6 +66,7 @@ class Listening:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.wait([self._reader])
+        self._fail(CallError("closed while the call was under way", self.target))
 
     async def close(self) -> None:
         """End the connection, and with it the wire."""

@@ -235,6 +235,15 @@ async def test_client_that_was_closed_opens_again(folder: Path) -> None:
     await client.close()
 
 
+async def test_call_under_way_fails_when_its_client_is_closed(client: Client) -> None:
+    await client.connect()
+    work = asyncio.create_task(client.call_tool("wait"))
+    await client.call_tool("steps")  # by then the other one has begun
+    await asyncio.wait_for(client.close(), WITHIN_S)
+    with pytest.raises(CallError):
+        await asyncio.wait_for(work, WITHIN_S)
+
+
 async def test_folder_that_cannot_be_hosted_is_told(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="does not exist"):
         async with Client(tmp_path / "nowhere") as client:

@@ -119,6 +119,16 @@ async def test_end_of_the_stream_ends_what_waits() -> None:
             await client.call_tool("x")
 
 
+async def test_closing_ends_what_waits() -> None:
+    async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
+        async with Client(old.url) as client:
+            await client.connect()
+            work = asyncio.create_task(client.call_tool("x"))
+            await until(lambda: len(old.seen) == 3)
+        with pytest.raises(CallError, match="closed"):
+            await work
+
+
 async def test_cancelled_call_is_told() -> None:
     async with old_server(lambda old, message: None) as old, Client(old.url, timeout_s=5) as client:
         await client.connect()
