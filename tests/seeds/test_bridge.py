@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +33,7 @@ from tests.support.plainly import plainly
 from tests.support.scripted import http, scripted
 
 Ask: TypeAlias = Callable[..., Awaitable[Fetched]]
+SAMPLES = Path(__file__).parents[2] / "sample_servers"
 MISSING = {"error": "Unauthorized: missing JWT"}
 INVALID = {"error": "Unauthorized: invalid JWT"}
 TOOLS = '''
@@ -346,3 +350,38 @@ async def test_tools_of_a_client_are_functions_for_a_model(start: Start) -> None
         use = {"type": "tool_use", "id": "t1", "name": "rhyme", "input": {"word": "orange"}}
         (answer,) = await tools.answer({"role": "assistant", "content": [use]})
     assert answer["content"][0]["is_error"] is True
+
+
+@pytest.fixture(scope="module")
+def sample() -> Iterator[str]:
+    """The URL of the sample wallet; tokens of its own are signed with `SECRET`."""
+    with pytest.MonkeyPatch.context() as patch, started_services() as serve:
+        patch.setenv("WALLET_SECRET", tokens.SECRET)
+        service = serve(str(SAMPLES / "wallet"), "--port", "0")
+        yield service.says("serving wallet at").rpartition(" ")[2]
+
+
+def issued(*subject_and_scopes: str) -> str:
+    """A token of the sample's own program."""
+    command = [sys.executable, str(SAMPLES / "wallet" / "issue_token.py"), *subject_and_scopes]
+    environ = {**os.environ, "WALLET_SECRET": tokens.SECRET}
+    finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=30)
+    return finished.stdout.strip()
+
+
+async def test_sample_wallet_pays_for_whoever_may(sample: str) -> None:
+    poor, rich = issued("ada"), issued("ada", "wallet:send")
+    assert set((await tool_schemas(sample, "pay", "anthropic")).names) == {"balance", "send"}
+    assert "send" not in (await tool_schemas(sample, "look")).names
+    assert "mint" not in (await tool_schemas(sample)).names
+    payment = {"to": "grace", "cents": 5}
+    with pytest.raises(HttpError, match="HTTP 401: Unauthorized: missing JWT"):
+        await call_tool(sample, "send", payment)
+    with pytest.raises(HttpError, match="wallet:send") as lacking:
+        await call_tool(sample, "send", payment, poor)
+    assert lacking.value.status == 403 and 'scope="wallet:send"' in lacking.value.challenge
+    assert format_result(await call_tool(sample, "send", payment, rich)).startswith(
+        "ada sent 0.05 EUR to grace"
+    )
+    with pytest.raises(RpcError, match="send"):
+        await call_tool(sample, "send", payment, rich, mode="look")
