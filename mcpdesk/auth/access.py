@@ -35,6 +35,11 @@ class Access(Struct, frozen=True, eq=False):
         """Whether tokens make a difference here."""
         return self.requires_token or self.verifier is not None
 
+    def recognize(self, token: str | None) -> Principal | None:
+        """Whoever a token is of that was seen before and still counts here; None: look closer."""
+        principal = self.verifier.recognize(token) if self.verifier is not None else None
+        return principal if principal is not None and self.scopes <= principal.scopes else None
+
     def admits(self, principal: Principal) -> bool:
         """Whether a caller has what every request needs."""
         if principal.claims is None:

@@ -58,6 +58,10 @@ class KeySource:
         self._trouble = ""
         self._refresh_aio: asyncio.Task[None] | None = None
 
+    def fresh(self) -> KeySet | None:
+        """The keys, while they are taken as they are; None: `find` may have to ask first."""
+        return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
+
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
         """The checks for a token; an unknown key makes the place be asked again. Raises: KeysMissing."""
         now = self._clock()

@@ -15,6 +15,8 @@ from mcpdesk.recorder.record import Said
 
 JSON = "application/json"
 STREAM = "text/event-stream"
+WHY = web.ResponseKey("why", str)
+"""What is kept beside a refusal for whoever runs the server, and not sent."""
 JSON_HEADERS = {"Content-Type": JSON}
 
 

@@ -22,7 +22,7 @@ from mcpdesk.auth.token import Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.transports.base import Endpoint, Rules
-from mcpdesk.transports.http.answers import Refused, plain_error
+from mcpdesk.transports.http.answers import WHY, Refused, plain_error
 from mcpdesk.transports.http.head import Head
 
 COOKIES = ("access_token", "jwt")
@@ -79,7 +79,7 @@ async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Pri
     try:
         principal = await _checked(token if isinstance(token, str) else "", access)
     except (Rejected, KeysMissing) as reason:
-        log.info("refused a token on a socket: %s", reason)
+        log.debug("refused a token on a socket: %s", reason)
         return NOBODY
     return principal if opener.identity in ("", principal.identity) else NOBODY
 
@@ -185,11 +185,13 @@ async def _verified(token: str, request: web.BaseRequest, head: Head, access: Ac
     try:
         principal = await _checked(token, access)
     except Rejected as reason:
-        log.info("refused a token: %s", reason)
-        raise Refused(_challenged(401, INVALID, request, head, access, "invalid_token")) from None
+        answer = _challenged(401, INVALID, request, head, access, "invalid_token")
+        answer[WHY] = str(reason)
+        raise Refused(answer) from None
     except KeysMissing as reason:
-        log.warning("a token cannot be checked: %s", reason)
-        raise Refused(plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})) from None
+        answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
+        answer[WHY] = str(reason)
+        raise Refused(answer) from None
     lacking = access.scopes - principal.scopes
     if lacking:
         told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.transports.http.answers import WHY
 from mcpdesk.transports.http.connection import head_of, peer_of
 
 TOLD = frozenset({401, 403, 503})
@@ -51,4 +52,5 @@ def _reason(answer: web.Response) -> str:
         said = codec.decode(body) if isinstance(body, bytes) else {}
     except ProtocolError:
         return ""
-    return str(said.get("error", ""))[:200] if isinstance(said, dict) else ""
+    reason = str(said.get("error", ""))[:200] if isinstance(said, dict) else ""
+    return f"{reason} ({answer[WHY]})" if WHY in answer else reason

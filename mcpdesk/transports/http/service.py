@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import Principal
+from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
@@ -174,10 +175,13 @@ class HttpService:
         verb = verbs.get(head.method)
         if verb is None:
             return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
-        caller: Principal | None = anybody(rules)
-        if endpoint.access.is_asked:
+        access = endpoint.access
+        caller = None if access is NOTHING_ASKED else access.recognize(head.bearer)
+        if caller is None and not access.is_asked:
+            caller = KEY if rules.api_key else OPEN
+        elif caller is None:
             try:
-                caller = await caller_in_head(request, head, endpoint.access, rules, head.method == "POST")
+                caller = await caller_in_head(request, head, access, rules, head.method == "POST")
             except Refused as refused:
                 return self._refusals.tell(request, refused.answer)
         if head.mode:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import refusals
+from tests.support.callers import call, checking, guarding
 from tests.support.site import serving
+from tests.support.tokens import token
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -43,3 +46,15 @@ async def test_many_refusals_are_counted(
     lines = told(caplog)
     assert len(lines) == refusals.MOST_A_SECOND + 2
     assert lines[-2] == "refused 3 more requests"
+
+
+async def test_the_log_says_what_is_wrong_with_a_token_and_the_caller_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "mcpdesk.auth")
+    async with guarding(checking()) as served:
+        text = token("RS256", header={"kid": "RS256-first"}, exp=1)
+        answer = await served.post(call(), Authorization=f"Bearer {text}")
+        assert await answer.json() == {"error": "Unauthorized: invalid JWT"}
+    assert "401 Unauthorized: invalid JWT (it has expired)" in caplog.text
+    assert text not in caplog.text
