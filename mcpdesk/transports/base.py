@@ -6,15 +6,17 @@ A transport moves frames and records them. It does not know what they say beyond
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import Recorder
-from mcpdesk.transports.board import Board
-from mcpdesk.transports.figure import Figure
+
+if TYPE_CHECKING:
+    from mcpdesk.auth.access import Access
+    from mcpdesk.transports.board import Board
+    from mcpdesk.transports.figure import Figure
 
 Reply: TypeAlias = tuple[int, bytes | None]
 """HTTP status and body; no body, nothing to say."""
