@@ -12,6 +12,7 @@ import pytest
 from mcpdesk.cli import new
 from mcpdesk.cli.scaffold import scaffold
 from mcpdesk.errors import DeskUserError
+from tests.support.terminal import Desk
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -41,6 +42,14 @@ def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
     assert mcpdesk(*second[1:]).stdout == "Hello, Ada!\n"
     for line in made.split("\n\n")[0].splitlines()[1:]:
         assert (tmp_path / "demo" / line.strip()).is_file()
+
+
+def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
+    mcpdesk("new", str(tmp_path / "demo"))
+    with Desk([str(tmp_path / "demo"), "--port", "0"], columns=100, rows=30) as desk:
+        desk.see("Greet somebody by name.")
+        desk.press("\x11")
+        assert desk.end() == 0
 
 
 def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
