@@ -145,6 +145,8 @@ def _job(job: JobView) -> Json:
         "number": job.number,
         "size": job.size,
         "problem": job.problem,
+        "has_output": job.has_output,
+        "made": list(job.made[:LINES]),
     }
 
 

@@ -27,9 +27,9 @@ export function tickClients() {
 function made(client) {
   const node = el("li", {},
     el("div", { class: "told" },
-      el("div", { class: "top" }, span("name", ""), span("since muted", "")),
-      el("p", { class: "sub" }, span("where", ""), span("revision", ""), span("who", ""), span("figures", ""), span("pace", ""), span("tools-seen warn", ""))),
-    client.transport !== "memory" && el("div", { class: "tools" }, el("button", { type: "button", class: "quiet", onclick: () => disconnect(client) }, "Disconnect", span("hidden", " "), span("hidden of", ""))));
+      el("div", { class: "top" }, span("name", ""), span("since muted", ""),
+        client.transport !== "memory" && el("button", { type: "button", class: "quiet", onclick: () => disconnect(client) }, "Disconnect", span("hidden", " "), span("hidden of", ""))),
+      el("p", { class: "sub" }, span("where", ""), span("revision", ""), span("who", ""), span("figures", ""), span("pace", ""), span("tools-seen warn", ""))));
   nodes.set(client.connection, node);
   return node;
 }

@@ -11,7 +11,7 @@ export function el(tag, attributes = {}, ...children) {
     else if (name in element && typeof value === "boolean") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter(child => child !== undefined && child !== null && child !== ""));
+  element.append(...children.flat().filter(child => child !== undefined && child !== null && child !== false && child !== ""));
   return element;
 }
 

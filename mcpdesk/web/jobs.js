@@ -35,8 +35,8 @@ function made(job) {
   const output = `output-${nodes.size}-${Date.now()}`;
   const node = el("li", { "data-job": job.id },
     el("div", { class: "told" },
-      el("div", { class: "top" }, span("state", ""), span("name", ""), span("took muted", "")),
-      el("p", { class: "sub" }, span("of", ""), span("by", ""), span("began", ""), span("said", ""), span("wrote", "")),
+      el("div", { class: "top" }, span("state", ""), span("took muted", ""), span("name", "")),
+      el("p", { class: "sub" }, span("of", ""), span("by", ""), span("began", ""), span("said", ""), span("wrote", ""), span("made", "")),
       el("progress", { max: "1", hidden: true, "aria-label": "Progress" }),
       el("p", { class: "problem" })),
     el("div", { class: "tools" },
@@ -61,9 +61,11 @@ function fill(node, job) {
   put("said", oneLine(job.message));
   put("wrote", job.size ? size(job.size) : "");
   put("problem", job.problem ? `! ${oneLine(job.problem)}` : "");
-  const bar = node.querySelector("progress");
-  bar.hidden = job.share === undefined || job.share === null || job.over;
-  if (!bar.hidden) bar.value = job.share;
+  put("made", job.made.length ? `made ${job.made.map(oneLine).join(", ")}` : "");
+  const bar = node.querySelector("progress"), share = /^(\d+) %/.exec(job.message);
+  bar.hidden = job.over || !share;
+  if (!bar.hidden) bar.value = Number(share[1]) / 100;
+  node.querySelector(".show").hidden = !job.has_output;
   node.querySelector(".stop").hidden = job.over;
 }
 

@@ -93,18 +93,19 @@ function approvalDeeds(question, problem) {
   const options = question.pages[0].options;
   const allows = options.filter(option => option.label !== "deny").map((option, at) => el("button",
     { type: "button", class: at ? "" : "main", title: clean(option.description), onclick: answer(option.label) }, capital(option.label)));
-  return withReason(question, problem, allows, "Deny", "danger", options.map(option => `${option.label}: ${option.description}`).join(" · "));
+  const meant = el("ul", { class: "hint" }, options.map(option => el("li", {}, el("b", {}, clean(option.label)), `: ${clean(option.description)}`)));
+  return withReason(question, problem, allows, [], "Deny", "danger", meant);
 }
 
 function deeds(question, problem) {
   const isLink = question.pages.every(page => page.link);
-  const buttons = [el("button", { type: "submit", class: "main" }, isLink ? "I agree" : "Answer")];
-  if (question.may_cancel) buttons.push(el("button", { type: "button", class: "quiet", onclick: () => send(question, "dismiss", {}, problem) }, "Close without an answer"));
-  return withReason(question, problem, buttons, "Decline", "", "");
+  const answer = el("button", { type: "submit", class: "main" }, isLink ? "I agree" : "Answer");
+  const close = el("button", { type: "button", onclick: () => send(question, "dismiss", {}, problem) }, "Close without an answer");
+  return withReason(question, problem, [answer], question.may_cancel ? [close] : [], "Decline", "", "");
 }
 
 // Refusing opens a line for the reason; it may stay empty.
-function withReason(question, problem, buttons, word, kind, hint) {
+function withReason(question, problem, before, after, word, kind, hint) {
   const id = `reason-${question.id}`;
   const input = el("input", { id, type: "text", maxlength: "2000", autocomplete: "off" });
   const refuse = () => send(question, "decline", { reason: input.value }, problem);
@@ -113,15 +114,15 @@ function withReason(question, problem, buttons, word, kind, hint) {
       el("button", { type: "button", class: "quiet", onclick: () => { row.hidden = true; opener.setAttribute("aria-expanded", "false"); opener.focus(); } }, "Back")));
   input.addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); refuse(); } });
   const opener = el("button", { type: "button", class: kind, "aria-expanded": "false", onclick: () => { row.hidden = false; opener.setAttribute("aria-expanded", "true"); input.focus(); } }, `${word}…`);
-  return el("div", { class: "deeds" }, el("div", { class: "tools" }, buttons[0], buttons.slice(1), opener), hint && el("p", { class: "hint" }, clean(hint)), row);
+  return el("div", { class: "deeds" }, el("div", { class: "tools" }, before, opener, after), hint, row);
 }
 
 const capital = text => text[0].toUpperCase() + text.slice(1);
 
 function pagePart(page, id, isOneOfSeveral) {
   const set = el("fieldset", { "aria-describedby": `${id}-detail ${id}-problem` },
-    el("legend", {}, clean(page.question), page.header && span("header", oneLine(page.header)), isOneOfSeveral && !page.required ? span("header", "may stay empty") : ""),
-    page.detail && el("pre", { class: "detail", id: `${id}-detail`, ...(page.detail.length > 400 && { tabindex: "0", "aria-label": "To read first" }) }, clean(page.detail)),
+    el("legend", {}, clean(page.question), page.header && span("header", oneLine(page.header)), isOneOfSeveral && !page.required && !page.detail ? span("header", "may stay empty") : ""),
+    page.detail && detail(page.detail, `${id}-detail`),
     page.link && link(page));
   const kind = page.multi_select ? "checkbox" : "radio";
   const choice = (label, about, value, checked) => el("label", { class: "choice" }, el("input", { type: kind, name: id, value, checked }),
@@ -131,6 +132,13 @@ function pagePart(page, id, isOneOfSeveral) {
   if (page.own_words) set.append(ownWords(page, id, kind, choice));
   set.append(el("p", { class: "problem", id: `${id}-problem` }));
   return set;
+}
+
+// What to read first: a hint, or a text of its own.
+function detail(text, id) {
+  const isShort = text.length < 160 && !text.includes("\n");
+  if (isShort) return el("p", { class: "detail", id }, clean(text));
+  return el("pre", { class: "detail", id, tabindex: "0", "aria-label": "To read first" }, clean(text));
 }
 
 function ownWords(page, id, kind, choice) {

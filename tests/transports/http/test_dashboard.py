@@ -314,6 +314,19 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
         assert (await events.until("output"))["none"]
 
 
+async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
+    params = {"name": "echo", "arguments": {"text": "x"}, "mode": "async"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with shown.events(**WITH_KEY) as events:
+        async with shown.client.post(f"{shown.url}/v1/mcp", json=body, headers={"X-API-Key": KEY}) as answer:
+            job = (await answer.json())["result"]["job_id"]
+        told = await events.until("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
+        assert (told["jobs"][0]["id"], told["jobs"][0]["kind"]) == (job, "call")
+        assert told["jobs"][0]["state"] == "succeeded" and told["jobs"][0]["has_output"]
+        await shown.told("watch", {"page": events.page, "filter": "", "job": job}, **WITH_KEY)
+        assert (await events.until("output"))["last"]
+
+
 async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
     async with shown.events(**WITH_KEY) as events:
         await shown.called("SetCallback", action="set", message="Look", delay_seconds=900, repeat_count=2)
@@ -386,7 +399,10 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         await events.until("traffic")
         monkeypatch.setattr("mcpdesk.transports.http.dashboard_pulse.MOST_UNREAD", -1)
         await shown.called("echo", text="unseen")
-        await until(lambda: shown.desk.traffic.paired == shown.desk.traffic.frame_count > 0)
+        routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
+        assert routes is not None
+        (page,) = routes._pulse.pages.values()
+        await until(lambda: not page.knows_core and not page.knows_lines)
         monkeypatch.undo()
         assert (await events.until("core"))["servers"]
         told = await events.until("traffic")
