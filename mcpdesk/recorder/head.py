@@ -76,6 +76,8 @@ class _Params(msgspec.Struct, gc=False):
     cancels: _Maybe = msgspec.field(name="requestId", default=None)
     revision: str | None = msgspec.field(name="protocolVersion", default=None)
     state: str | None = msgspec.field(name="requestState", default=None)
+    stage: str | None = None
+    command: str | None = None
 
 
 class _Result(msgspec.Struct, gc=False):
@@ -157,13 +159,18 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
         Shape.REQUEST if has_id else Shape.NOTIFICATION,
         identifier,
         method,
-        params.name or params.uri or params.task or "",
+        params.name or params.uri or params.task or _program(params),
         revision=meta.revision or "",
         token=meta.token if has_id else params.token,
         cancels=params.cancels,
         state=params.state or "",
         task=(meta.task.id if meta.task else "") or "",
     )
+
+
+def _program(params: _Params) -> str:
+    """The tool that `callTool` of the gateway means, which names it in two parts."""
+    return f"{params.stage}-{params.command}" if params.stage and params.command else ""
 
 
 def loose_head(message: Any) -> Head:

@@ -16,6 +16,8 @@ from mcpdesk.recorder.query import All, Either, Field, Limit, Node, Not, Since, 
 
 Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
+_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
+"""What calls a tool, by the names there are for it."""
 
 
 class Needle:
@@ -134,7 +136,7 @@ class Matcher:
         def verdict(label: int) -> bool:
             text = table.labels[label]
             fits = any(value in text[part].lower() for value in values)
-            verdicts[label] = fits = fits and (not tools_only or text[0].replace(".", "/") == "tools/call")
+            verdicts[label] = fits = fits and (not tools_only or text[0] in _CALLS)
             return fits
 
         def keep(rows: Rows) -> Rows:

@@ -30,7 +30,14 @@ def test_a_stateless_request_tells_its_revision() -> None:
 
 @pytest.mark.parametrize(
     ("params", "name"),
-    [({"uri": "file:///a"}, "file:///a"), ({"name": "p"}, "p"), ({"taskId": "t1"}, "t1"), ({}, "")],
+    [
+        ({"uri": "file:///a"}, "file:///a"),
+        ({"name": "p"}, "p"),
+        ({"taskId": "t1"}, "t1"),
+        ({"stage": "visualize", "command": "heatmap"}, "visualize-heatmap"),
+        ({"stage": "visualize"}, ""),
+        ({}, ""),
+    ],
 )
 def test_what_a_method_is_about(params: dict[str, str], name: str) -> None:
     assert head(request(1, "x/y", params)).name == name

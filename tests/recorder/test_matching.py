@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.query import parse
 from mcpdesk.recorder.view import View
-from tests.support.traffic import busy_recording
+from tests.support.traffic import IN, busy_recording, connection, request, settle
 
 
-def found(query: str) -> list[str]:
+def found(query: str, recording: Recording | None = None) -> list[str]:
     """Method and name of what a filter lets pass."""
-    index = busy_recording().index
+    index = (recording or busy_recording()).index
     view = View(index, parse(query, index.exchange(0).started))
     view.advance(5)
     return [f"{one.method} {one.name}".strip() for one in map(index.exchange, view.lines)]
@@ -24,6 +25,19 @@ PROFILE, REPORT, ORDER, BASH = (
     "tools/call Bash",
 )
 MISSING = "resources/read file:///nowhere.txt"
+
+
+def test_a_tool_is_found_by_every_name_of_its_call() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, request(1, "callTool", {"stage": "visualize", "command": "heatmap"}))
+    recording.frame(1, IN, request(2, "tools.call", {"name": "visualize-heatmap"}))
+    recording.frame(1, IN, request(3, "prompts/get", {"name": "visualize-heatmap"}))
+    settle(recording)
+    assert found("tool:heatmap", recording) == [
+        "callTool visualize-heatmap",
+        "tools.call visualize-heatmap",
+    ]
 
 
 @pytest.mark.parametrize(
