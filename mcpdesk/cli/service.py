@@ -97,7 +97,11 @@ def _under_way(host: Host) -> str:
 
 def greeting(host: Host) -> list[str]:
     """Where the servers can be reached, and what callers have to send."""
-    lines = [f"serving {endpoint.name} at {host.url(endpoint.name)}" for endpoint in host.endpoints()]
+    urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
+    lines = [f"serving {name} at {url}" for name, url in urls.items()]
+    address = next(iter(urls.values()), "").partition("/mcp/")[0]
+    if address.startswith("http"):
+        lines.append(f"a browser shows it at {address}/")
     if host.protection == "key":
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_whereabouts(host)}")
     elif host.protection == "open":

@@ -29,11 +29,12 @@ def test_greeting_says_where_and_for_whom(protection: str, words: str) -> None:
     lines = greeting(host(protection))  # type: ignore[arg-type]
     assert lines[0] == "serving small at http://127.0.0.1:1/mcp/small"
     assert words in lines[-1]
-    assert len(lines) == (2 if words else 1)
+    assert lines[1] == "a browser shows it at http://127.0.0.1:1/"
+    assert len(lines) == (3 if words else 2)
 
 
 def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
     (tmp_path / "api-key").touch()
-    assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[1]  # type: ignore[arg-type]
-    assert "the configured one" in greeting(host("key", "secret", tmp_path))[1]  # type: ignore[arg-type]
-    assert "set MCPDESK_API_KEY" in greeting(host("key"))[1]  # type: ignore[arg-type]
+    assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[2]  # type: ignore[arg-type]
+    assert "the configured one" in greeting(host("key", "secret", tmp_path))[2]  # type: ignore[arg-type]
+    assert "set MCPDESK_API_KEY" in greeting(host("key"))[2]  # type: ignore[arg-type]
