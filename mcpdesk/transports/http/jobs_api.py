@@ -119,15 +119,17 @@ async def _progress(request: web.BaseRequest, job: Job) -> web.StreamResponse:
         return plain_error(400, str(error))
     stream = EventStream(request)
     now = asyncio.get_running_loop().time
-    began = now()
-    ends = float("inf") if most_s is None else began + most_s
+    due = now()
+    ends = float("inf") if most_s is None else due + most_s
     with job.reader() as reader:
         while not stream.is_broken:
             if stream.queued <= UNREAD:
                 stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
             if reader.has_told_all or now() >= ends:
                 break
-            await reader.over(min(interval_s, ends - now()))
+            # Counted from when it was due, so that what writing took does not add up.
+            due = max(due + interval_s, now())
+            await reader.over(min(due, ends) - now())
     return await stream.finish()
 
 
