@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, mask_text
@@ -15,6 +15,8 @@ from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import JSON, accepted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcpdesk.transports.base import Rules
 
 SESSION_HEADER = "Mcp-Session-Id"
@@ -37,30 +39,6 @@ def _shared(line: str, headers: tuple[tuple[str, str], ...]) -> Said:
 
 class Head:
     """Request line and headers. `passed`: the rules under which a request with this head may be answered."""
-
-    __slots__ = (
-        "accepted",
-        "also_secret",
-        "asked",
-        "bearer",
-        "carried",
-        "content_type",
-        "is_plain",
-        "line",
-        "method",
-        "misplaced",
-        "mode",
-        "noted",
-        "passed",
-        "path",
-        "repeated",
-        "said",
-        "server",
-        "session",
-        "version",
-        "wants_stream",
-        "way",
-    )
 
     def __init__(self, request: web.BaseRequest) -> None:
         headers = request.headers
@@ -106,14 +84,21 @@ class Head:
             self.noted = _noted(self.carried, name)
             self.said = Said(self.line, self.noted)
 
-    def like(self, headers: CIMultiDictProxy[str]) -> Head:
-        """The head of a request that says the same in everything but its length and its session."""
-        head: Head = Head.__new__(Head)
-        for name in Head.__slots__:
-            setattr(head, name, getattr(self, name))
-        head.carried, head.session = headers, headers.get(SESSION_HEADER)
-        head.noted = _noted(headers, self.also_secret)
-        head.said = (_said if head.session is None else Said)(head.line, head.noted)
+    def like(self, session: str, changes: Mapping[int, str]) -> Head:
+        """The head of a request that differs in its length and its session alone.
+
+        `changes` are values of headers, by the places these have.
+        """
+        noted, carried = list(self.noted), CIMultiDict(self.carried)
+        for place, value in changes.items():
+            name, shown = noted[place]
+            if shown == carried[name]:
+                noted[place] = name, value
+            carried[name] = value
+        head = Head.__new__(Head)
+        head.__dict__.update(self.__dict__)
+        head.carried, head.noted, head.session = CIMultiDictProxy(carried), tuple(noted), session or None
+        head.said = (Said if session else _said)(head.line, head.noted)
         return head
 
 

@@ -33,7 +33,7 @@ from mcpdesk.transports.http.callers import (
     take_token,
 )
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
-from mcpdesk.transports.http.head import SESSION_HEADER, VERSION_HEADER, Head
+from mcpdesk.transports.http.head import SESSION_HEADER, Head
 from mcpdesk.transports.http.pulse import Pulse
 from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.resumption import ResumableStream
@@ -114,7 +114,7 @@ class McpRoutes:
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key, caller or OPEN)
+        session = self.sessions.get(head_of(request).session or "", endpoint.key, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.end(session, "the client ended the session")
@@ -231,11 +231,11 @@ class McpRoutes:
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
     """The refusal for a verb that sessions alone have; None: the request names one."""
-    version = request.headers.get(VERSION_HEADER, "")
-    known = BY_NAME.get(version)
-    if version and known is None:
-        return rpc_error(400, unsupported(version[:80]))
-    if not request.headers.get(SESSION_HEADER) or (known is not None and known.is_stateless):
+    head = head_of(request)
+    known = BY_NAME.get(head.version)
+    if head.version and known is None:
+        return rpc_error(400, unsupported(head.version[:80]))
+    if not head.session or (known is not None and known.is_stateless):
         return _post_only(endpoint)
     return None
 

@@ -55,52 +55,60 @@ class Ready(web.StreamResponse):
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        body = self._json
+        body, more = self._json, b""
+        if self._more is not None:
+            more = "".join([f"{name}: {value}\r\n" for name, value in self._more.items()]).encode()
+        if self._keep_alive is not (request.version >= HttpVersion11):
+            # Said only where it is not what the version takes for granted.
+            more += b"Connection: %b\r\n" % (b"keep-alive" if self._keep_alive else b"close")
         if body is None:
-            transport.write(self._head(request))
+            transport.write(b"%b%b\r\n" % (_heads.empty(self._status), more))
             return
-        is_usual = self._status == 200 and self._more is None and self._keep_alive
-        if is_usual and request.version == HttpVersion11:
-            head = b"%b%d\r\n\r\n" % (_usual.head(), len(body))
-        else:
-            head = self._head(request)
+        head = b"%b%d\r\n%b\r\n" % (_heads.begun(self._status), len(body), more)
         if len(body) <= ONE_WRITE:
             transport.write(head + body)
         else:
             transport.writelines((head, body))
 
-    def _head(self, request: web.BaseRequest) -> bytes:
-        body = self._json
-        lines = [f"HTTP/1.1 {self._status} {_PHRASES[self._status]}"]
-        if body is not None:
-            lines.append("Content-Type: application/json")
-        lines += [f"Content-Length: {len(body or b'')}"] if self._status != HTTPStatus.NO_CONTENT else []
-        lines += _stamp()
-        lines += [f"{name}: {value}" for name, value in (self._more or {}).items()]
-        if bool(self._keep_alive) is not (request.version >= HttpVersion11):
-            # Said only where it is not what the version takes for granted.
-            lines.append(f"Connection: {'keep-alive' if self._keep_alive else 'close'}")
-        return "\r\n".join([*lines, "\r\n"]).encode()
 
-
-class _Usual:
-    """The beginning of the usual answer's head, made once a second for the date in it."""
+class _Heads:
+    """Beginnings of answers' heads, made once a second for the date in them."""
 
     def __init__(self) -> None:
         self._second = 0
-        self._head = b""
+        self._begun: dict[int, bytes] = {}
+        self._empty: dict[int, bytes] = {}
 
-    def head(self) -> bytes:
-        """Everything up to the length."""
-        second = int(time.time())
-        if second != self._second:
-            lines = ("HTTP/1.1 200 OK", "Content-Type: application/json", *_stamp(), "Content-Length: ")
-            self._second, self._head = second, "\r\n".join(lines).encode()
-        return self._head
+    def begun(self, status: int) -> bytes:
+        """That of an answer with a body, up to its length."""
+        if (second := int(time.time())) != self._second:
+            self._renew(second)
+        head = self._begun.get(status)
+        if head is None:
+            head = self._begun[status] = (
+                _lines(status, "Content-Type: application/json") + b"Content-Length: "
+            )
+        return head
+
+    def empty(self, status: int) -> bytes:
+        """That of an answer without one, up to what else there is to say."""
+        if (second := int(time.time())) != self._second:
+            self._renew(second)
+        head = self._empty.get(status)
+        if head is None:
+            length = () if status == HTTPStatus.NO_CONTENT else ("Content-Length: 0",)
+            head = self._empty[status] = _lines(status, *length)
+        return head
+
+    def _renew(self, second: int) -> None:
+        self._second = second
+        self._begun.clear()
+        self._empty.clear()
 
 
-def _stamp() -> list[str]:
-    return [f"Date: {rfc822_formatted_time()}", f"Server: {SERVER_SOFTWARE}"]
+def _lines(status: int, *more: str) -> bytes:
+    dated = (f"Date: {rfc822_formatted_time()}", f"Server: {SERVER_SOFTWARE}")
+    return "\r\n".join([f"HTTP/1.1 {status} {_PHRASES[status]}", *more, *dated, ""]).encode()
 
 
-_usual = _Usual()
+_heads = _Heads()

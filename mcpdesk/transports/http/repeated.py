@@ -12,7 +12,6 @@ from aiohttp import web
 from aiohttp.http import HttpVersion, HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from mcpdesk.transports.http.head import SESSION_HEADER, Head
 
@@ -48,32 +47,34 @@ class Known:
 class Pattern:
     """What heads that differ in length and session alone have in common."""
 
-    __slots__ = ("_first", "_known", "_message", "_names")
+    __slots__ = ("_first", "_known", "_length", "_message", "_session")
 
     def __init__(self, first: Head, message: RawRequestMessage) -> None:
         self._first = first
         self._message = message
-        spelled = {name.lower(): name for name, _ in first.noted}
-        self._names = spelled.get(SESSION_HEADER.lower(), ""), spelled.get(LENGTH_HEADER.lower(), "")
-        """How it spells the headers that may change; empty: it has none."""
+        names = [name.lower() for name, _ in first.noted]
+        self._session, self._length = (
+            names.index(name) if name in names else None
+            for name in (SESSION_HEADER.lower(), LENGTH_HEADER.lower())
+        )
+        """Where the headers are that may change, if it has them."""
         self._known: dict[tuple[bytes, bytes], Known] = {}
 
     def known(self, raw: bytes, session: bytes, length: bytes) -> Known | None:
         """The head of this pattern with that session and length; None when they are none."""
         known = self._known.get((session, length))
         if known is None:
-            size = size_of(length)
+            size, changes = size_of(length), dict[int, str]()
             if size is None or not _is_session(session):
                 return None
-            changed = CIMultiDict(self._first.carried)
-            for name, value in zip(self._names, (session, length), strict=True):
-                if bool(name) is not bool(value):
+            for place, value in ((self._session, session), (self._length, length)):
+                if (place is None) is bool(value):
                     return None
-                if name:
-                    changed[name] = value.decode()
+                if place is not None:
+                    changes[place] = value.decode()
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            known = Known(raw, self._first.like(CIMultiDictProxy(changed)), size, self._message)
+            known = Known(raw, self._first.like(session.decode(), changes), size, self._message)
             self._known[session, length] = known
         return known
 

@@ -29,6 +29,7 @@ from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.metrics import metrics
 from mcpdesk.transports.http.protected_resource import is_metadata, metadata
+from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.refusals import Refusals
 from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
@@ -190,7 +191,9 @@ class HttpService:
             except UnknownMode as error:
                 return no_mode(error, is_message=way != "messages" and head.method == "POST")
         answer = await verb(request, endpoint, caller)
-        return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
+        if type(answer) is Ready or not isinstance(answer, web.Response):
+            return answer
+        return self._refusals.tell(request, answer)
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
         """Who looks at everything: whoever has the key, where one is due; else a token for all servers.

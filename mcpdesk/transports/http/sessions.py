@@ -39,10 +39,9 @@ class Session:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.server = endpoint.key
         """And the mode: a session belongs to what it was begun with."""
-        self.is_kept = False
+        self.is_kept = self.is_closed = False
         self.events = EventStore(kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes))
         self.standing = self.events.open()
-        self.closed = asyncio.Event()
         self.touched = time.monotonic()
         self.owner = caller.identity
         """The identity whose it is; empty until somebody has one."""
@@ -70,7 +69,7 @@ class Session:
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
-        self.closed.set()
+        self.is_closed = True
         self.events.close()
         self.dialogue.close(reason)
 

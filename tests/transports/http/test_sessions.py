@@ -10,6 +10,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import sessions as module
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import EventStream
+from tests.support.rude import turn
 from tests.support.served import Peer
 from tests.support.site import serving
 
@@ -20,7 +21,8 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
     session = Session(Peer().endpoint, "t")
     kept.keep(session)
     async with asyncio.timeout(5):
-        await session.closed.wait()
+        while not session.is_closed:
+            await turn()
     assert len(kept) == 0
 
 
@@ -32,11 +34,11 @@ async def test_the_longest_unused_session_makes_room() -> None:
     kept.keep(second)
     assert kept.get(first.id, endpoint.name) is first
     kept.keep(third)
-    assert second.closed.is_set()
+    assert second.is_closed
     assert kept.get(second.id, endpoint.name) is None
     assert kept.get(first.id, "another") is None
     kept.close()
-    assert first.closed.is_set()
+    assert first.is_closed
     assert {each.conversation.transport for each in endpoint.dialogues.values()} == {"memory"}
 
 
@@ -95,5 +97,5 @@ async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pyt
         kept.get(session.id, endpoint.name)
     assert kept.has_room()
     kept.keep(kept.begin(endpoint, "t"))
-    assert unused.closed.is_set() and not any(session.closed.is_set() for session in used)
+    assert unused.is_closed and not any(session.is_closed for session in used)
     kept.close()
