@@ -47,7 +47,7 @@ class Channel:
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.together
         self._endpoint = endpoint
-        self._directly = self.dialogue.conversation.directly.answer_frame
+        self._direct = self.dialogue.conversation.directly
         self._write = write
         self._lanes = Lanes(self._answered)
         self._out: list[bytes] = []
@@ -73,6 +73,7 @@ class Channel:
         number, work = self._taken((frame,), principal)
         for each in work:
             self._lanes.run(each)
+        self._direct.settle(self.dialogue.conversation)
         self.flush()
         return number
 
@@ -80,6 +81,7 @@ class Channel:
         """Frames arrived together; returns the first one's number. What need not wait is answered already."""
         number, work = self._taken(frames, principal)
         self._lanes.run_all(work)
+        self._direct.settle(self.dialogue.conversation)
         self.flush()
         return number
 
@@ -131,13 +133,15 @@ class Channel:
     ) -> tuple[int, list[Coroutine[Any, Any, Reply]]]:
         """Record frames; returns the first one's number, and what is to run for them."""
         self._is_armed = True
-        conversation = self.dialogue.conversation
         doubtful: list[int] = []
         work: list[Coroutine[Any, Any, Reply]] = []
+        direct, conversation = self._direct, self.dialogue.conversation
+        who = principal or conversation.principal
+        is_usual = direct.begins(who)
         for place, frame in enumerate(frames):
             answer: Answer | None = None
-            if len(frame) < LARGE:
-                answer = self._directly(conversation, frame, self, principal)
+            if is_usual and len(frame) < LARGE:
+                answer = direct.answer_frame(conversation, frame, self, who)
             if answer is None:
                 answer = self._accept(frame, principal, place, doubtful)
             if isinstance(answer, tuple):

@@ -86,8 +86,9 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
         return None
-    lines = b"".join([_lines(run) for run in _runs(frames)])
-    return lines if lines.count(b"\n") == len(frames) else None
+    if b"\n" in b"".join([frame.data for frame in frames]):
+        return None
+    return b"".join([_lines(run) for run in _runs(frames)])
 
 
 def _runs(frames: Sequence[Frame]) -> Iterator[Sequence[Frame]]:

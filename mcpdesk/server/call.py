@@ -74,6 +74,9 @@ class Call:
     asks_person = 0
     left_s = 0.0
     stop = ""
+    is_over = False
+    is_settled = False
+    """Whether it stands for itself: it did not end in the turn of the loop in which it came with others."""
     task: asyncio.Task[Any] | None = None
     progress: Progress | None = None
     progress_token: Id | None = None
@@ -89,6 +92,7 @@ class Call:
         transport: str = "memory",
         peer: str = "",
         headers: Mapping[str, str] | None = None,
+        started: float | None = None,
     ) -> None:
         self.id = identifier
         self.method = method
@@ -98,7 +102,7 @@ class Call:
         self.transport = transport
         self.peer = peer
         self.headers = headers
-        self.started = time.monotonic()
+        self.started = time.monotonic() if started is None else started
         meta = params.get("_meta")
         if isinstance(meta, dict) and "progressToken" in meta and is_id(meta["progressToken"]):
             self.progress_token = meta["progressToken"]

@@ -68,6 +68,11 @@ class ClientRequests:
             waiting.result.set_result(response)
 
     @property
+    def has_any(self) -> bool:
+        """Whether an answer is waited for."""
+        return bool(self._waiting)
+
+    @property
     def waiting(self) -> list[Call]:
         """Whose questions are not answered yet, one for each."""
         return [each.call for each in list(self._waiting.values())]

@@ -212,6 +212,7 @@ class Conversation:
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
+        call.is_settled = True
         self.calls += 1
         try:
             if call.stop:
@@ -229,17 +230,25 @@ class Conversation:
 
     def ended(self, call: Call) -> None:
         """A call is over."""
-        self.in_flight.pop(id_key(call.id), None)
-        if call.method != "subscriptions/listen":
-            if self.latency is None:
-                self.latency = Latency()
-            self.latency.add(time.monotonic() - call.started)
+        self.in_flight.pop((type(call.id) is str, call.id), None)
+        call.is_over = True
+        if call.is_settled and call.method != "subscriptions/listen":
+            self.count(0, 1, time.monotonic() - call.started)
         if call.stop:
             call.settle()
         else:
             call.stop = "finished"
-        self.requests.forget(call)
+        if self.requests.has_any:
+            self.requests.forget(call)
         call.task = None
+
+    def count(self, begun: int, ended: int, seconds: float) -> None:
+        """Calls began, and others ended after so many seconds each."""
+        self.calls += begun
+        if ended:
+            if self.latency is None:
+                self.latency = Latency()
+            self.latency.add(seconds, ended)
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
         method = canonical(message["method"])

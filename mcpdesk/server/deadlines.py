@@ -32,7 +32,8 @@ class Deadlines:
     def watch(self, call: Call, limit_s: float) -> None:
         """End the call once it has run for `limit_s` seconds."""
         call.limit_s = limit_s
-        call.deadline = time.monotonic() + limit_s
+        if not call.pauses:
+            call.deadline = time.monotonic() + limit_s
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
@@ -46,6 +47,8 @@ class Deadlines:
         """Time spent in here does not count: a person is being waited for. May be entered several times."""
         if call.deadline is not None:
             call.left_s, call.deadline = call.deadline - time.monotonic(), None
+        elif not call.pauses:
+            call.left_s = call.limit_s
         call.pauses += 1
         try:
             yield

@@ -55,7 +55,8 @@ class DirectCalls:
         self._usual: dict[str, Usual] = {}
         self._rules = 0
         """The rules the usual tools were looked at under."""
-        self._around: dict[str, tuple[JSONObject, bytes, bytes]] = {}
+        self._identities = dispatcher.offers.identities
+        self._around: dict[str, tuple[JSONObject, bytes]] = {}
 
     def usual(self, message: JSONObject) -> Usual | None:
         """The tool of a `tools/call` that has nothing out of the ordinary itself; None: not this way."""
@@ -70,17 +71,22 @@ class DirectCalls:
         name = params.get("name")
         if type(name) is not str or type(params.get("arguments")) is not dict:
             return None
-        return self.tool(name) if len(params) == (3 if "_meta" in params else 2) else None
+        is_usual = len(params) == (3 if "_meta" in params else 2) and self.are_usual()
+        return self.known(name) if is_usual else None
 
-    def tool(self, name: str) -> Usual | None:
-        """The tool of that name, if it has nothing out of the ordinary now."""
+    def are_usual(self) -> bool:
+        """Whether the server has nothing out of the ordinary itself; to be asked before `known`."""
         server = self._server
         if server.create_context is not None or not server.tools_enabled:
-            return None
+            return False
         home = server.home
         if home is not None and home.rules != self._rules:
             self._usual.clear()
             self._rules = home.rules
+        return True
+
+    def known(self, name: str) -> Usual | None:
+        """The tool of that name, if it has nothing out of the ordinary now."""
         usual = self._usual.get(name)
         return usual if usual is not None and usual.tool is self._tools.get(name) else self._look_at(name)
 
@@ -98,12 +104,13 @@ class DirectCalls:
         try:
             if call.stop:
                 return ACCEPTED
-            tool, server, services = usual.tool, self._server, self._services
-            limit_s = server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
-            services.deadlines.watch(call, limit_s)
+            tool = usual.tool
             try:
-                context = Context(server, services, call, tool.name)
-                output = await tool.handler(call.params["arguments"], context)
+                if tool.plain is not None:
+                    output = await tool.plain(**call.params["arguments"])
+                else:
+                    context = Context(self._server, self._services, call, tool.name)
+                    output = await tool.handler(call.params["arguments"], context)
                 if call.stop:
                     raise asyncio.CancelledError
             except BaseException as error:
@@ -112,7 +119,8 @@ class DirectCalls:
                 frame = self._frame(call, usual, output)
                 return ACCEPTED if call.stop else _new(Reply, (200, frame))
             finally:
-                services.deadlines.forget(call)
+                if call.is_settled:
+                    self._services.deadlines.forget(call)
             return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
         except ProtocolError as error:
             return conversation.refused(call.id, error, call.terms.revision.is_stateless)
@@ -127,17 +135,12 @@ class DirectCalls:
         """The whole answer, put together at once: a large text is copied no more often than that."""
         terms = call.terms
         if type(output) is str and usual.check_output is None:
-            identity = self._dispatcher.offers.implementation(terms.revision)
-            around = self._around.get(terms.revision.name)
-            if around is None or around[0] is not identity:
-                around = self._look_around(terms, identity)
+            name = terms.revision.name
+            around = self._around.get(name)
+            if around is None or self._identities.get(name) is not around[0]:
+                around = self._look_around(terms)
             try:
-                return b'{"jsonrpc":"2.0","id":%b,"result":%b%b%b}' % (
-                    dumps(call.id),
-                    around[1],
-                    dumps(output),
-                    around[2],
-                )
+                return around[1] % (dumps(call.id), dumps(output))
             except TypeError:  # a lone surrogate, which the long way puts into words
                 pass
         body = outcome.tool_body(usual.tool, output, usual.check_output)
@@ -164,12 +167,15 @@ class DirectCalls:
         usual = self._usual[name] = Usual(tool, check_input.accepts, check_output)
         return usual
 
-    def _look_around(self, terms: Terms, identity: JSONObject) -> tuple[JSONObject, bytes, bytes]:
-        """What stands before and after the text in a result of one text."""
+    def _look_around(self, terms: Terms) -> tuple[JSONObject, bytes]:
+        """What stands around the id and the text in an answer of one text."""
+        identity = self._dispatcher.offers.implementation(terms.revision)
         body = shaping.tool_result({"content": [text(_MARK)], "isError": False}, terms.revision)
         whole = dumps(shaping.result(METHOD, body, terms.revision, identity))
         before, _, after = whole.partition(dumps(_MARK))
-        around = self._around[terms.revision.name] = (identity, before, after)
+        before, after = before.replace(b"%", b"%%"), after.replace(b"%", b"%%")
+        form = b'{"jsonrpc":"2.0","id":%%b,"result":%b%%b%b}' % (before, after)
+        around = self._around[terms.revision.name] = (identity, form)
         return around
 
 

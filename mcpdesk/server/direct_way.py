@@ -5,6 +5,7 @@ Whatever is unusual or wrong is left to the conversation, which knows what to sa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,23 @@ class DirectWay:
         """What they say."""
         self._terms: Terms | None = None
         """The terms if they stand alone; None: those of the session."""
+        self._begun: list[Call] = []
+        """Calls that came together and are not settled."""
+        self._came = 0.0
+        """When they came."""
+
+    def begins(self, principal: Principal) -> bool:
+        """Whether `answer_frame` may be asked, for frames that came just now."""
+        self._came = time.monotonic()
+        return principal.expires is None and self._calls.are_usual()
 
     def answer_frame(
-        self, conversation: Conversation, frame: bytes, outlet: Outlet, principal: Principal | None = None
+        self, conversation: Conversation, frame: bytes, outlet: Outlet, principal: Principal
     ) -> Answering | None:
-        """What answers the call in a frame of a pipe; None: nothing was done, it goes the long way."""
+        """What answers the call in a frame of a pipe, to be run before `settle`.
+
+        None: nothing was done, it goes the long way.
+        """
         if frame.find(_MARK, 0, _WITHIN) < 0:
             return None
         read = self._read
@@ -63,7 +76,7 @@ class DirectWay:
         if asked is None:
             return None
         given = asked.params
-        usual = self._calls.tool(given.name)
+        usual = self._calls.known(given.name)
         if usual is None:
             return None
         params: JSONObject = {"name": given.name, "arguments": given.arguments}
@@ -84,8 +97,28 @@ class DirectWay:
                 self._terms = terms if terms.revision.is_stateless else None
         elif terms is not conversation.announced:
             conversation.announce(terms)
-        principal = principal or conversation.principal
-        return self._begun(conversation, asked.id, params, terms, usual, outlet, None, principal)
+        call = self._entered(
+            conversation, asked.id, params, terms, usual, outlet, None, principal, self._came
+        )
+        if call is None:
+            return None
+        self._begun.append(call)
+        return self._calls.run(call, usual, conversation)
+
+    def settle(self, conversation: Conversation) -> None:
+        """Count the calls begun by `answer_frame`, and watch over those that wait for something."""
+        begun = self._begun
+        if not begun:
+            return
+        self._begun, ended = [], len(begun)
+        if conversation.in_flight:
+            deadlines = conversation.dispatcher.services.deadlines
+            for call in begun:
+                if not call.is_over:
+                    call.is_settled = True
+                    deadlines.watch(call, call.limit_s)
+                    ended -= 1
+        conversation.count(len(begun), ended, time.monotonic() - self._came)
 
     def answer(
         self,
@@ -103,9 +136,18 @@ class DirectWay:
         terms = self._admitted(conversation, params, headers)
         if terms is None:
             return None
-        return self._begun(conversation, message["id"], params, terms, usual, outlet, headers, principal)
+        started = time.monotonic()
+        call = self._entered(
+            conversation, message["id"], params, terms, usual, outlet, headers, principal, started
+        )
+        if call is None:
+            return None
+        call.is_settled = True
+        conversation.calls += 1
+        conversation.dispatcher.services.deadlines.watch(call, call.limit_s)
+        return self._calls.run(call, usual, conversation)
 
-    def _begun(
+    def _entered(
         self,
         conversation: Conversation,
         identifier: Id,
@@ -115,7 +157,9 @@ class DirectWay:
         outlet: Outlet,
         headers: Mapping[str, str] | None,
         principal: Principal,
-    ) -> Answering | None:
+        started: float,
+    ) -> Call | None:
+        """The call, in flight from here on; None when it is wrong or one too many."""
         key = (type(identifier) is str, identifier)
         in_flight, server = conversation.in_flight, conversation.dispatcher.server
         arguments = params["arguments"]
@@ -128,15 +172,15 @@ class DirectWay:
             return None
         if not usual.accepts(arguments):
             return None
-        call = Call(
-            identifier, METHOD, params, terms, outlet, conversation.transport, conversation.peer, headers
-        )
+        transport, peer = conversation.transport, conversation.peer
+        call = Call(identifier, METHOD, params, terms, outlet, transport, peer, headers, started)
         call.opening, call.principal = conversation.opening, principal
+        limit_s = usual.tool.timeout_s
+        call.limit_s = server.limits.tool_timeout_s if limit_s is None else limit_s
         if conversation.session.phase is Phase.READY and not terms.revision.is_stateless:
             call.requests = conversation.requests
         in_flight[key] = call
-        conversation.calls += 1
-        return self._calls.run(call, usual, conversation)
+        return call
 
     def _admitted(
         self, conversation: Conversation, params: JSONObject, headers: Mapping[str, str] | None

@@ -26,14 +26,16 @@ class Latency:
     def __iter__(self) -> Iterator[float]:
         return iter(self._ring.tolist())
 
-    def add(self, seconds: float) -> None:
-        """One more call ended."""
-        if len(self._ring) < KEPT:
-            self._ring.append(seconds)
-        else:
-            self._ring[self.count % KEPT] = seconds
-        self.count += 1
-        self.total_s += seconds
+    def add(self, seconds: float, calls: int = 1) -> None:
+        """So many calls ended, each after `seconds`."""
+        ring = self._ring
+        for place in range(self.count, self.count + min(calls, KEPT)):
+            if len(ring) < KEPT:
+                ring.append(seconds)
+            else:
+                ring[place % KEPT] = seconds
+        self.count += calls
+        self.total_s += seconds * calls
 
     def join(self, other: Latency) -> None:
         """Add the calls of another peer."""

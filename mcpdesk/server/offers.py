@@ -26,7 +26,7 @@ class Offers:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
-        self._identities: dict[str, JSONObject] = {}
+        self.identities: dict[str, JSONObject] = {}
         self._tasks_of = -1
         """Version of the tools at the last look for one that may be a task."""
         self._has_task_tool = False
@@ -34,13 +34,13 @@ class Offers:
     def forget(self) -> None:
         """The server's identity changed: nothing kept holds any longer."""
         self._pages.clear()
-        self._identities.clear()
+        self.identities.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Our identity as a revision knows it."""
-        kept = self._identities.get(revision.name)
+        kept = self.identities.get(revision.name)
         if kept is None:
-            kept = self._identities[revision.name] = self._identity(revision)
+            kept = self.identities[revision.name] = self._identity(revision)
         return kept
 
     def is_offered(self, capability: str) -> bool:

@@ -29,7 +29,10 @@ def call(identifier: Any, meta: Any = None, **more: Any) -> bytes:
 def begun(peer: Peer, frame: bytes) -> bool:
     """Whether a frame goes the direct way; the call is not run."""
     conversation = peer.channel.dialogue.conversation
-    answering = conversation.directly.answer_frame(conversation, frame, peer.channel)
+    principal = conversation.principal
+    if not conversation.directly.begins(principal):
+        return False
+    answering = conversation.directly.answer_frame(conversation, frame, peer.channel, principal)
     if answering is None:
         return False
     answering.close()
@@ -107,7 +110,9 @@ async def test_a_session_that_changed_its_level_is_asked_each_time() -> None:
     peer.request(2, "logging/setLevel", {"level": "debug"})
     await peer.response(2)
     conversation = peer.channel.dialogue.conversation
-    answering = conversation.directly.answer_frame(conversation, call(3), peer.channel)
+    answering = conversation.directly.answer_frame(
+        conversation, call(3), peer.channel, conversation.principal
+    )
     assert answering is not None
     answering.close()
     (running,) = conversation.running
@@ -139,3 +144,38 @@ async def test_whoever_has_what_a_server_asks_for_goes_the_direct_way() -> None:
         assert begun(peer, call(1, META)) is is_direct
     conversation.principal = OPEN
     assert not begun(peer, call(1, META))
+
+
+async def test_calls_that_end_at_once_are_counted_together_and_those_that_wait_have_a_deadline() -> None:
+    peer = Peer()
+    conversation, deadlines = peer.channel.dialogue.conversation, peer.services.deadlines
+    peer.modern(0, "tools/call", {"name": "echo", "arguments": {"text": "a"}})
+    await peer.response(0)  # a lane is parked now
+    frames = [call(number, META) for number in range(1, 71)]
+    frames += [
+        call("w", META, name="forever", arguments={}),
+        call("b", META, name="brief", arguments={}),
+    ]
+    peer.channel.take_all(frames)
+    assert conversation.latency is not None
+    assert (conversation.calls, conversation.latency.count, len(deadlines)) == (73, 71, 2)
+    assert "limit of 0.1 s" in str(await peer.response("b"))
+    (waiting,) = conversation.running
+    assert waiting.deadline is not None and waiting.limit_s == 30.0
+    assert conversation.latency.count == 72
+    peer.channel.close()
+    await peer.channel.drained()
+    assert (conversation.latency.count, len(deadlines)) == (73, 0)
+
+
+async def test_a_tool_that_asks_before_it_waits_is_not_timed_while_the_person_thinks() -> None:
+    peer = Peer()
+    peer.inbox.audience = 1
+    peer.modern(0, "tools/call", {"name": "echo", "arguments": {"text": "a"}})
+    await peer.response(0)
+    peer.channel.take_all([call(1, META, name="ask", arguments={})])
+    (running,) = peer.channel.dialogue.conversation.running
+    assert (running.pauses, running.deadline, running.left_s) == (1, None, 0.1)
+    assert list(peer.services.deadlines) == [running]
+    peer.inbox.decline(peer.inbox.questions()[0].id)
+    assert "declined" in str(await peer.response(1))
