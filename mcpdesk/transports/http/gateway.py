@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from aiohttp import web
 
 from mcpdesk.auth.principal import Principal
@@ -21,11 +23,11 @@ class GatewayRoutes:
         self._mcp = mcp
         self._sockets = sockets
 
-    async def post(
+    def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
+    ) -> Awaitable[web.StreamResponse]:
         """Answer one POSTed message or batch."""
-        return await self._mcp.post(request, endpoint.gateway, caller)
+        return self._mcp.post(request, endpoint.gateway, caller)
 
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -42,14 +44,14 @@ class GatewayRoutes:
         """Say what is here."""
         return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
 
-    async def delete(
+    def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
+    ) -> Awaitable[web.StreamResponse]:
         """End a session."""
-        return await self._mcp.delete(request, endpoint.gateway, caller)
+        return self._mcp.delete(request, endpoint.gateway, caller)
 
-    async def socket(
+    def socket(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
+    ) -> Awaitable[web.StreamResponse]:
         """Upgrade the connection and serve it until one side closes."""
-        return await self._sockets.get(request, endpoint.gateway, caller)
+        return self._sockets.get(request, endpoint.gateway, caller)
