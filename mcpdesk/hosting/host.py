@@ -30,7 +30,7 @@ from mcpdesk.recorder.masking import mask_json
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
-from mcpdesk.settings import Settings
+from mcpdesk.settings import BY_NAME, Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Jobs, Rules
 
@@ -89,7 +89,7 @@ class Host:
             self.journal.log,
             rounds=Rounds(self._round_key),
             mask=mask_json,
-            environment=lambda: dict(os.environ),
+            environment=self._environment,
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
@@ -375,6 +375,11 @@ class Host:
         runs_programs = any(each.server.runs_programs for each in self.by_name.values())
         configured = bool(self.settings.api_key)
         return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
+
+    def _environment(self) -> dict[str, str]:
+        """The process environment without keys, and without secrets that tokens are signed with."""
+        hidden = {*BY_NAME["api_key"].environment, *(each.secret_variable for each in self.folders.values())}
+        return {name: value for name, value in os.environ.items() if name not in hidden}
 
     def _round_key(self) -> bytes:
         return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()

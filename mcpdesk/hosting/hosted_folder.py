@@ -139,6 +139,12 @@ class HostedFolder:
         except DeskUserError as error:
             self._journal.notify(f"{error.message} {error.hint}", Severity.ERROR, "logs")
 
+    @property
+    def secret_variable(self) -> str:
+        """The environment variable whose value signs tokens; empty: there is none."""
+        jwt = self._loaded.manifest.auth.jwt
+        return jwt.secret_env if jwt is not None else ""
+
     async def wake(self) -> None:
         """Take up what a previous run left."""
         assert self.server.home is not None

@@ -86,6 +86,11 @@ class Context:
         return self._call.trace
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What programs started for this call may have of the process environment."""
+        return self._services.environment()
+
+    @property
     def folder(self) -> Path | None:
         """The server folder."""
         return self.server.folder

@@ -46,4 +46,4 @@ class Services(Struct, frozen=True):
     mask: Mask = _unmasked
     """For what a person is shown of a call."""
     environment: Callable[[], dict[str, str]] = dict
-    """The process environment, shown to `context.py` on pipes."""
+    """The process environment without what is secret in it: for `context.py` on pipes, and for programs."""

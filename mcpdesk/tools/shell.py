@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from dataclasses import dataclass
 from functools import partial
@@ -97,8 +96,8 @@ def bash_argv(command: str) -> list[str]:
 
 
 def environment_of(ctx: Context) -> dict[str, str]:
-    """Our own environment, and the caller's trace."""
-    return dict(os.environ) | ctx.trace.environment()
+    """Our own environment without our secrets, and the caller's trace."""
+    return ctx.environment | ctx.trace.environment()
 
 
 async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> Ended:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
-from mcpdesk.auth.keys import KeySet, jwk_keys, secret_keys
+from mcpdesk.auth.keys import Key, KeySet, jwk_keys, secret_keys
 from mcpdesk.auth.token import Rejected
 from mcpdesk.auth.verifier import MOST_READ, Terms, Verifier
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token, unsigned
@@ -110,3 +110,36 @@ async def test_a_broad_scope_is_widened() -> None:
         token("HS256", scope="all")
     )
     assert principal.scopes == {"all", "read"}
+
+
+async def test_a_token_is_recognized_as_long_as_its_keys_and_its_time_are_the_same() -> None:
+    now = [1000.0]
+    keys = secret_keys(SECRET.encode(), ["HS256"])
+    source = KeySource(constant(keys), CONSTANT)
+    checker = Verifier(Terms(frozenset({"HS256"}), leeway_s=5), source, lambda: now[0])
+    text = token("HS256", exp=2000, iat=900)
+    assert checker.recognize(text) is None and checker.recognize(None) is None
+    principal = await checker.verify(text)
+    assert checker.recognize(text) is principal
+    for now[0], is_known in ((894.0, False), (895.0, True), (2004.0, True), (2005.0, False)):
+        assert (checker.recognize(text) is principal) is is_known
+    now[0] = 1000.0
+    source._keys = secret_keys(SECRET.encode(), ["HS256"])
+    assert checker.recognize(text) is None, "keys that are new are looked at closely"
+    assert await checker.verify(text) is principal and checker.recognize(text) is principal
+
+
+async def test_the_signature_is_checked_each_time_a_token_is_recognized() -> None:
+    checked: list[bytes] = []
+
+    def check(signed: bytes, signature: bytes) -> bool:
+        checked.append(signature)
+        return len(checked) < 3
+
+    source = KeySource(constant(KeySet([Key(None, {"HS256": check})])), CONSTANT)
+    checker = Verifier(Terms(frozenset({"HS256"})), source)
+    text = token("HS256")
+    await checker.verify(text)
+    assert checker.recognize(text) is not None
+    assert checker.recognize(text) is None
+    assert len(checked) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
 from tests.support.desk import running_desk, until
+from tests.support.folders import write
+from tests.support.tokens import SECRET
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -157,3 +160,22 @@ async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
         assert warned == ["approvals: there is no tool 'thre'; did you mean other?"]
         home = desk.host.by_name["one"].server.home
         assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"
+
+
+async def test_what_tools_see_of_the_environment_holds_no_key_and_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_SECRET", SECRET)
+    monkeypatch.setenv("MCPDESK_API_KEY", "the-key-of-the-desk")
+    monkeypatch.setenv("HARMLESS", "seen")
+    auth = {"jwt": {"algorithms": ["HS256"], "secret_env": "GATE_SECRET"}}
+    folder = write(tmp_path, {"mcp.json": json.dumps({"name": "gate", "auth": auth, "builtins": ["Bash"]})})
+    async with running_desk(folder) as desk:
+        seen = desk.host.services.environment()
+        assert seen["HARMLESS"] == "seen"
+        assert not {"GATE_SECRET", "MCPDESK_API_KEY"} & seen.keys()
+        call = desk.request("gate", "tools/call", {"name": "Bash", "arguments": {"command": "env"}})
+        outcome = await asyncio.wrap_future(call.outcome)
+        assert outcome.result is not None
+        printed = outcome.result["structuredContent"]["stdout"]
+        assert "HARMLESS=seen" in printed and SECRET not in printed and "the-key-of-the-desk" not in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class ToolContext:
         self.wants_progress = wants_progress
         self.folder: Path | None = Path("/srv/shop")
         self.trace: Trace = NONE
+        self.environment = dict(os.environ)
         self.peer = "client"
         self.caller = "client"
         self.is_desk = False
