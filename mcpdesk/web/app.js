@@ -73,10 +73,12 @@ function askForKey() {
   byId("secret").focus();
 }
 
+const isToken = text => text.startsWith("ey") && text.split(".").length === 3;
+
 // A token says what it is; anything else is a key.
 function headersFor(secret) {
   const text = secret.replace(/^Bearer\s+/i, "").trim();
-  return text.split(".").length === 3 && text.startsWith("ey") ? { Authorization: `Bearer ${text}` } : { [keyHeader]: text };
+  return isToken(text) ? { Authorization: `Bearer ${text}` } : { [keyHeader]: text };
 }
 
 byId("entry-form").addEventListener("submit", async event => {
@@ -89,7 +91,9 @@ byId("entry-form").addEventListener("submit", async event => {
     await begin();
     byId("main").focus({ preventScroll: true });
   } catch (error) {
-    problem.textContent = error.status === 401 ? "That is not the key." : `Not signed in: ${error.message}`;
+    const isRefused = error.status === 401 || error.status === 403;
+    const word = isToken(secret.value.trim()) ? "That token does not count here." : "That is not the key.";
+    problem.textContent = isRefused ? word : `Not signed in: ${error.message}`;
     secret.select();
     secret.focus();
   }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.callers import checking, good_headers
 from tests.support.dashboard import KEY, Dashboard, dashboard
 from tests.support.desk import until
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
@@ -60,6 +61,35 @@ async def test_who_has_the_key_signs_in_stays_in_and_signs_out(shown: Dashboard)
         assert "mcpdesk-dashboard" not in await page.evaluate("document.cookie")
         await page.get_by_role("button", name="Sign out").click()
         await page.locator("#entry").wait_for()
+
+
+async def test_who_has_a_token_signs_in_where_tokens_are_asked_for(tmp_path: Path) -> None:
+    async with dashboard(tmp_path, key="") as shown, surfing(shown, is_in=False) as surfer:
+        (endpoint,) = shown.desk.host.by_name.values()
+        endpoint.server.access = checking()
+        page = surfer.page
+        await page.reload()
+        await page.locator("#entry").wait_for()
+        (text,) = good_headers().values()
+        good = text.rpartition(" ")[2]
+        await page.get_by_label("Key or token").fill(good[:-6] + "AAAAAA")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("That token does not count here.").wait_for()
+        await page.get_by_label("Key or token").fill(good)
+        await page.keyboard.press("Enter")
+        await surfer.is_live()
+        assert good not in await page.content()
+        await page.get_by_text("asks every caller for a token").wait_for()
+        arguments = {"questions_json": json.dumps([STORAGE])}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        body["params"] = {"name": "AskUserQuestion", "arguments": arguments}
+        headers = {**good_headers(), "Accept": "application/json"}
+        asked = asyncio.create_task(shown.client.post(f"{shown.url}/mcp/shop", json=body, headers=headers))
+        form = await surfer.question()
+        await form.get_by_label("SQLite").check()
+        await form.get_by_role("button", name="Answer", exact=True).click()
+        assert "SQLite" in await (await asked).text()
+        assert "ada (dashboard)" in {each.answered_by for each in shown.desk.questions()}
 
 
 async def test_without_a_key_due_the_page_is_there_at_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
@@ -37,6 +38,8 @@ class Visitor(Struct, frozen=True):
     """Of the cookie."""
     key: str = ""
     """The key it was signed in with: with another one it ends."""
+    is_proven: bool = False
+    """Whether a key or a token was shown."""
 
 
 class Door:
@@ -73,7 +76,7 @@ class Door:
             return False
         if visitor.until is not None and visitor.until < self._clock():
             return False
-        if visitor.until is None and not visitor.key and self.is_due(rules):
+        if not visitor.is_proven and self.is_due(rules):
             return False
         return not visitor.word or visitor.word in self._signed_in
 
@@ -83,13 +86,13 @@ class Door:
             visitor = _visitor(await self._identify(request, rules), rules)
         except Refused as refused:
             return refused.answer
-        word, until = secrets.token_urlsafe(32), self._clock() + LASTS_S
-        until = until if visitor.until is None else min(until, visitor.until)
-        self._signed_in[word] = Visitor(visitor.name, until, word, visitor.key)
+        now, word = self._clock(), secrets.token_urlsafe(32)
+        until = min(now + LASTS_S, visitor.until or now + LASTS_S)
+        self._signed_in[word] = replace(visitor, until=until, word=word)
         while len(self._signed_in) > MOST:
             del self._signed_in[next(iter(self._signed_in))]
         answer = web.Response(status=204)
-        self._set_cookie(request, answer, word, int(LASTS_S))
+        self._set_cookie(request, answer, word, max(1, int(until - now)))
         return answer
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
@@ -113,7 +116,8 @@ class Door:
 
 def _visitor(who: Principal, rules: Rules) -> Visitor:
     """Whoever has the token is named by it and leaves with it."""
-    return Visitor(who.name if who.kind == "token" else "dashboard", who.expires, key=rules.api_key)
+    name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
+    return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
 
 
 def cookie_name(request: web.BaseRequest) -> str:

@@ -462,10 +462,10 @@ def test_whoever_came_by_a_token_leaves_with_it_and_nobody_stays_when_one_become
         raise NotImplementedError
 
     door = Door(identify, lambda rules: True, clock=lambda: now[0])
-    assert door.is_welcome(Visitor("ada", until=10.0), Rules())
+    assert door.is_welcome(Visitor("ada", until=10.0, is_proven=True), Rules())
     assert not door.is_welcome(Visitor("dashboard"), Rules())
     now[0] = 11.0
-    assert not door.is_welcome(Visitor("ada", until=10.0), Rules())
+    assert not door.is_welcome(Visitor("ada", until=10.0, is_proven=True), Rules())
 
 
 async def test_a_core_without_a_dashboard_answers_with_text() -> None:
@@ -484,12 +484,13 @@ def test_a_visitor_stays_until_the_time_is_up() -> None:
 
     door = Door(identify, lambda rules: bool(rules.api_key), clock=lambda: now[0])
     rules = Rules(api_key="k")
-    visitor = Visitor("dashboard", until=10.0, key="k")
+    visitor = Visitor("dashboard", until=10.0, key="k", is_proven=True)
     assert door.is_welcome(visitor, rules)
     now[0] = 11.0
     assert not door.is_welcome(visitor, rules)
     assert not door.is_welcome(Visitor("dashboard"), rules), "a key became due"
-    assert not door.is_welcome(Visitor("dashboard", word="unknown", key="k"), rules)
+    assert not door.is_welcome(Visitor("dashboard", word="unknown", key="k", is_proven=True), rules)
+    assert door.is_welcome(Visitor("ada (dashboard)", key="k", is_proven=True), rules), "without an end"
 
 
 def test_the_board_over_a_link_has_what_a_listener_asks_for() -> None:
