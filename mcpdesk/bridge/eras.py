@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
+from mcpdesk.bridge.answers import excerpt
 from mcpdesk.bridge.handshake import answer_to, opened, opening
 from mcpdesk.bridge.line import IDENTITY, Line
 from mcpdesk.bridge.listening import Listening
@@ -41,7 +42,7 @@ async def meet(wire: Wire) -> Line:
         return stateless
     if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in offered):
         return await _shaken(wire)
-    told = ", ".join(offered) or "none"
+    told = excerpt(", ".join(offered)) or "none"
     raise InvalidAnswer(f"it serves the revisions {told}, this client {', '.join(BY_NAME)}", wire.target)
 
 
@@ -149,18 +150,18 @@ class Session:
 
     async def open(self) -> None:
         """Shake hands. Raises: CallError when the server does not."""
-        self._headers = {}
         identifier = next(self._ids)
         message = _request(identifier, "initialize", opening(LATEST_HANDSHAKE))
         reply = await self._wire.post(message, {}, self._asked)
         result = reply.result(identifier, self.target)
         self.revision, self.server, self.instructions = opened(result, self.target)
-        session = reply.headers.get("mcp-session-id")
-        if session:
-            self._headers["Mcp-Session-Id"] = session
+        headers = {}
+        if session := reply.headers.get("mcp-session-id"):
+            headers["Mcp-Session-Id"] = session
         if self.revision.has_version_header:
-            self._headers["MCP-Protocol-Version"] = self.revision.name
-        await self._notify("notifications/initialized", {})
+            headers["MCP-Protocol-Version"] = self.revision.name
+        await self._notify({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+        self._headers = headers
 
     async def request(
         self, method: str, params: dict[str, Any], headers: Mapping[str, str]
@@ -192,29 +193,28 @@ class Session:
         try:
             reply = await self._wire.post(_request(identifier, method, params), self._headers, self._asked)
         except asyncio.CancelledError:
-            self._part(
-                "notifications/cancelled", {"requestId": identifier, "reason": "nobody waits any more"}
-            )
+            self._withdraw(identifier)
             raise
         if reply.status == 404 and "Mcp-Session-Id" in self._headers:
             raise reply.failure(self.target)
         return reply.result(identifier, self.target)
 
-    def _part(self, method: str, params: dict[str, Any]) -> None:
-        """Tell the server without waiting for it."""
+    def _withdraw(self, identifier: int) -> None:
+        """Tell the server that nobody waits for a request, without waiting for it."""
+        params = {"requestId": identifier, "reason": "nobody waits any more"}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
         async def tell() -> None:
             with suppress(CallError, TimeoutError):
                 async with asyncio.timeout(PARTING_S):
-                    await self._notify(method, params)
+                    await self._notify(message, self._headers)
 
         task = asyncio.get_running_loop().create_task(tell())
         self._partings.add(task)
         task.add_done_callback(self._partings.discard)
 
-    async def _notify(self, method: str, params: dict[str, Any]) -> None:
-        message = {"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {})
-        reply = await self._wire.post(message, self._headers)
+    async def _notify(self, message: dict[str, Any], headers: Mapping[str, str]) -> None:
+        reply = await self._wire.post(message, headers)
         if reply.status >= 400:
             raise reply.failure(self.target)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from mcpdesk.bridge.client import Client
@@ -18,7 +20,7 @@ from tests.support import tokens
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
-from tests.support.scripted import Seen, http, json, modern, result, scripted
+from tests.support.scripted import DISCOVERED, Seen, http, json, modern, result, scripted, stream
 from tests.support.served import make_server
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -325,3 +327,58 @@ async def test_token_that_does_not_count_is_refused_and_not_repeated(guarded: Pa
         with pytest.raises((HttpError, RpcError), match="Unauthorized: invalid JWT") as caught:
             await client.call_tool("who")
     assert given not in str(caught.value) and given not in repr(vars(caught.value))
+
+
+def rough(dice: random.Random, depth: int = 0) -> Any:
+    """A value that looks like parts of answers."""
+    kinds = ["text", "number", "none", "bool"] + (["list", "object", "object"] if depth < 3 else [])
+    match dice.choice(kinds):
+        case "list":
+            return [rough(dice, depth + 1) for _ in range(dice.randrange(3))]
+        case "object":
+            return {dice.choice(WORDS): rough(dice, depth + 1) for _ in range(dice.randrange(5))}
+        case "number":
+            return dice.choice([0, 1, 2, 3, -32020, -32022, -32601, 1e300])
+        case "bool":
+            return dice.random() < 0.5
+        case "none":
+            return None
+    return dice.choice(["", "2.0", "2026-07-28", "2025-11-25", "text", "complete", "\x00\x1b[2J", "object"])
+
+
+WORDS = ["jsonrpc", "id", "result", "error", "code", "message", "tools", "content", "type", "text", "name",
+         "data", "inputSchema", "supportedVersions", "protocolVersion", "resultType", "nextCursor",
+         "method"]  # fmt: skip
+
+
+async def test_whatever_a_server_answers_it_is_a_result_or_a_call_error() -> None:
+    dice = random.Random(1)
+    answered = 0
+
+    def answer(seen: Seen) -> bytes:
+        if seen.body and seen.message.get("method") == "server/discover" and dice.random() < 0.6:
+            return json(result(seen, DISCOVERED))
+        given = seen.message.get("id") if seen.body else 1
+        body: Any = rough(dice)
+        if dice.random() < 0.7:
+            body = {"jsonrpc": "2.0", "id": given, dice.choice(["result", "error"]): body}
+        data = orjson.dumps(body) if dice.random() < 0.9 else dice.randbytes(dice.randrange(60))
+        if dice.random() < 0.3:
+            return stream("retry: 1", "id: a", f"data: {data.decode('latin-1')}", "")
+        status = dice.choice([200, 200, 200, 202, 400, 404, 405, 406, 500])
+        return http(status, data, dice.choice(["application/json", "application/json", "text/html", ""]))
+
+    async with scripted(answer) as server:
+        for _ in range(250):
+            async with Client(server.url, timeout_s=WITHIN_S) as client:
+                for ask in (
+                    client.list_tools,
+                    lambda: client.call_tool("t"),
+                    lambda: client.request("prompts/list"),
+                ):
+                    try:
+                        await ask()
+                    except CallError as error:
+                        assert "\x1b" not in str(error)
+                    answered += 1
+    assert answered == 750
