@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.hosting.manifest_auth import Auth, audiences
 from mcpdesk.server.tool import Tool
+from mcpdesk.settings import BY_NAME
 
 
 class Gate:
@@ -97,6 +98,12 @@ def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, .
     elif not auth.jwt.secret_env and not audiences(auth):
         told = "tokens of this issuer count whatever they were made for: give an audience"
         yield ("auth", "jwt", "audience"), told
+
+
+def public_environment(secret: Iterable[str]) -> dict[str, str]:
+    """The process environment without these variables, and without the key of the desk."""
+    hidden = {*BY_NAME["api_key"].environment, *secret}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 async def _fetch(url: str, most: int) -> bytes:

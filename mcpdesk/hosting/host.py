@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -18,7 +17,9 @@ from msgspec import Struct, field
 from mcpdesk.auth import api_key
 from mcpdesk.auth.policy import key_due
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
+from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
+from mcpdesk.hosting.effective import ignored_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
@@ -30,7 +31,7 @@ from mcpdesk.recorder.masking import mask_json
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
-from mcpdesk.settings import BY_NAME, Settings
+from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Jobs, Rules
 
@@ -89,7 +90,7 @@ class Host:
             self.journal.log,
             rounds=Rounds(self._round_key),
             mask=mask_json,
-            environment=self._environment,
+            environment=lambda: public_environment(each.secret_variable for each in self.folders.values()),
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
@@ -182,7 +183,7 @@ class Host:
             server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
-        for warning in self._unknown_tools():
+        for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders)):
             self.journal.log("warning", "settings", warning)
         self._settle_rules()
 
@@ -350,7 +351,10 @@ class Host:
         await hosted.watch(lambda: self._reload(hosted))
 
     def _reload(self, hosted: HostedFolder) -> None:
+        asked = hosted.server.access
         changes = hosted.reload()
+        if hosted.server.access is not asked:
+            self._settle_rules()
         self.by_name[hosted.server.name].forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
@@ -372,14 +376,11 @@ class Host:
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))
-        runs_programs = any(each.server.runs_programs for each in self.by_name.values())
+        servers = [each.server for each in self.by_name.values()]
+        # Whoever brings a token that counts needs no key besides.
+        runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
         configured = bool(self.settings.api_key)
         return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
-
-    def _environment(self) -> dict[str, str]:
-        """The process environment without keys, and without secrets that tokens are signed with."""
-        hidden = {*BY_NAME["api_key"].environment, *(each.secret_variable for each in self.folders.values())}
-        return {name: value for name, value in os.environ.items() if name not in hidden}
 
     def _round_key(self) -> bytes:
         return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()

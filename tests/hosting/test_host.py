@@ -15,7 +15,7 @@ from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
 from tests.support.desk import running_desk, until
 from tests.support.folders import write
-from tests.support.tokens import SECRET
+from tests.support.tokens import SECRET, token
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -179,3 +179,23 @@ async def test_what_tools_see_of_the_environment_holds_no_key_and_no_secret(
         assert outcome.result is not None
         printed = outcome.result["structuredContent"]["stdout"]
         assert "HARMLESS=seen" in printed and SECRET not in printed and "the-key-of-the-desk" not in printed
+
+
+async def test_a_server_that_asks_everybody_for_a_token_needs_no_key_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_SECRET", SECRET)
+    auth = {"requires_jwt": True, "jwt": {"algorithms": ["HS256"], "secret_env": "GATE_SECRET"}}
+    manifest = {"name": "gate", "builtins": ["Bash"]}
+    folder = write(tmp_path, {"mcp.json": json.dumps(manifest | {"auth": auth})})
+    async with running_desk(folder, http=True) as desk, aiohttp.ClientSession() as client:
+        url = desk.view().servers[0].url
+        for headers, status in (({}, 401), ({"Authorization": f"Bearer {token('HS256')}"}, 200)):
+            async with client.post(url, json=CALL, headers=headers) as answer:
+                assert answer.status == status
+        assert not desk.host.rules.api_key
+        write(tmp_path, {"mcp.json": json.dumps(manifest)})
+        desk.host.call_soon(lambda: desk.host.reload("gate"))
+        await until(lambda: bool(desk.host.rules.api_key))
+        async with client.post(url, json=CALL) as answer:
+            assert answer.status == 401 and "key" in (await answer.json())["error"]
