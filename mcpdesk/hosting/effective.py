@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk import paths
 from mcpdesk.hosting.manifest import FILE, read_manifest
-from mcpdesk.settings import ENV_FILE, Resolved, resolve
+from mcpdesk.settings import BY_VARIABLE, ENV_FILE, Resolved, is_setting, read_env_file, resolve
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Plan
@@ -58,6 +58,18 @@ def plan_for(
         capture=capture_path(resolved.settings.state_dir, folders),
         mode=mode,
     )
+
+
+def ignored_settings(folders: Sequence[Path]) -> list[str]:
+    """What is told of settings that folders behind the first one bring: they do not count."""
+    found = []
+    for folder in folders[1:]:
+        manifest = read_manifest(folder)
+        in_file = (BY_VARIABLE[key].name for key, _, _ in read_env_file(folder / ENV_FILE) if is_setting(key))
+        if names := sorted({*manifest.settings, *in_file}):
+            what = f"{', '.join(names)} of {manifest.name}"
+            found.append(f"{what} do not count: the first folder's settings are the core's")
+    return found
 
 
 def capture_path(state: Path, folders: Sequence[Path]) -> Path:

@@ -63,7 +63,7 @@ def test_each_mode_has_its_sum(mcpdesk: Run, folder: Path) -> None:
     assert "1 tool in mode quiet" in mcpdesk("check", str(folder)).stdout
 
 
-@pytest.mark.parametrize("name", ["desk", "hello", "profiles"])
+@pytest.mark.parametrize("name", ["dataviz", "desk", "hello", "profiles", "wallet"])
 def test_samples_are_without_fault(mcpdesk: Run, name: str) -> None:
     finished = mcpdesk("check", f"sample_servers/{name}", "--strict")
     assert finished.returncode == 0, finished.stdout

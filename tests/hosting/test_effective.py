@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.effective import effective_settings, plan_for
+from mcpdesk.hosting.effective import effective_settings, ignored_settings, plan_for
 
 
 @pytest.fixture
@@ -38,6 +38,13 @@ def test_plan_takes_the_first_folders_settings_and_names_a_capture(folder: Path,
     assert plan.capture is not None
     assert plan.capture.parent == tmp_path / "state" / "captures"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-small\.jsonl", plan.capture.name)
+
+
+def test_settings_of_further_folders_are_told_not_to_count(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    told = "page_size, port of small do not count: the first folder's settings are the core's"
+    assert ignored_settings((tmp_path / "other", folder)) == [told]
+    assert ignored_settings((folder, tmp_path / "other")) == ignored_settings(()) == []
 
 
 def test_bad_manifest_is_told(folder: Path) -> None:
