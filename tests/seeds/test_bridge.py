@@ -251,7 +251,7 @@ async def test_guarded_tool_asks_for_a_token_although_the_flag_is_off(start: Sta
     assert (await ask(wallet.url, call("rhyme", {"word": "a"}))).json["result"]["content"]
     refused = await ask(wallet.url, call("balance"))
     assert refused.status == 401
-    assert "Unauthorized: missing JWT" in refused.text
+    assert refused.json["error"] == {"code": -32001, "message": "Unauthorized: missing JWT"}
     invalid = await ask(wallet.url, call("balance"), bearer("nonsense"))
     assert (invalid.status, invalid.json) == (401, INVALID)
     answer = await ask(wallet.url, call("balance"), bearer(good(address="0xabc")))
