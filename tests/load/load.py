@@ -114,7 +114,10 @@ async def run(load: Load) -> Tally:
                     over.set()
             finally:
                 watching_aio.cancel()
-            tally.counted = await _counted(base)
+            # The server hears a moment later that the last ones have left.
+            async with asyncio.timeout(clients.LATEST_S):
+                while (await _count(base, tally))["mcpdesk_http_connections"] > 1:
+                    pass
     return tally
 
 
@@ -139,12 +142,13 @@ async def _watch(process: psutil.Process, load: Load, tally: Tally) -> None:
         await asyncio.sleep(load.seconds / LOOKS)
 
 
-async def _counted(base: str) -> dict[str, float]:
-    """What the server counted, by name; what has labels is added up."""
+async def _count(base: str, tally: Tally) -> dict[str, float]:
+    """Take what the server counted, by name; what has labels is added up."""
     async with aiohttp.ClientSession() as client, client.get(f"{base}/metrics") as answer:
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(await answer.text()):
             for sample in family.samples:
                 if "quantile" not in sample.labels:
                     found[sample.name] = found.get(sample.name, 0) + sample.value
+    tally.counted = found
     return found
