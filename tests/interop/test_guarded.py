@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import httpx2
 import mcp_types as types
 import pytest
@@ -124,6 +125,50 @@ async def test_a_pipe_has_no_tokens_and_says_so() -> None:
         assert await called(client, "convert", cents=100) == "1.00 EUR = 1.09 USD"
         with pytest.raises(Exception, match="missing JWT; tokens come over HTTP, stdio has none"):
             await client.call_tool("whoami", {})
+
+
+async def test_no_key_and_no_token_is_in_the_capture_or_in_what_the_program_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, text = "a-key-that-nobody-may-find", ISSUE(SECRET, "ada", "wallet")
+    for name, value in (("API_KEY", key), ("STATE_DIR", str(tmp_path))):
+        monkeypatch.setenv(f"MCPDESK_{name}", value)
+    monkeypatch.setenv("WALLET_SECRET", SECRET)
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "whoami", "arguments": {}},
+    }
+    broken = json.dumps(message | {"jwt": text})[:-1]
+    known = JSON | {"X-API-Key": key}
+    page = {"Origin": "http://localhost:1", "Cookie": f"access_token={text}; other={key}"}
+    with started_services() as serve:
+        service = serve(str(WALLET), "--port", "0")
+        url = url_of(service, "wallet")
+        sent = [
+            await fetch(url, json.dumps(message), known | {"Authorization": f"Bearer {text}"}),
+            await fetch(url, json.dumps(message | {"jwt": text}), known),
+            await fetch(url, json.dumps(message | {"data": {"jwt": text}}), known),
+            await fetch(url, json.dumps(message), known | page),
+            await fetch(f"{url}?access_token={text}", json.dumps(message), known),
+            await fetch(url, broken, known),
+            await fetch(url, json.dumps(message), known | {"Authorization": f"Bearer {text}x"}),
+            await fetch(url, json.dumps(message), JSON | {"X-API-Key": f"{key}-and-more"}),
+        ]
+        assert [each.status for each in sent] == [200, 200, 200, 200, 400, 400, 401, 401]
+        async with aiohttp.ClientSession() as client, client.ws_connect(f"{url}/ws?api_key={key}") as socket:
+            for line in (json.dumps(message | {"jwt": text}), broken):
+                await socket.send_str(line)
+                await socket.receive_str(timeout=10)
+        assert service.end() == 0
+        service.lines += [line.rstrip() for line in service.process.stderr or ()]
+    captures = [path.read_text() for path in (tmp_path / "captures").iterdir()]
+    kept = "\n".join([*captures, *service.lines])
+    assert kept.count('"whoami"') >= 5 and "refused" in kept
+    for secret in (key, text, text.rpartition(".")[2], SECRET):
+        assert secret not in kept
+        assert secret not in "".join(each.text for each in sent)
 
 
 # A sign-in of the official client, from the first refusal to an answer

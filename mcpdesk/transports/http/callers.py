@@ -7,6 +7,7 @@ cookies are sent unasked: there a wrong one is nothing. Source: WIRE 11.1.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ HIDDEN = "***"
 RETRY_S = "30"
 NOBODY = Principal("token", "a token that does not count", expires=0.0)
 """Who sent a token on a socket that is refused: whatever it asks for, its time is over."""
+
+_TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?")
 
 log = logging.getLogger("mcpdesk.auth")
 
@@ -140,6 +143,11 @@ def recorded(message: JSONObject) -> bytes:
     if isinstance(data, dict) and IN_BODY in data:
         shown["data"] = data | {IN_BODY: HIDDEN}
     return codec.encode(shown)
+
+
+def unreadable(data: bytes) -> bytes:
+    """What is no message as it may be kept: what looks like a token in it is hidden."""
+    return _TOKEN.sub(HIDDEN.encode(), data)
 
 
 def challenge(

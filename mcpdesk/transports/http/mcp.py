@@ -31,6 +31,7 @@ from mcpdesk.transports.http.callers import (
     holds_token,
     recorded,
     take_token,
+    unreadable,
 )
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
 from mcpdesk.transports.http.head import SESSION_HEADER, Head
@@ -223,7 +224,7 @@ class McpRoutes:
                 return refused.answer
         dialogue = self._sessionless(request, endpoint, "", caller)
         record = self._site.recorder.frame
-        record(dialogue.connection, Direction.IN, body, False, head_of(request).said)
+        record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).said)
         refusal = codec.error_response(None, error)
         record(dialogue.connection, Direction.OUT, refusal, True, answer_said(400))
         return json_answer(400, refusal)

@@ -15,7 +15,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token
+from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connection import head_of, peer_of
 from mcpdesk.transports.http.ready import ONE_WRITE
 from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
@@ -131,7 +131,7 @@ class _Names:
         try:
             message = codec.decode(frame)
         except ProtocolError:
-            return frame, None
+            return unreadable(frame), None
         if not holds_token(message):
             return frame, None
         token, message = take_token(message)

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.transports.http.callers import holds_token, recorded, take_token
+from mcpdesk.transports.http.callers import holds_token, recorded, take_token, unreadable
+from tests.support.tokens import token
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -34,6 +35,13 @@ def test_a_token_is_taken_out_of_a_message(more: dict[str, Any], token: Any, res
 )
 def test_a_message_without_one_is_left_alone(message: Any) -> None:
     assert not holds_token(message)
+
+
+def test_what_looks_like_a_token_is_not_kept_of_what_is_no_message() -> None:
+    text = token("HS256").encode()
+    assert unreadable(b'{"jwt": "' + text + b'", ') == b'{"jwt": "***", '
+    assert unreadable(b'{"jwt": "' + text.rpartition(b".")[0]) == b'{"jwt": "***'
+    assert unreadable(b"\xff eyes.only") == b"\xff eyes.only"
 
 
 def test_what_is_recorded_of_a_message_has_all_but_the_token() -> None:

@@ -16,6 +16,10 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.key_source import KeySource, Pace
 from mcpdesk.auth.keys import KeySet
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connection import MOST_DIALOGUES
 from tests.support.callers import call, checking, good_headers, guarding, modern, public_keys, routing
@@ -267,6 +271,70 @@ async def test_a_key_header_of_another_name_is_not_recorded_either() -> None:
             assert answer.status == 200
         assert "the key of the desk" not in repr(served.recorder.notes)
         assert {each.principal for each in served.recorder.connections.values()} == {"key"}
+
+
+async def _asking(arguments: dict[str, Any], context: Any) -> Any:
+    answer = await context.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+    return answer.content["name"]
+
+
+async def _lasting(arguments: dict[str, Any], context: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+def add(served: Served, tool: Tool) -> None:
+    tools = served.peer.server.tools
+    tools.replace([*tools, tool])
+
+
+def asked(method: str, params: dict[str, Any], *capabilities: str) -> dict[str, Any]:
+    """A request of a client of the stateless era that has these capabilities."""
+    known: dict[str, Any] = {name: {} for name in capabilities if name != EXTENSION}
+    known |= {"extensions": {EXTENSION: {}}} if EXTENSION in capabilities else {}
+    meta = request_meta(R5, {"name": "tester", "version": "1"}) | {CAPABILITIES_KEY: known}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
+
+
+@pytest.mark.requirement("12.6")
+async def test_the_state_of_a_question_is_of_use_to_whoever_was_asked_alone() -> None:
+    async with guarding(checking()) as served:
+        add(served, Tool("asking", _asking, {"type": "object"}))
+        params = {"name": "asking", "arguments": {}}
+        first = asked("tools/call", params, "elicitation")
+        answer = (await told(await served.post(first, **routing("asking"), **ADA)))["result"]
+        assert answer["resultType"] == "input_required"
+        (key,) = answer["inputRequests"]
+        given = {key: {"action": "accept", "content": {"name": "Grace"}}}
+        more = {"requestState": answer["requestState"], "inputResponses": given}
+        second = asked("tools/call", params | more, "elicitation")
+        stranger = await told(await served.post(second, **routing("asking"), **of("bob")))
+        assert stranger["error"]["code"] == -32602
+        known = await told(await served.post(second, **routing("asking"), **of("ada", jti="renewed")))
+        assert known["result"]["content"][0]["text"] == "Grace"
+
+
+async def test_a_task_is_seen_by_whoever_began_it_whatever_connection_it_comes_by() -> None:
+    async with guarding(checking()) as served:
+        add(served, Tool("lasting", _lasting, {"type": "object"}, task="required"))
+        begin = asked("tools/call", {"name": "lasting", "arguments": {}}, EXTENSION)
+        task = (await told(await served.post(begin, **routing("lasting"), **ADA)))["result"]["taskId"]
+        look = asked("tasks/get", {"taskId": task}, EXTENSION)
+        headers = {"MCP-Protocol-Version": R5.name, "Mcp-Method": "tasks/get", "Mcp-Name": task}
+        for known, is_seen in ((ADA, True), (of("ada", jti="renewed"), True), (of("bob"), False)):
+            async with aiohttp.ClientSession() as other:
+                answer = await other.post(f"{served.url}/mcp/sample", json=look, headers={**headers, **known})
+                assert ("result" in await told(answer)) is is_seen
+
+
+async def test_a_job_of_the_dialect_is_seen_by_whoever_began_it() -> None:
+    async with guarding(checking()) as served:
+        begin = call("forever") | {"params": {"name": "forever", "arguments": {}, "mode": "async"}}
+        answer = await served.client.post(f"{served.url}/v1/mcp", json=begin, headers=ADA)
+        job = (await told(answer))["result"]["job_id"]
+        for known, status in ((of("bob"), 404), ({}, 401), (ADA, 200)):
+            assert (await served.client.get(f"{served.url}/jobs/{job}", headers=known)).status == status
+        for known, status in ((of("bob"), 404), (ADA, 200)):
+            assert (await served.client.delete(f"{served.url}/jobs/{job}", headers=known)).status == status
 
 
 # Sockets
