@@ -319,17 +319,13 @@ class Host:
         try:
             port = await self.http.listen_tcp(settings.host, settings.port, self.plan.may_move)
         except ListeningForbidden as error:
-            path = settings.socket or self._fallback_socket()
+            path = settings.socket or Path(rendezvous.fallback_socket(next(iter(self.by_name), "desk")))
             await self.http.listen_unix(path)
             self.journal.notify(f"{error}: serving HTTP on the Unix socket {path}", Severity.WARNING)
         else:
             if settings.port and port != settings.port:
                 self.journal.notify(f"Port {settings.port} is taken: serving on {port}", Severity.WARNING)
         self._settle_rules()
-
-    def _fallback_socket(self) -> Path:
-        name = next(iter(self.by_name), "desk")
-        return Path(rendezvous.private_folder()) / f"http-{name}.sock"
 
     async def _meet(self) -> None:
         from mcpdesk.transports.unix import UnixListener

@@ -56,6 +56,14 @@ def private_folder() -> str:
     return path
 
 
+def fallback_socket(name: str) -> str:
+    """Where HTTP is served when TCP is not permitted: among the meeting points, else beside their folder."""
+    try:
+        return f"{private_folder()}/http-{name}.sock"
+    except OSError:
+        return f"/tmp/mcpdesk-{name}.sock"
+
+
 def check_private(path: str) -> None:
     """Refuse a link, somebody else's folder, and one that others may enter.
 

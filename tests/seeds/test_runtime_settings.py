@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TypeAlias
 
 import pytest
@@ -207,7 +208,7 @@ def ask_at(path: Path, request: str) -> tuple[int, Any]:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
         client.connect(str(path))
-        head = "POST /mcp/small HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Connection: close\r\nContent-Length: {len(request)}\r\n\r\n{request}".encode())
         answer = b"".join(iter(lambda: client.recv(65536), b""))
     head_text, _, body = answer.partition(b"\r\n\r\n")
@@ -219,7 +220,9 @@ def test_a_socket_serves_where_tcp_is_not_permitted(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     chosen = tmp_path / "chosen.sock"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    # The place is for all of this user's processes.
+    server = f"small-{token_hex(4)}"
+    (folder / "mcp.json").write_text(json.dumps({"name": server}))
     if name:
         monkeypatch.setenv(name, str(chosen))
     service = Forbidden(str(folder))
@@ -227,8 +230,8 @@ def test_a_socket_serves_where_tcp_is_not_permitted(
         told = service.says("serving HTTP on the Unix socket")
         assert "listening on 127.0.0.1:3333 is not permitted" in told
         where = Path(told.rpartition(" ")[2])
-        assert where == chosen if name else where.name == "http-small.sock"
-        assert f"unix:{where}" in service.says("serving small at")
+        assert where == chosen if name else where.name == f"http-{server}.sock"
+        assert f"unix:{where}" in service.says(f"serving {server} at")
         assert stat.S_IMODE(where.stat().st_mode) == 0o600
         assert ask_at(where, rpc("ping"))[1]["result"] == {}
         assert service.end() == 0

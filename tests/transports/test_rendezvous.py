@@ -62,6 +62,12 @@ def test_runtime_folder_open_to_others_is_refused(place: Path) -> None:
         rendezvous.private_folder()
 
 
+def test_http_without_tcp_is_served_among_the_meeting_points_or_beside_them(place: Path) -> None:
+    assert rendezvous.fallback_socket("small") == f"{place}/http-small.sock"
+    place.chmod(0o755)
+    assert rendezvous.fallback_socket("small") == "/tmp/mcpdesk-small.sock"
+
+
 def test_runtime_folder_that_is_a_link_is_refused(place: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     place.symlink_to(tmp_path / "elsewhere")
