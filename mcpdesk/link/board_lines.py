@@ -18,6 +18,8 @@ SHOWN = 200
 LOOK_S = 0.06
 """What one look may spend on pairing and filtering; the rest waits for the next."""
 SLICE_S = 0.004
+EXACT = 1 << 53
+"""Whole numbers beyond it are not exact in a browser."""
 BREATH_S = 0.0005
 """Left to the core between two slices: calls come first."""
 
@@ -92,7 +94,7 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
         "out": bool(exchange.direction),
         "method": exchange.method,
         "name": mask_text(exchange.name[:500]),
-        "id": exchange.id,
+        "id": str(exchange.id) if isinstance(exchange.id, int) and exchange.id > EXACT else exchange.id,
         "status": exchange.status.value,
         "took_s": None if exchange.ended is None else exchange.elapsed(0),
         "request": exchange.kind is Kind.REQUEST,

@@ -78,13 +78,24 @@ async function copyConfig(server, client, what) {
 
 function items(server) {
   if (!server.items.length) return "";
-  const rows = server.items.map(item => el("li", {},
-    item.problem ? span("bad", "✕ ") : span("muted", `${item.kind[0]} `),
-    span("strong", oneLine(item.name)),
-    item.policy && item.policy !== "allow" ? span("warn", ` ${item.policy === "ask" ? "asks first" : "denied"}`) : "",
-    span("about", ` ${oneLine(item.problem || item.description || "")}`)));
+  const rows = [];
+  let kind = "";
+  for (const item of server.items) {
+    if (item.kind !== kind) rows.push(el("li", { class: "kind" }, `${(kind = item.kind)[0].toUpperCase()}${kind.slice(1)}s`));
+    rows.push(el("li", {},
+      item.problem ? span("bad", "✕ ") : "",
+      span("strong", oneLine(item.name)),
+      item.policy && item.policy !== "allow" ? span("warn", ` ${item.policy === "ask" ? "asks first" : "denied"}`) : "",
+      span("about", ` ${brief(oneLine(item.problem || item.description || ""))}`)));
+  }
   if (server.more_items) rows.push(el("li", { class: "muted" }, `and ${server.more_items} more`));
   return unfolding(server, "What it offers", el("ul", { class: "items", tabindex: "0", "aria-label": "What it offers" }, rows));
+}
+
+// The first sentence, as far as it is short.
+function brief(text) {
+  const sentence = /^.*?[.!?](?=\s|$)/.exec(text)?.[0] ?? text;
+  return sentence.length > 110 ? `${sentence.slice(0, 108).trimEnd()} …` : sentence;
 }
 
 function modes(server) {
@@ -108,7 +119,7 @@ function addresses(server, told) {
     all.push(["gateway dialect", `${location.origin}/v1/mcp`], ["status", `${location.origin}/status`],
       ["health", `${location.origin}/health`], ["metrics", `${location.origin}/metrics`]);
   return unfolding(server, "Endpoints", el("ul", { class: "addresses" }, all.map(([what, address]) =>
-    el("li", {}, el("span", {}, span("muted", `${what} `), el("span", {}, address)),
+    el("li", {}, el("span", {}, span("muted what-for", what), span("", address)),
       el("button", { type: "button", class: "quiet", "data-focus": `${server.name} ${what}`, onclick: () => copy(address, `the address of ${what}`) },
         "Copy", span("hidden", ` the address of ${what}`))))));
 }

@@ -21,6 +21,7 @@ from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import is_caller_due
 from mcpdesk.transports.http.dashboard_door import Door, Visitor, is_own_page
 from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
+from mcpdesk.transports.http.dashboard_json import encode
 from mcpdesk.transports.http.dashboard_place import PLACE
 from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES, DashboardPulse, Page
 from mcpdesk.transports.http.stream import EventStream
@@ -72,7 +73,7 @@ class DashboardRoutes:
             if name == "session":
                 return await self._session(request)
             look = _LOOKS.get(name)
-            if look is not None:
+            if look is not None and request.method == "GET":
                 visitor = await self._door.admit(request, self._site.rules)
                 return visitor if isinstance(visitor, web.Response) else await look(self, request, visitor)
         elif request.method == "POST":
@@ -96,14 +97,14 @@ class DashboardRoutes:
         if name == "watch":
             return self._watch(given)
         status, told = await self._board.act(name, given, visitor.name)
-        return json_answer(status, codec.encode(told))
+        return json_answer(status, encode(told))
 
     async def _session(self, request: web.BaseRequest) -> web.Response:
         """What the page has to know before it may see anything."""
         rules = self._site.rules
         is_in = isinstance(await self._door.admit(request, rules), Visitor)
         told = {"signed_in": is_in, "due": self._door.is_due(rules), "key_header": rules.api_key_header}
-        return json_answer(200, codec.encode(told))
+        return json_answer(200, encode(told))
 
     async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         if len(self._pulse.pages) >= MOST_PAGES:
@@ -122,21 +123,21 @@ class DashboardRoutes:
         found = await self._pulse.apart(self._board.exchange, number)
         if found is None:
             return plain_error(404, f"there is no exchange {number}")
-        return json_answer(200, codec.encode(found))
+        return json_answer(200, encode(found))
 
     async def _older(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         lane = self._pulse.lanes.get(request.query.get("filter", ""))
         if lane is None:
             return plain_error(404, "no open page shows the traffic through that filter")
         rows = await self._pulse.apart(lane.before, _number(request, "before"), OLDER)
-        return json_answer(200, codec.encode(rows))
+        return json_answer(200, encode(rows))
 
     async def _config(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         try:
             text = self._board.config(request.query.get("server", ""), request.query.get("client", ""))
         except DeskError as error:
             return plain_error(404, str(error))
-        return json_answer(200, codec.encode({"text": text}))
+        return json_answer(200, encode({"text": text}))
 
     def _watch(self, given: Any) -> web.Response:
         """A page says what it wants to see."""

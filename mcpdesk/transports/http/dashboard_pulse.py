@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from mcpdesk.protocol import codec
 from mcpdesk.transports.board import Board, Lines
+from mcpdesk.transports.http.dashboard_json import encode
 from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 PERIOD_S = 0.25
@@ -83,7 +83,7 @@ class DashboardPulse:
         self.pages[page.id] = page
         self.board.attend(1)
         page.stream.put(RETRY)
-        page.tell("hello", codec.encode({"page": page.id, "now": time.time()}))
+        page.tell("hello", encode({"page": page.id, "now": time.time()}))
         if self._beats_aio is None:
             self._beats_aio = asyncio.get_running_loop().create_task(self._beat())
         self._wake.set()
@@ -170,7 +170,7 @@ class DashboardPulse:
     async def _tell_core(self) -> None:
         sections = await self.apart(self.board.sections)
         changed = {
-            name: (value, codec.encode(value))
+            name: (value, encode(value))
             for name, value in sections.items()
             if name not in self._sections or self._sections[name][0] is not value
         }
@@ -189,7 +189,7 @@ class DashboardPulse:
             lane = self.lane(text)
             news, whole = await self.apart(_looked, lane)
             is_behind = is_behind or bool(whole["behind"]) or whole["done"] < 1
-            shown = codec.encode({"filter": text, **news}) if news is not None else b""
+            shown = encode({"filter": text, **news}) if news is not None else b""
             everything = b""
             for page in list(self.pages.values()):
                 if page.filter_text != text or not page.keeps_up():
@@ -198,7 +198,7 @@ class DashboardPulse:
                     if shown:
                         page.tell("traffic", shown)
                     continue
-                everything = everything or codec.encode({"filter": text, "all": True, **whole})
+                everything = everything or encode({"filter": text, "all": True, **whole})
                 page.tell("traffic", everything)
                 page.knows_lines = True
         return is_behind
@@ -212,11 +212,11 @@ class DashboardPulse:
             if page.job != job or page.job_end != end:
                 continue
             if piece is None:
-                page.tell("output", codec.encode({"job": job, "none": True}))
+                page.tell("output", encode({"job": job, "none": True}))
                 page.job = ""
             elif piece["end"] != end:
                 page.job_end = piece["end"]
-                page.tell("output", codec.encode({"job": job, "fresh": end < 0, **piece}))
+                page.tell("output", encode({"job": job, "fresh": end < 0, **piece}))
 
 
 def _looked(lane: Lines) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:

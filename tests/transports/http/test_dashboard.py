@@ -383,6 +383,40 @@ async def test_an_exchange_is_shown_with_its_secrets_masked(shown: Dashboard) ->
         assert "tools/call" in text and "X-API-Key" in text and "taken" in text
 
 
+ODD = [
+    b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % (b"9" * 40),
+    b'{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\\udfffx"}}',
+    b'{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":%b}}' % (b"1" * 400),
+    b"\xff\xfe{",
+]
+
+
+async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashboard) -> None:
+    place = shown.url.removeprefix("http://")
+    odd = b"User-Agent: x\xff\xed\xa0\x80\r\nX-Odd: \xf0\xff\r\n"
+    head = b"POST /mcp/shop HTTP/1.1\r\nHost: %b\r\nX-API-Key: %b\r\n" + odd
+    host, _, port = place.partition(":")
+    async with shown.events(**WITH_KEY) as events:
+        for body in ODD:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(head % (place.encode(), KEY.encode()))
+            writer.write(b"Connection: close\r\nContent-Type: application/json\r\n")
+            writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            assert (await reader.read()).startswith(b"HTTP/1.1 ")
+            writer.close()
+            await writer.wait_closed()
+        count = shown.desk.host.recording.index.frame_count
+        assert count >= len(ODD)
+        told = await events.until("traffic", lambda told: told["total"] >= len(ODD) and not told["behind"])
+        for number in told["lines"]:
+            answer = await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)
+            assert answer.status == 200, await answer.text()
+        await shown.called("echo", text="still")
+        await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
+
+
 async def test_no_more_pages_open_than_can_be_served(
     shown: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
