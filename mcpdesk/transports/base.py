@@ -110,6 +110,9 @@ class Channel(Protocol):
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
         """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
 
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
+        """Frames arrived together; returns the first one's number. What need not wait is answered already."""
+
     def pause(self) -> None:
         """The peer does not keep up: let handlers that report wait."""
 

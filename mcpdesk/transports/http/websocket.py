@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
@@ -17,6 +18,7 @@ from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connection import head_of, peer_of
+from mcpdesk.transports.http.quick_socket import QuickSocket
 from mcpdesk.transports.http.ready import ONE_WRITE
 from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
 
@@ -28,8 +30,6 @@ SUBPROTOCOL = "mcp"
 STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
 
-Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
-
 log = logging.getLogger(__name__)
 
 
@@ -38,8 +38,8 @@ class SocketRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._open: dict[Socket, asyncio.Transport | None] = {}
-        self._served: dict[int, Socket] = {}
+        self._open: dict[QuickSocket, asyncio.Transport | None] = {}
+        self._served: dict[int, QuickSocket] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
     async def get(
@@ -50,13 +50,12 @@ class SocketRoutes:
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         # aiohttp refuses a message of exactly its limit.
         limit = self._site.rules.max_body_bytes + 1
-        socket: Socket = web.WebSocketResponse(
+        socket = QuickSocket(
+            _may_hold_token,
             heartbeat=HEARTBEAT_S,
             timeout=FAREWELL_S,
             protocols=(SUBPROTOCOL,),
-            compress=False,
             max_msg_size=limit,
-            decode_text=False,
         )
         try:
             await socket.prepare(request)
@@ -84,7 +83,7 @@ class SocketRoutes:
         await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
 
     async def _serve(
-        self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
+        self, request: web.BaseRequest, endpoint: Endpoint, socket: QuickSocket, caller: Principal
     ) -> None:
         line = _Line(request, socket)
         channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers, caller)
@@ -98,9 +97,15 @@ class SocketRoutes:
             line.close()
 
     async def _read(
-        self, request: web.BaseRequest, socket: Socket, line: _Line, channel: Channel, names: _Names
+        self, request: web.BaseRequest, socket: QuickSocket, line: _Line, channel: Channel, names: _Names
     ) -> None:
         is_first = True
+
+        def take(texts: list[bytes]) -> bool:
+            with line.gathering():
+                channel.take_all(texts)
+            return line.has_room
+
         while True:
             message = await socket.receive()
             if message.type is WSMsgType.BINARY:
@@ -114,6 +119,7 @@ class SocketRoutes:
                 is_first = False
                 head = head_of(request)
                 self._site.recorder.note(HttpNote(frame, head.line, head.noted))
+                socket.on_texts = take
             await line.caught_up()
 
 
@@ -126,7 +132,7 @@ class _Names:
 
     async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
         """A frame without a token that is in it, and whose that is; None: it has none."""
-        if b'"jwt"' not in frame:
+        if not _may_hold_token(frame):
             return frame, None
         try:
             message = codec.decode(frame)
@@ -140,7 +146,11 @@ class _Names:
         return codec.encode(message), sender
 
 
-async def _dismiss(socket: Socket, transport: asyncio.Transport | None, reason: bytes) -> None:
+def _may_hold_token(frame: bytes) -> bool:
+    return b'"jwt"' in frame
+
+
+async def _dismiss(socket: QuickSocket, transport: asyncio.Transport | None, reason: bytes) -> None:
     try:
         async with asyncio.timeout(FAREWELL_S):
             await socket.close(code=WSCloseCode.GOING_AWAY, message=reason)
@@ -156,7 +166,7 @@ class _Line:
     they are neither compressed nor masked. aiohttp writes its pings and the closing frame the same way.
     """
 
-    def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
+    def __init__(self, request: web.BaseRequest, socket: QuickSocket) -> None:
         self.channel: Channel | None = None
         self._request = request
         self._socket = socket
@@ -164,31 +174,60 @@ class _Line:
         self._pieces: list[bytes] = []
         self._gathered = 0
         """Bytes of `_pieces`, which are written in the next turn."""
-        self._is_over = False
+        self._unread = 0
+        """Bytes the transport held before them."""
+        self._is_gathering = self._is_over = False
         self._catching_up_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the peer keeps up."""
+        return self._has_room.is_set()
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Write what is put in here at the end."""
+        self._is_gathering = True
+        try:
+            yield
+        finally:
+            self._is_gathering = False
+            self._flush()
+
     def put(self, frame: bytes) -> None:
         """Queue one frame. A peer that left too much unread is given up."""
+        if not self._pieces:
+            transport = self._open_transport()
+            if transport is None:
+                return
+            self._unread = transport.get_write_buffer_size()
+            if not self._is_gathering:
+                self._loop.call_soon(self._flush)
+        size = len(frame)
+        self._pieces += (_head(size), frame)
+        self._gathered += size
+        if self._unread + self._gathered > HIGH_WATER:
+            self._hold_back(self._unread + self._gathered)
+
+    def _hold_back(self, unread: int) -> None:
         transport = self._request.transport
-        # Behind a closing frame nothing may follow.
-        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
-            return
-        unread = transport.get_write_buffer_size() + self._gathered
-        if unread > WRITE_LIMIT:
+        if unread > WRITE_LIMIT and transport is not None:
             log.warning("ended a WebSocket that left %d bytes unread", unread)
             self.close()
             transport.abort()
-            return
-        if not self._pieces:
-            self._loop.call_soon(self._flush)
-        self._pieces += (_head(len(frame)), frame)
-        self._gathered += len(frame)
-        if unread > HIGH_WATER and self._catching_up_aio is None and self.channel is not None:
+        elif self._catching_up_aio is None and self.channel is not None:
             self._has_room.clear()
             self.channel.pause()
             self._catching_up_aio = asyncio.create_task(self._catch_up(self.channel))
+
+    def _open_transport(self) -> asyncio.Transport | None:
+        """Where to write; None behind a closing frame, which nothing may follow."""
+        transport = self._request.transport
+        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
+            return None
+        return transport
 
     async def caught_up(self) -> None:
         """Wait until the peer has read enough for more of its requests to be taken."""
@@ -203,9 +242,9 @@ class _Line:
             self._catching_up_aio.cancel()
 
     def _flush(self) -> None:
-        pieces, size, transport = self._pieces, self._gathered, self._request.transport
+        pieces, size, transport = self._pieces, self._gathered, self._open_transport()
         self._pieces, self._gathered = [], 0
-        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
+        if transport is None or not pieces:
             return
         if size <= ONE_WRITE:
             transport.write(b"".join(pieces))
