@@ -19,6 +19,7 @@ FAMILIES = {
     "catalogue": "a server of 1,000 tools",
     "stdio": "round trips over stdio, both eras",
     "ws": "round trips over a WebSocket",
+    "guard": "a key and tokens beside a server that asks for nothing",
     "gateway": "the gateway dialect beside the standard endpoint, and its jobs",
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "rest": "CPU and memory of a desk nobody uses",

@@ -45,6 +45,8 @@ class Job:
     """A name of `ASKS`, or `cycle`."""
     pid: int = 0
     """The server's process, whose CPU time is measured."""
+    headers: tuple[str, ...] = ()
+    """Sent with every request."""
 
     def start(self) -> subprocess.Popen[bytes]:
         """Run it in a process of its own."""
@@ -120,7 +122,7 @@ class Load:
 
     async def _connect(self) -> None:
         job, loop = self.job, asyncio.get_running_loop()
-        address = Address(job.port, job.path)
+        address = Address(job.port, job.path, tuple(job.headers))
         kind, ask = (Cycler, ASKS["echo"]) if job.ask == CYCLE else (Caller, ASKS[job.ask])
         async with asyncio.timeout(PREPARE_S):
             for _ in range(job.connections):

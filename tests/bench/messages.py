@@ -57,6 +57,8 @@ class Address:
 
     port: int
     path: str
+    more: tuple[str, ...] = ()
+    """Headers of every request."""
 
     def head(self, method: str, length: int, headers: list[str]) -> bytes:
         """The head of a request. `length` is the body's."""
@@ -66,6 +68,7 @@ class Address:
             "Content-Type: application/json",
             "Accept: application/json, text/event-stream",
             "User-Agent: bench/1",
+            *self.more,
             *headers,
             f"Content-Length: {length}",
         ]
