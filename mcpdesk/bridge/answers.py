@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mcpdesk.errors import InvalidAnswer, RpcError
@@ -48,11 +48,13 @@ def is_error(message: Any) -> bool:
     )
 
 
-def result_of(message: Any, identifier: Id, target: str) -> dict[str, Any]:
+def result_of(
+    message: Any, identifier: Id, target: str, kinds: Collection[str] = ("complete",)
+) -> dict[str, Any]:
     """The result a response carries.
 
     Raises: RpcError for an error; InvalidAnswer for what is no response to this request, and for a result
-    that is not the last word although nothing else was agreed upon.
+    that is of none of the `kinds` agreed upon.
     """
 
     def invalid(reason: str) -> InvalidAnswer:
@@ -74,7 +76,7 @@ def result_of(message: Any, identifier: Id, target: str) -> dict[str, Any]:
     result = message["result"]
     if not isinstance(result, dict):
         raise invalid("the result is no object")
-    if result.get("resultType", "complete") != "complete":
+    if result.get("resultType", "complete") not in kinds:
         raise invalid(f"the result is of type {excerpt(str(result['resultType']))!r}, which was not offered")
     return result
 

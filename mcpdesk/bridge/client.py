@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.bridge import answers
+from mcpdesk.bridge.following import call_as_task, has_to_be_task, is_unknown_way
 from mcpdesk.bridge.mirroring import mirror, without_invalid
 from mcpdesk.bridge.wire import Wire, checked_url
 from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer, RpcError
@@ -146,23 +147,33 @@ class Client:
 
         A tool that fails is a result; only what is no result is an exception. Where the tool was listed
         before, structured content is held against its output schema. A call that takes too long is cancelled.
+        A tool that exists as a task only is called as one, and followed to its end.
         """
         given = dict(arguments or {})
         async with self._limit(timeout_s, name):
             line = await self._connected()
-            try:
-                result = await self._call(line, name, given)
-            except RpcError as error:
-                if error.code != ErrorCode.HEADER_MISMATCH or not line.mirrors:
-                    raise
-                await self.list_tools()  # its schema is not the one we know
-                result = await self._call(line, name, given)
+            result = await self._called(line, name, given)
         return self._checked(line, name, answers.checked_call(result, line.target))
 
-    async def _call(self, line: Line, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        known = self._tools.get(name)
-        headers = mirror(known["inputSchema"], arguments) if known and line.mirrors else {}
-        return await line.request("tools/call", {"name": name, "arguments": arguments}, headers)
+    async def _called(self, line: Line, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The result, however the tool wants to be called: that may only show when it refuses."""
+        params = {"name": name, "arguments": arguments}
+        try:
+            return await line.request("tools/call", params, self._headers_for(line, params))
+        except RpcError as error:
+            refusal = error
+        if refusal.code == ErrorCode.HEADER_MISMATCH and line.mirrors:
+            await self.list_tools()  # its schema is not the one we know
+            return await line.request("tools/call", params, self._headers_for(line, params))
+        if line.revision.has_core_tasks and name not in self._tools and is_unknown_way(refusal):
+            await self.list_tools()
+        if has_to_be_task(line, self._tools.get(name), refusal):
+            return await call_as_task(line, params, self._headers_for(line, params))
+        raise refusal
+
+    def _headers_for(self, line: Line, params: dict[str, Any]) -> dict[str, str]:
+        known = self._tools.get(params["name"])
+        return mirror(known["inputSchema"], params["arguments"]) if known and line.mirrors else {}
 
     async def _pages(self, line: Line) -> list[dict[str, Any]]:
         tools: list[dict[str, Any]] = []

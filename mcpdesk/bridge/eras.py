@@ -10,7 +10,7 @@ from typing import Any
 
 from mcpdesk.bridge.answers import excerpt
 from mcpdesk.bridge.handshake import answer_to, opened, opening
-from mcpdesk.bridge.line import IDENTITY, Line
+from mcpdesk.bridge.line import IDENTITY, Line, kinds_of
 from mcpdesk.bridge.listening import Listening
 from mcpdesk.bridge.wire import REFUSED, Reply, Wire
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer
@@ -114,7 +114,7 @@ class Stateless:
         """The result; cancelling it closes the connection, which is what the server goes by."""
         identifier = next(self._ids)
         reply = await self._post(identifier, method, params, headers)
-        return reply.result(identifier, self.target)
+        return reply.result(identifier, self.target, kinds_of(params))
 
     async def close(self) -> None:
         """Close the connections; the server keeps nothing."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.bridge.answers import is_response, result_of
-from mcpdesk.bridge.line import IDENTITY
+from mcpdesk.bridge.line import IDENTITY, kinds_of
 from mcpdesk.errors import CallError, RpcError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
@@ -60,7 +60,7 @@ class HostedLine:
             raise
         finally:
             del self._waiting[identifier]
-        return result_of(message, identifier, self.target)
+        return result_of(message, identifier, self.target, kinds_of(params))
 
     async def close(self) -> None:
         """End its calls, and the server if it was started for this line."""

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcpdesk.protocol.revisions import Revision
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
+from mcpdesk.protocol.tasks import EXTENSION
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
 """What servers are told."""
+
+
+def kinds_of(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The types of results that may answer a request: a task, where it says that it knows them."""
+    meta = params.get("_meta")
+    capabilities = meta.get(CAPABILITIES_KEY) if isinstance(meta, dict) else None
+    knows_tasks = isinstance(capabilities, dict) and EXTENSION in capabilities.get("extensions", {})
+    return ("complete", "task") if knows_tasks else ("complete",)
 
 
 class Line(Protocol):

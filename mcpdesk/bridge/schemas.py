@@ -39,7 +39,7 @@ class ToolSchemas(list[dict[str, Any]]):
     for it; `tools` are the schemas with their arguments' names."""
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
-        found = list(definitions)
+        found = [each for each in definitions if is_for_model(each)]
         legal = Names([str(each["name"]) for each in found], api.tool_name, api.longest_name)
         self.api = api
         self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in found]
@@ -68,6 +68,14 @@ class ToolSchemas(list[dict[str, Any]]):
         if most is not None and len(self) > most:
             found.append(f"{self.api.name} takes at most {most} tools a request, these are {len(self)}")
         return found
+
+
+def is_for_model(definition: Mapping[str, Any]) -> bool:
+    """Whether a model may see a tool: some are for the interface a server brings along. Source: WIRE 9."""
+    meta = definition.get("_meta")
+    interface = meta.get("ui") if isinstance(meta, Mapping) else None
+    visibility = interface.get("visibility") if isinstance(interface, Mapping) else None
+    return not isinstance(visibility, list) or "model" in visibility
 
 
 def _described(definition: Mapping[str, Any], hint: str, longest: int | None) -> str:

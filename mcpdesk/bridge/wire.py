@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -44,7 +44,7 @@ class Reply(Struct, frozen=True):
         """The code of a JSON-RPC error; None when it is none."""
         return self.message["error"]["code"] if is_error(self.message) else None
 
-    def result(self, identifier: Id, target: str) -> dict[str, Any]:
+    def result(self, identifier: Id, target: str, kinds: Collection[str] = ("complete",)) -> dict[str, Any]:
         """The result of the request.
 
         Raises: HttpError for a status that tells all, or one without a JSON-RPC answer; RpcError,
@@ -54,7 +54,7 @@ class Reply(Struct, frozen=True):
             raise self.failure(target)
         if is_response(self.message):
             if self.status < 400 or is_error(self.message):
-                return result_of(self.message, identifier, target)
+                return result_of(self.message, identifier, target, kinds)
             raise self.failure(target)
         if self.status >= 300:
             raise self.failure(target)

@@ -70,6 +70,21 @@ def test_too_many_tools_are_remarked() -> None:
     assert made.remarks == ["openai takes at most 128 tools a request, these are 129"]
 
 
+@pytest.mark.parametrize(
+    ("meta", "is_shown"),
+    [
+        ({"ui": {"visibility": ["app"]}}, False),
+        ({"ui": {"visibility": ["model", "app"]}}, True),
+        ({"ui": {"resourceUri": "ui://x"}}, True),
+        ({"ui": {"visibility": "app"}}, True),
+        ({"ui": 5}, True),
+        (None, True),
+    ],
+)
+def test_tool_for_a_user_interface_alone_is_not_told_to_models(meta: Any, is_shown: bool) -> None:
+    assert len(ToolSchemas([GREET | {"_meta": meta}], APIS["openai"])) == is_shown
+
+
 def test_unknown_api_is_named_with_those_there_are() -> None:
     with pytest.raises(DeskUserError, match="gemini") as caught:
         model_api("gemini")
