@@ -143,6 +143,10 @@ class DirectCalls:
                 return around[1] % (dumps(call.id), dumps(output))
             except TypeError:  # a lone surrogate, which the long way puts into words
                 pass
+        return self._whole(call, usual, output)
+
+    def _whole(self, call: Call, usual: Usual, output: Any) -> bytes:
+        """The answer to whatever was returned."""
         body = outcome.tool_body(usual.tool, output, usual.check_output)
         result = self._dispatcher.encode(call, self._dispatcher.tool_calls.answer(call, usual.tool, body))
         return codec.result_frame(call.id, result)
@@ -168,15 +172,17 @@ class DirectCalls:
         return usual
 
     def _look_around(self, terms: Terms) -> tuple[JSONObject, bytes]:
-        """What stands around the id and the text in an answer of one text."""
+        """What stands around the id and each place of the text in an answer of one text."""
         identity = self._dispatcher.offers.implementation(terms.revision)
-        body = shaping.tool_result({"content": [text(_MARK)], "isError": False}, terms.revision)
+        body = self._result_of({"content": [text(_MARK)], "isError": False}, terms)
         whole = dumps(shaping.result(METHOD, body, terms.revision, identity))
-        before, _, after = whole.partition(dumps(_MARK))
-        before, after = before.replace(b"%", b"%%"), after.replace(b"%", b"%%")
-        form = b'{"jsonrpc":"2.0","id":%%b,"result":%b%%b%b}' % (before, after)
+        pieces = [piece.replace(b"%", b"%%") for piece in whole.split(dumps(_MARK))]
+        form = b'{"jsonrpc":"2.0","id":%%b,"result":%b}' % b"%b".join(pieces)
         around = self._around[terms.revision.name] = (identity, form)
         return around
+
+    def _result_of(self, body: JSONObject, terms: Terms) -> JSONObject:
+        return shaping.tool_result(body, terms.revision)
 
 
 async def _raised(error: BaseException) -> Any:

@@ -10,12 +10,11 @@ from mcpdesk.errors import Refusal
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.store import NoRoom
 from mcpdesk.protocol import codec, gateway, shaping
-from mcpdesk.protocol.content import text
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.direct import METHOD, DirectCalls, Usual
+from mcpdesk.server.direct import DirectCalls, Usual
 from mcpdesk.server.gateway_jobs import JobWork, job_owner
 from mcpdesk.server.schema import Failure
 from mcpdesk.server.tool import Tool
@@ -23,8 +22,6 @@ from mcpdesk.server.tool_call import ToolCalls
 
 if TYPE_CHECKING:
     from mcpdesk.server.dispatch import Dispatcher
-
-_MARK = "\ue000"
 
 
 class GatewayCalls(ToolCalls):
@@ -94,10 +91,6 @@ class GatewayCalls(ToolCalls):
 class GatewayDirect(DirectCalls):
     """The usual calls, with the members of the dialect in their answers."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        super().__init__(dispatcher)
-        self._pieces: dict[str, tuple[JSONObject, list[bytes]]] = {}
-
     def usual(self, message: JSONObject) -> Usual | None:
         """As the standard one; `"mode": "sync"` is nothing out of the ordinary."""
         params = message.get("params")
@@ -106,21 +99,18 @@ class GatewayDirect(DirectCalls):
         return super().usual(message)
 
     def _frame(self, call: Call, usual: Usual, output: Any) -> bytes:
-        if type(output) is str and usual.check_output is None:
-            try:
-                said = dumps(output)
-            except TypeError:  # a lone surrogate, which the long way puts into words
-                return super()._frame(call, usual, output)
-            result = said.join(self._pieces_for(call.terms))
-            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (dumps(call.id), result)
-        return super()._frame(call, usual, output)
+        if type(output) is not str or usual.check_output is not None:
+            return self._whole(call, usual, output)
+        terms = call.terms
+        name = terms.revision.name
+        around = self._around.get(name)
+        if around is None or self._identities.get(name) is not around[0]:
+            around = self._look_around(terms)
+        try:
+            said = dumps(output)
+            return around[1] % (dumps(call.id), said, said)
+        except TypeError:  # a lone surrogate, which the long way puts into words
+            return self._whole(call, usual, output)
 
-    def _pieces_for(self, terms: Terms) -> list[bytes]:
-        """What stands around the two places of the text in a result of one text."""
-        identity = self._dispatcher.offers.implementation(terms.revision)
-        kept = self._pieces.get(terms.revision.name)
-        if kept is None or kept[0] is not identity:
-            body = gateway.superset({"content": [text(_MARK)], "isError": False}, None)
-            whole = dumps(shaping.result(METHOD, body, terms.revision, identity))
-            kept = self._pieces[terms.revision.name] = identity, whole.split(dumps(_MARK))
-        return kept[1]
+    def _result_of(self, body: JSONObject, terms: Terms) -> JSONObject:
+        return gateway.superset(super()._result_of(body, terms), None)
