@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
+from mcpdesk.auth.access import Access
 from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.inbox.question import Kind, Page, Question
 from mcpdesk.protocol import client_features, codec
@@ -62,7 +63,7 @@ class Context:
     def request(self) -> RequestView:
         """The request as it arrived: headers or environment, peer, claims."""
         if self._request is None:
-            self._request = _view(self._call, self._services)
+            self._request = _view(self._call, self._services, self.server.access)
         return self._request
 
     @property
@@ -366,8 +367,11 @@ async def make_context(server: Server, services: Services, call: Call, name: str
     return context
 
 
-def _view(call: Call, services: Services) -> RequestView:
+def _view(call: Call, services: Services, access: Access) -> RequestView:
+    """The request as hosted code sees it: whoever is told the claims has no use for the token."""
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
+    if access.verifier is not None:
+        headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}
     environment = services.environment() if given is None else {}
     return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

@@ -14,6 +14,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.key_source import KeySource, Pace
 from mcpdesk.auth.keys import KeySet
 from mcpdesk.protocol.revisions import R5
@@ -335,6 +336,23 @@ async def test_a_job_of_the_dialect_is_seen_by_whoever_began_it() -> None:
             assert (await served.client.get(f"{served.url}/jobs/{job}", headers=known)).status == status
         for known, status in ((of("bob"), 404), (ADA, 200)):
             assert (await served.client.delete(f"{served.url}/jobs/{job}", headers=known)).status == status
+
+
+async def test_hosted_code_is_told_the_claims_and_not_the_token() -> None:
+    seen: list[Any] = []
+
+    async def look(arguments: dict[str, Any], context: Any) -> str:
+        seen.append((dict(context.request.headers), context.request.claims))
+        return "seen"
+
+    more = {"Cookie": "jwt=x", "Origin": "http://localhost:1", "X-Request-Id": "r-1"}
+    for access, is_told in ((checking(), False), (NOTHING_ASKED, True)):
+        async with guarding(access) as served:
+            add(served, Tool("look", look, {"type": "object"}))
+            assert (await served.post(call("look"), **ADA, **more)).status == 200
+            headers, claims = seen.pop()
+            assert headers["x-request-id"] == "r-1"
+            assert ("authorization" in headers, "cookie" in headers, claims is None) == (is_told,) * 3
 
 
 # Sockets
