@@ -27,6 +27,8 @@ class Offers:
         self._server = server
         self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
+        self._initial: dict[str, tuple[tuple[object, ...], JSONObject]] = {}
+        """What `initialize` says in each revision, and what that was made of."""
         self._tasks_of = -1
         """Version of the tools at the last look for one that may be a task."""
         self._has_task_tool = False
@@ -35,6 +37,7 @@ class Offers:
         """The server's identity changed: nothing kept holds any longer."""
         self._pages.clear()
         self.identities.clear()
+        self._initial.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Our identity as a revision knows it."""
@@ -82,13 +85,21 @@ class Offers:
         return offered
 
     def initialize_result(self, revision: Revision) -> JSONObject:
-        """The InitializeResult."""
+        """The InitializeResult; made again when anything in it may have changed."""
+        server = self._server
+        versions = server.tools.version, server.prompts.version, server.templates.version
+        made_of = (versions, server.tools_enabled, server.instructions)
+        kept = self._initial.get(revision.name)
+        if kept is not None and kept[0] == made_of:
+            return kept[1]
         body: JSONObject = {
             "protocolVersion": revision.name,
             "capabilities": self.capabilities(revision),
             "serverInfo": self.implementation(revision),
         }
-        return body | self._instructions()
+        body |= self._instructions()
+        self._initial[revision.name] = made_of, body
+        return body
 
     def discover_result(self, revision: Revision) -> JSONObject:
         """The DiscoverResult, before it is shaped."""

@@ -71,9 +71,31 @@ def test_a_changed_identity_is_told_after_forgetting() -> None:
     server = Server("a", "1")
     offers = Offers(server)
     offers.implementation(R5)
+    offers.initialize_result(R4)
     server.version = "2"
     offers.forget()
     assert offers.implementation(R5)["version"] == "2"
+    assert offers.initialize_result(R4)["serverInfo"]["version"] == "2"
+
+
+def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> None:
+    async def render(arguments: dict[str, str], ctx: Any) -> str:
+        return ""
+
+    async def complete(typed: str, given: dict[str, str], ctx: Any) -> list[str]:
+        return []
+
+    server = make_server()
+    offers = Offers(server)
+    said = offers.initialize_result(R4)
+    assert offers.initialize_result(R4) is said
+    assert offers.initialize_result(R1)["protocolVersion"] == R1.name
+    server.prompts.replace([Prompt("p", render, completers={"a": complete})])
+    assert "completions" in offers.initialize_result(R4)["capabilities"]
+    server.tools_enabled = False
+    assert "tools" not in offers.initialize_result(R4)["capabilities"]
+    server.instructions = "Ask first."
+    assert offers.initialize_result(R4)["instructions"] == "Ask first."
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.head import Head
+from mcpdesk.transports.http.repeated import Repeated
 
 SLOWEST = 16 << 10
 """Bytes that give a body one second more to arrive in."""
@@ -213,6 +214,8 @@ class Connection(RequestHandler):
 
 def head_of(request: web.BaseRequest) -> Head:
     """What the head of a request says."""
+    if type(request) is Repeated:
+        return request.head
     connection = request.protocol
     assert isinstance(connection, Connection)
     return connection.head(request)

@@ -20,7 +20,6 @@ from aiohttp.streams import StreamReader
 
 from mcpdesk.transports.http.arriving import Arriving
 from mcpdesk.transports.http.connection import Connection
-from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.repeated import END, LONGEST, Known, Patterns, Repeated, Track
 from mcpdesk.transports.lanes import Lanes
@@ -76,10 +75,6 @@ class QuickConnection(Connection):
         self._waiter = waiter
         if self._messages and not self._answers_itself(waiter) and not waiter.done():
             waiter.set_result(None)
-
-    def head(self, request: web.BaseRequest) -> Head:
-        """Request line and headers."""
-        return request.head if type(request) is Repeated else super().head(request)
 
     @property
     def is_waiting(self) -> bool:

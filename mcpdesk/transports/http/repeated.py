@@ -23,8 +23,8 @@ MOST_KNOWN = 64
 END = b"\r\n\r\n"
 LENGTH_HEADER = "Content-Length"
 _DIGITS = 9
-_LENGTHS = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
-_SESSIONS = (b"\r\nMcp-Session-Id: ", b"\r\nmcp-session-id: ")
+_LENGTH, _LENGTH_LOW = b"\r\nContent-Length: ", b"\r\ncontent-length: "
+_SESSION, _SESSION_LOW = b"\r\nMcp-Session-Id: ", b"\r\nmcp-session-id: "
 _LONGEST_SESSION = 64
 _SESSION_SIGNS = b"-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _UNLIKE = frozenset({"transfer-encoding", "upgrade", "expect", "content-encoding"})
@@ -90,15 +90,13 @@ class Patterns:
 
     def find(self, raw: bytes) -> Known | None:
         """The known head with these bytes; None: it has to be parsed."""
-        key, length = _cut(raw, _LENGTHS)
-        key, session = _cut(key, _SESSIONS)
+        key, session, length = _key(raw)
         pattern = self._patterns.get(key)
         return None if pattern is None else pattern.known(raw, session, length)
 
     def learn(self, raw: bytes, head: Head, message: RawRequestMessage) -> None:
         """Remember a head that aiohttp parsed, as `size_after` understands it."""
-        key, length = _cut(raw, _LENGTHS)
-        key, session = _cut(key, _SESSIONS)
+        key, session, length = _key(raw)
         lengths, sessions = head.carried.getall(LENGTH_HEADER, []), head.carried.getall(SESSION_HEADER, [])
         if lengths != _texts(length) or sessions != _texts(session) or not _is_session(session):
             return
@@ -237,12 +235,22 @@ def _is_session(text: bytes) -> bool:
     return len(text) <= _LONGEST_SESSION and not text.translate(None, _SESSION_SIGNS)
 
 
-def _cut(raw: bytes, names: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-    """A head without the value of a header, and that value; empty when there is none."""
-    for name in names:
-        at = raw.find(name)
-        if at >= 0:
-            start = at + len(name)
-            stop = raw.index(b"\r\n", start)
-            return raw[:start] + raw[stop:], raw[start:stop]
-    return raw, b""
+def _key(raw: bytes) -> tuple[bytes, bytes, bytes]:
+    """A head without what may change, and that: session and length, empty where it has none."""
+    session = length = b""
+    place = raw.find(_LENGTH)
+    if place < 0:
+        place = raw.find(_LENGTH_LOW)
+    key = raw
+    if place >= 0:
+        start = place + len(_LENGTH)
+        stop = raw.index(b"\r", start)
+        key, length = raw[:start] + raw[stop:], raw[start:stop]
+    place = key.find(_SESSION)
+    if place < 0:
+        place = key.find(_SESSION_LOW)
+    if place >= 0:
+        start = place + len(_SESSION)
+        stop = key.index(b"\r", start)
+        key, session = key[:start] + key[stop:], key[start:stop]
+    return key, session, length
