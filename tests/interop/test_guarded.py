@@ -75,9 +75,11 @@ async def test_the_wallet_serves_everybody_a_token_and_a_scope(wallet: str) -> N
     paid = (await call(wallet, "history", payer)).json["result"]["structuredContent"]["payments"]
     assert [(each["sender"], each["amount"]) for each in paid] == [("ada", 150)]
     assert (await call(wallet, "mint", payer, to="ada", cents=1)).json["error"]["code"] == -32602
-    assert (await call(f"{wallet}?mode=look", "send", payer, to="bob", cents=1)).json["error"][
-        "code"
-    ] == -32602
+    look = f"{wallet}?mode=look"
+    unknown = await call(look, "send", payer, to="bob", cents=1)
+    assert unknown.json["error"]["code"] == -32602
+    assert (await call(look, "whoami")).status == 401
+    assert "ada has" in text_of(await call(look, "balance", payer))
 
 
 def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
