@@ -92,12 +92,14 @@ class Lanes(Generic[T]):
 
     async def _work(self, gate: _Gate) -> None:
         untouched, lane = copy_context(), asyncio.current_task()
+        assert lane is not None
         while True:
             while self._queue:
                 self._deliver(await self._queue.popleft())
                 # Contexts that share all their variables are found equal at once. A cancellation that came
-                # too late for its coroutine would meet the next one.
-                if copy_context() != untouched or getattr(lane, "_must_cancel", False):
+                # too late for its coroutine would meet the next one. One that a coroutine took and did not
+                # give back was for the lane: whoever sent it waits for its end.
+                if copy_context() != untouched or getattr(lane, "_must_cancel", False) or lane.cancelling():
                     return
             if self._is_closed or len(self._parked) >= MOST_PARKED:
                 return

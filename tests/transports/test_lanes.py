@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextvars import ContextVar
 
 from mcpdesk.transports.lanes import Lanes
@@ -170,4 +171,29 @@ async def test_a_cancellation_too_late_for_its_work_does_not_meet_the_next() -> 
     async with asyncio.timeout(5):
         await lanes.finished()
     assert seen == ["done"]
+    lanes.close()
+
+
+async def test_a_lane_cancelled_while_its_call_ends_parks_no_more() -> None:
+    """The call takes both cancellations: the one meant for it, and the one meant for the lane."""
+    lanes, ending = await parked(), asyncio.Event()
+    (lane,) = lanes._lanes
+
+    async def ends_slowly() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            task.uncancel()
+        ending.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    lanes.run(ends_slowly())
+    await ending.wait()
+    lane.cancel()
+    done, _ = await asyncio.wait({lane}, timeout=5)
+    assert done == {lane}
     lanes.close()
