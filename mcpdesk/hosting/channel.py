@@ -247,6 +247,9 @@ class Pipe(Channel):
         self.dialogue.end_listening()
 
     def _write_all(self, frames: list[bytes]) -> None:
+        if len(frames) == 1:
+            self._write(frames[0] + b"\n")
+            return
         frames.append(b"")
         self._write(b"\n".join(frames))
 

@@ -26,7 +26,8 @@ class LineFramer:
             return []
         if not (self._pieces or self._skipping) and len(data) <= self.limit:
             whole = data.split(b"\n")
-            self._hold(whole.pop())
+            if left := whole.pop():
+                self._hold(left)
             return [stripped for line in whole if (stripped := line.strip())]
         first, *rest = data.split(b"\n")
         self._hold(first)

@@ -132,7 +132,9 @@ class Recording:
 
         `doubtful` are places in `frames`, in order, of those not known to be JSON.
         """
-        if len(frames) == 1 or max(map(len, frames)) > KEPT_BYTES:
+        if len(frames) == 1:
+            return self.frame(connection, direction, frames[0], not doubtful)
+        if max(map(len, frames)) > KEPT_BYTES:
             numbers = [
                 self.frame(connection, direction, frame, place not in doubtful)
                 for place, frame in enumerate(frames)

@@ -34,7 +34,8 @@ class ClientRequests:
 
     def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
         self.push = push
-        self._waiting: dict[str, _Waiting] = {}
+        self.answers: dict[str, _Waiting] = {}
+        """Those that are waited for."""
         self._numbers = count(1)
         self._prefix = ""
 
@@ -49,12 +50,12 @@ class ClientRequests:
             raise ClientError("The client takes no stream, so it cannot be asked anything")
         identifier = self._identifier()
         result = asyncio.get_running_loop().create_future()
-        self._waiting[identifier] = _Waiting(call, result)
+        self.answers[identifier] = _Waiting(call, result)
         call.outlet.send(codec.request(identifier, asking.method, asking.params))
         try:
             await _answered(call, result, limit_s)
         finally:
-            self._waiting.pop(identifier, None)
+            self.answers.pop(identifier, None)
             if not result.done():
                 params = {"requestId": identifier, "reason": GIVEN_UP}
                 call.outlet.send(codec.notification("notifications/cancelled", params))
@@ -63,23 +64,18 @@ class ClientRequests:
     def take(self, response: JSONObject) -> None:
         """A response came. One that answers nothing is ignored."""
         identifier = response.get("id")
-        waiting = self._waiting.get(identifier) if isinstance(identifier, str) else None
+        waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
         if waiting is not None and not waiting.result.done():
             waiting.result.set_result(response)
 
     @property
-    def has_any(self) -> bool:
-        """Whether an answer is waited for."""
-        return bool(self._waiting)
-
-    @property
     def waiting(self) -> list[Call]:
         """Whose questions are not answered yet, one for each."""
-        return [each.call for each in list(self._waiting.values())]
+        return [each.call for each in list(self.answers.values())]
 
     def forget(self, call: Call) -> None:
         """A call is over: what it left waiting behind ends."""
-        for waiting in list(self._waiting.values()):
+        for waiting in list(self.answers.values()):
             if waiting.call is call:
                 waiting.result.cancel()
 

@@ -238,7 +238,7 @@ class Conversation:
             call.settle()
         else:
             call.stop = "finished"
-        if self.requests.has_any:
+        if self.requests.answers:
             self.requests.forget(call)
         call.task = None
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from orjson import dumps
 
+from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import client_features, codec, shaping, tasks
 from mcpdesk.protocol.content import text
@@ -52,9 +54,12 @@ class DirectCalls:
         self._server = dispatcher.server
         self._services = dispatcher.services
         self._tools = dispatcher.server.tools
-        self._usual: dict[str, Usual] = {}
+        self.usuals: dict[str, Usual] = {}
+        """Those looked at, by name. Holds after `are_usual`, until the loop turns."""
+        self._items = self._tools.items
         self._rules = 0
-        """The rules the usual tools were looked at under."""
+        """The tools, and the rules the usual ones were looked at under."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._identities = dispatcher.offers.identities
         self._around: dict[str, tuple[JSONObject, bytes]] = {}
 
@@ -80,15 +85,19 @@ class DirectCalls:
         if server.create_context is not None or not server.tools_enabled:
             return False
         home = server.home
-        if home is not None and home.rules != self._rules:
-            self._usual.clear()
-            self._rules = home.rules
+        if self._items is not self._tools.items or (home is not None and home.rules != self._rules):
+            self.usuals.clear()
+            self._items, self._rules = self._tools.items, 0 if home is None else home.rules
         return True
+
+    def admits(self, principal: Principal) -> bool:
+        """Whether a caller has what the server asks of each."""
+        access = self._server.access
+        return access is NOTHING_ASKED or access.admits(principal)
 
     def known(self, name: str) -> Usual | None:
         """The tool of that name, if it has nothing out of the ordinary now."""
-        usual = self._usual.get(name)
-        return usual if usual is not None and usual.tool is self._tools.get(name) else self._look_at(name)
+        return self.usuals.get(name) or self._look_at(name)
 
     def suits(self, terms: Terms) -> bool:
         """Whether calls under these terms go this way."""
@@ -100,7 +109,7 @@ class DirectCalls:
 
     async def run(self, call: Call, usual: Usual, conversation: Conversation) -> Reply:
         """The reply to a call."""
-        call.task = asyncio.current_task()
+        call.task = asyncio.current_task(self._loop or self._look_for_loop())
         try:
             if call.stop:
                 return ACCEPTED
@@ -157,6 +166,11 @@ class DirectCalls:
         body = await tool_calls.conclude(call, usual.tool, _raised(error), usual.check_output)
         return tool_calls.answer(call, usual.tool, body)
 
+    def _look_for_loop(self) -> asyncio.AbstractEventLoop:
+        """The core's loop, which is kept: to ask for it costs a call of the system."""
+        self._loop = asyncio.get_running_loop()
+        return self._loop
+
     def _look_at(self, name: str) -> Usual | None:
         tool = self._tools.get(name)
         if tool is None or tool.task or tool.requires_jwt or tool.mirrored:
@@ -168,7 +182,7 @@ class DirectCalls:
             check_input, check_output = self._dispatcher.tool_calls.validators.of(tool)
         except SchemaError:
             return None
-        usual = self._usual[name] = Usual(tool, check_input.accepts, check_output)
+        usual = self.usuals[name] = Usual(tool, check_input.accepts, check_output)
         return usual
 
     def _look_around(self, terms: Terms) -> tuple[JSONObject, bytes]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, stateless
@@ -56,7 +55,8 @@ class DirectWay:
     def begins(self, principal: Principal) -> bool:
         """Whether `answer_frame` may be asked, for frames that came just now."""
         self._came = time.monotonic()
-        return principal.expires is None and self._calls.are_usual()
+        # Who speaks on a pipe may have been named long ago.
+        return principal.expires is None and self._calls.are_usual() and self._calls.admits(principal)
 
     def answer_frame(
         self, conversation: Conversation, frame: bytes, outlet: Outlet, principal: Principal
@@ -130,7 +130,9 @@ class DirectWay:
     ) -> Answering | None:
         """What answers a decoded call; None: nothing was done."""
         usual = self._calls.usual(message)
-        if usual is None:
+        if usual is None or not self._calls.admits(principal):
+            return None
+        if headers is None and principal.expires is not None:
             return None
         params: JSONObject = message["params"]
         terms = self._admitted(conversation, params, headers)
@@ -165,12 +167,8 @@ class DirectWay:
         arguments = params["arguments"]
         if key in in_flight or len(in_flight) >= server.limits.in_flight:
             return None
-        if server.access is not NOTHING_ASKED and not server.access.admits(principal):
-            return None
-        # Claims a client brings are dropped, and who speaks on a pipe may have been named long ago.
-        if CLAIMS in arguments or (headers is None and principal.expires is not None):
-            return None
-        if not usual.accepts(arguments):
+        # Claims a client brings are dropped.
+        if CLAIMS in arguments or not usual.accepts(arguments):
             return None
         transport, peer = conversation.transport, conversation.peer
         call = Call(identifier, METHOD, params, terms, outlet, transport, peer, headers, started)

@@ -29,12 +29,13 @@ class Latency:
     def add(self, seconds: float, calls: int = 1) -> None:
         """So many calls ended, each after `seconds`."""
         ring = self._ring
-        for place in range(self.count, self.count + min(calls, KEPT)):
-            if len(ring) < KEPT:
-                ring.append(seconds)
-            else:
-                ring[place % KEPT] = seconds
+        kept = min(calls, KEPT)
+        if room := KEPT - len(ring):
+            ring.extend([seconds] * min(kept, room))
+            kept = max(0, kept - room)
         self.count += calls
+        for place in range(self.count - kept, self.count):
+            ring[place % KEPT] = seconds
         self.total_s += seconds * calls
 
     def join(self, other: Latency) -> None:

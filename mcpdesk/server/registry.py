@@ -43,19 +43,20 @@ class Registry(Generic[T]):
         self.unavailable: tuple[Unavailable, ...] = ()
         self.key = key
         self._known: dict[str, T] = {}
-        self._items: dict[str, T] = {}
+        self.items: dict[str, T] = {}
+        """What is served, by name. Another dictionary with every change, be it of the code alone."""
         self._chosen: dict[str, bool] = {}
         self._listeners: list[Callable[[str], None]] = []
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._items.values())
+        return iter(self.items.values())
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def get(self, name: str) -> T | None:
         """The item of that name, or None."""
-        return self._items.get(name)
+        return self.items.get(name)
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(kind)` after every change."""
@@ -103,14 +104,12 @@ class Registry(Generic[T]):
 
     def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
         """Serve exactly this, and say whether that is something else than before."""
-        altered = frozenset(name for name, item in fresh.items() if self._items.get(name) != item)
-        served_changed = (
-            bool(altered) or fresh.keys() != self._items.keys() or list(fresh) != list(self._items)
-        )
+        altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
+        served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
         if not served_changed and refused == self.unavailable:
-            self._items = fresh
+            self.items = fresh
             return False
-        self._items, self.unavailable = fresh, refused
+        self.items, self.unavailable = fresh, refused
         self.changed = altered if served_changed else self.changed
         self.version += 1
         for listener in self._listeners:

@@ -34,6 +34,8 @@ class Lanes(Generic[T]):
         self._parked: list[_Gate] = []
         self._is_armed = False
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Kept: to ask for it costs a call of the system."""
         self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
@@ -55,7 +57,9 @@ class Lanes(Generic[T]):
         self._is_armed = False
         if not self._queue:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         current = asyncio.current_task(loop)
         if current is not None:
             asyncio._leave_task(loop, current)
@@ -132,7 +136,7 @@ class _Gate:
 
     def __await__(self) -> Generator[_Gate, None, None]:
         self._asyncio_future_blocking = True
-        yield self
+        return iter((self,))  # type: ignore[return-value]  # any iterator will do
 
     def open(self) -> None:
         """Let the lane go on, now."""

@@ -26,3 +26,13 @@ def test_only_the_latest_calls_count() -> None:
     for _ in range(KEPT):
         latency.add(1.0)
     assert len(latency) == KEPT and latency.at(0.95) == 1.0
+
+
+def test_calls_that_end_together_count_as_one_by_one() -> None:
+    together, one_by_one = Latency(), Latency()
+    for number, calls in enumerate((1, 10, KEPT - 5, 1, 7, KEPT, 3 * KEPT + 1, 0, 2)):
+        together.add(number, calls)
+        for _ in range(calls):
+            one_by_one.add(number)
+        assert sorted(together) == sorted(one_by_one)
+        assert (together.count, together.total_s) == (one_by_one.count, one_by_one.total_s)
