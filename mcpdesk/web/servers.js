@@ -119,7 +119,7 @@ function addresses(server, told) {
     all.push(["gateway dialect", `${location.origin}/v1/mcp`], ["status", `${location.origin}/status`],
       ["health", `${location.origin}/health`], ["metrics", `${location.origin}/metrics`]);
   return unfolding(server, "Endpoints", el("ul", { class: "addresses" }, all.map(([what, address]) =>
-    el("li", {}, el("span", {}, span("muted what-for", what), span("", address)),
+    el("li", {}, el("span", {}, span("muted what-for", what), span("", new URL(address).pathname)),
       el("button", { type: "button", class: "quiet", "data-focus": `${server.name} ${what}`, onclick: () => copy(address, `the address of ${what}`) },
         "Copy", span("hidden", ` the address of ${what}`))))));
 }

@@ -1,7 +1,7 @@
 // The newest messages through a filter. Follows at the top; whoever scrolls down or pauses keeps their place.
 
 import { arrange, byId, copy, el, setText, span, toast } from "./dom.js";
-import { clock, duration, now, oneLine, size } from "./words.js";
+import { clock, duration, grouped, now, oneLine, size } from "./words.js";
 import { ask } from "./wire.js";
 import { openExchange, exchangeChanged } from "./exchange.js";
 import { addressOf, servers } from "./servers.js";
@@ -18,7 +18,7 @@ const rows = new Map(), nodes = new Map();
 let order = [];  // numbers in sight, the newest first
 let newest = [];  // what would be in sight if nobody held it
 let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0 };
-let shownWhenHeld = 0, isPaused = false, isHeld = false, current = null, hasOlder = true;
+let shownWhenHeld = 0, isPaused = false, isDown = false, isRead = false, isHeld = false, isDue = false, current = null, hasOlder = true;
 let filter = "", wanted = "";  // what is shown, and what was asked for
 let watch = async () => {};
 
@@ -33,24 +33,24 @@ export function showTraffic(told) {
     // What was asked for last may come before the answer that it will.
     if (told.filter !== wanted || !told.all) return;
     filter = wanted;
-    scroll.scrollTop = 0;
+    toTop();
   }
   if (told.all) { rows.clear(); nodes.clear(); order = []; isHeld = false; hasOlder = true; }
-  const known = isHeld ? new Set(order) : null;
+  hold();
   for (const row of told.rows) {
     rows.set(row.n, row);
-    if (known?.has(row.n)) fill(nodes.get(row.n), row);
     exchangeChanged(row);
   }
-  hold();
   counts = told;
   newest = told.lines;
-  settle();
+  if (rows.size > 2 * MOST) prune([...order, ...newest]);
+  if (!isDue) requestAnimationFrame(() => { isDue = false; settle(); });
+  isDue = true;  // however many come until the next picture, it is drawn once
 }
 
-// Whoever reads further down, or paused, keeps what is in sight.
+// Whoever reads further down, walks along the lines, or paused, keeps what is in sight.
 function hold() {
-  const holds = order.length > 0 && (isPaused || scroll.scrollTop > 8);
+  const holds = order.length > 0 && (isPaused || isDown || isRead);
   if (holds && !isHeld) shownWhenHeld = counts.shown;
   isHeld = holds;
 }
@@ -60,17 +60,33 @@ function settle() {
   hold();
   if (!isHeld) {
     order = newest;
-    const wanted = new Set(order);
-    for (const number of [...rows.keys()]) if (!wanted.has(number)) { rows.delete(number); nodes.delete(number); }
-    draw();
+    prune(order);
   }
+  draw();
   describe();
 }
 
+function prune(numbers) {
+  const wanted = new Set(numbers);
+  for (const number of [...rows.keys()]) if (!wanted.has(number)) rows.delete(number);
+}
+
+function toTop() {
+  scroll.scrollTop = 0;
+  isDown = isRead = false;
+}
+
+// Lines that went out of sight become those that came: while much passes nothing is made anew.
 function draw() {
+  const wanted = new Set(order), spare = [];
+  for (const [number, node] of nodes) if (!wanted.has(number)) { nodes.delete(number); spare.push(node); }
+  spare.reverse();
   arrange(list, order, number => {
     let node = nodes.get(number);
-    if (!node) nodes.set(number, node = made(number));
+    if (!node) {
+      nodes.set(number, node = spare.pop() ?? made());
+      node.firstElementChild.dataset.n = number;
+    }
     fill(node, rows.get(number));
     return node;
   });
@@ -78,9 +94,9 @@ function draw() {
   for (const [number, node] of nodes) node.firstElementChild.tabIndex = number === current ? 0 : -1;
 }
 
-function made(number) {
+function made() {
   const kinds = ["time", "peer", "way", "what", "id", "status", "took", "size", "revision"];
-  return el("li", {}, el("button", { type: "button", class: "row", "data-n": String(number) }, kinds.map(kind => el("span", { class: kind }))));
+  return el("li", {}, el("button", { type: "button", class: "row" }, kinds.map(kind => el("span", { class: kind }))));
 }
 
 function fill(node, row) {
@@ -126,19 +142,19 @@ export function tickTraffic() {
 function describe() {
   const came = isHeld ? Math.max(0, counts.shown - shownWhenHeld) : 0;
   const mode = byId("traffic-mode");
-  setText(mode, isPaused ? `paused${came ? `, ${came.toLocaleString("en")} waiting` : ""}` : isHeld ? "holding" : "following");
+  setText(mode, isPaused ? `paused${came ? `, ${grouped(came)} waiting` : ""}` : isHeld ? "holding" : "following");
   mode.classList.toggle("held", isHeld || isPaused);
   newer.hidden = !came || isPaused;
-  setText(newer, `↑ ${came.toLocaleString("en")} newer`);
+  setText(newer, `↑ ${grouped(came)} newer`);
   const last = order.at(-1), many = counts.shown > order.length;
   older.hidden = !many || !hasOlder || last === undefined || order.length >= MOST;
   const noun = counts.total === 1 ? "exchange" : "exchanges";
-  const total = counts.total.toLocaleString("en"), shown = counts.shown.toLocaleString("en");
+  const total = grouped(counts.total), shown = grouped(counts.shown);
   const parts = [filter ? `${shown} of ${total} ${noun}` : `${total} ${noun}`];
-  if (counts.shown > order.length) parts.push(`the newest ${order.length.toLocaleString("en")} in sight`);
+  if (counts.shown > order.length) parts.push(`the newest ${grouped(order.length)} in sight`);
   if (counts.done < 1) parts.push(`searching ${Math.round(counts.done * 100)} %`);
-  if (counts.behind) parts.push(`${counts.behind.toLocaleString("en")} frames not read yet`);
-  if (counts.gone) parts.push(`${counts.gone.toLocaleString("en")} frames gone`);
+  if (counts.behind) parts.push(`${grouped(counts.behind)} frames not read yet`);
+  if (counts.gone) parts.push(`${grouped(counts.gone)} frames gone`);
   setText(byId("traffic-counts"), parts.join(" · "));
   teach();
 }
@@ -184,11 +200,16 @@ pause.addEventListener("click", () => {
   isPaused = !isPaused;
   pause.setAttribute("aria-pressed", String(isPaused));
   setText(pause, isPaused ? "Go on" : "Pause");
-  if (!isPaused) scroll.scrollTop = 0;
+  if (!isPaused) toTop();
   settle();
 });
-newer.addEventListener("click", () => { scroll.scrollTop = 0; settle(); focusOn(order[0]); });
-scroll.addEventListener("scroll", () => { if (isHeld !== scroll.scrollTop > 8 && !isPaused) settle(); }, { passive: true });
+newer.addEventListener("click", () => { toTop(); settle(); scroll.focus({ preventScroll: true }); });
+// Where it stands is noted when it moves: asking at every message would lay the page out each time.
+scroll.addEventListener("scroll", () => {
+  const was = isDown;
+  isDown = scroll.scrollTop > 8;
+  if (isDown !== was && !isPaused) settle();
+}, { passive: true });
 
 older.addEventListener("click", async () => {
   try {
@@ -220,6 +241,11 @@ list.addEventListener("keydown", event => {
   if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
   focusOn(order[Math.max(0, Math.min(order.length - 1, order.indexOf(current) + step))]);
+});
+list.addEventListener("focusin", () => { isRead = true; });
+list.addEventListener("focusout", event => {
+  isRead = list.contains(event.relatedTarget);
+  if (!isRead && !isPaused) settle();
 });
 list.addEventListener("click", event => {
   const button = event.target.closest("button.row");

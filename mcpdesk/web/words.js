@@ -67,7 +67,9 @@ export function size(bytes) {
   }
 }
 
-export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+const grouping = new Intl.NumberFormat("en");
+export const grouped = number => grouping.format(number);
+export const count = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 export const sparkline = values => {
   const most = Math.max(...values, 1);

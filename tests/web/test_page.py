@@ -536,6 +536,19 @@ async def test_messages_are_walked_with_keys(shown: Dashboard) -> None:
         assert await page.evaluate("document.activeElement.dataset.n") == "4"
 
 
+async def test_who_walks_along_the_messages_keeps_them_in_sight(shown: Dashboard) -> None:
+    await shown.called("echo", text="one")
+    async with surfing(shown) as surfer:
+        page, rows = surfer.page, surfer.page.locator("#traffic-list button")
+        await surfer.until(lambda: _is(rows, 1))
+        await rows.first.focus()
+        await shown.called("echo", text="two")
+        await page.get_by_role("button", name="1 newer").wait_for()
+        assert await rows.count() == 1
+        await page.get_by_label("Filter the traffic").focus()
+        await surfer.until(lambda: _is(rows, 2))
+
+
 async def test_nothing_moves_for_who_wants_it_so(shown: Dashboard) -> None:
     async with surfing(shown, reduced_motion="reduce") as surfer:
         await shown.called("echo", text="one")
