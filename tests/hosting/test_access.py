@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.key_source import Pace
 from mcpdesk.auth.token import Rejected
+from mcpdesk.hosting import key_places
 from mcpdesk.hosting.access import Gate, complaints, guarded
 from mcpdesk.hosting.manifest_auth import Auth, Jwt, Needs
 from mcpdesk.server.tool import Tool
-from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
 
 async def handler(arguments: dict[str, Any], context: Any) -> None:
@@ -90,3 +92,26 @@ def test_what_would_surprise_is_told_with_its_place() -> None:
     public = Auth(jwt=Jwt(algorithms=["RS256"], jwks_url="https://i.example/keys"))
     ((trail, told),) = complaints(public, asking)
     assert trail == ("auth", "jwt", "audience") and "give an audience" in told
+
+
+async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_places, "FILE", Pace(fresh_s=0, pause_s=0, waits=True))
+    path, told = tmp_path / "keys.json", list[str]()
+    path.write_bytes(jwks(jwk("ES256", "first")))
+    named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)
+    verifier = Gate("wallet", tmp_path, told.append).settle(Auth(jwt=named)).verifier
+    assert verifier is not None
+    old, new = token("ES256", "first"), token("ES256", "second")
+    assert (await verifier.verify(old)).name == "ada"
+    with pytest.raises(Rejected, match="key is not known"):
+        await verifier.verify(new)
+    path.write_bytes(jwks(jwk("ES256", "second")))
+    assert (await verifier.verify(new)).name == "ada"
+    assert verifier.recognize(old) is None
+    with pytest.raises(Rejected, match="key is not known"):
+        await verifier.verify(old)
+    path.write_bytes(b"{")
+    assert (await verifier.verify(new)).name == "ada", "the keys it had stay"
+    assert told == ['auth.jwt: jwks_file keys.json: it is no JWK set: that is an object with "keys"']
