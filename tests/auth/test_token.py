@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -106,3 +107,29 @@ def test_a_principal_is_named_and_ends_with_its_token_and_the_leeway() -> None:
     assert principal.has_expired(105) and not principal.has_expired(104)
     assert principal.scopes == {"read"}
     assert principal_of({"exp": 1}, {}, 0).name == "a token without a subject"
+
+
+def test_whatever_is_sent_is_taken_apart_or_refused() -> None:
+    chance, whole = random.Random(11), token("HS256", scope="a b")
+    signs = "".join(map(chr, range(32, 127))) + "\0\n\udcffé…"
+    read = 0
+    for _ in range(3000):
+        text = list(whole)
+        for _ in range(chance.choice((1, 1, 2, 20))):
+            place = chance.randrange(len(text))
+            text[place : place + chance.choice((0, 1, 3, 40))] = chance.choice(signs) * chance.choice(
+                (0, 1, 5)
+            )
+        try:
+            principal_of(read_token("".join(text)).claims, {}, 0)
+        except Rejected:
+            continue
+        read += 1
+    assert 0 < read < 3000
+
+
+@pytest.mark.parametrize("value", [None, True, 0, -5, 1.5, 10**30, "", "x", [], ["a", 1], {}, {"a": 1}])
+@pytest.mark.parametrize("name", ["sub", "iss", "aud", "exp", "jti", "scope", "scp", "address", "client_id"])
+def test_a_claim_of_any_kind_makes_a_principal(name: str, value: Any) -> None:
+    principal = principal_of({**claims(), name: value}, {}, 0)
+    assert principal.name and principal.identity.startswith("principal:")
