@@ -98,7 +98,7 @@ class Patterns:
         """Remember a head that aiohttp parsed, as `size_after` understands it."""
         key, session, length = _key(raw)
         lengths, sessions = head.carried.getall(LENGTH_HEADER, []), head.carried.getall(SESSION_HEADER, [])
-        if lengths != _texts(length) or sessions != _texts(session) or not _is_session(session):
+        if not _is_session(session) or lengths != _texts(length) or sessions != _texts(session):
             return
         if len(self._patterns) >= MOST_PATTERNS:
             del self._patterns[next(iter(self._patterns))]
