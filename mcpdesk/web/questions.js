@@ -40,7 +40,8 @@ function titleOfAll() {
 export function tickQuestions() {
   for (const question of shown) {
     const left = question.deadline - now();
-    const text = ` asks · waiting ${since(now() - question.asked)}${left < SOON_S ? ` · ${since(left)} left` : ""}`;
+    const lasting = seconds => since(seconds).replaceAll(" ", "\u00a0");
+    const text = ` asks · waiting ${lasting(now() - question.asked)}${left < SOON_S ? ` · ${lasting(left)} left` : ""}`;
     setText(forms.get(question.id).querySelector(".since"), text);
   }
 }

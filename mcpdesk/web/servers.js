@@ -20,6 +20,11 @@ const opened = new Set();  // details that were unfolded, by server and title
 let core = { servers: [] };
 
 export const servers = () => core.servers;
+// Headers a caller of the first server has to send, with words in place of secrets.
+export const proofs = () => [
+  core.protection === "key" && `${core.key_header}: YOUR-KEY`,
+  core.servers[0]?.wants_token && "Authorization: Bearer YOUR-TOKEN",
+].filter(Boolean);
 export const addressOf = server => `${location.origin}/mcp/${encodeURIComponent(server.name)}`;
 
 export function showCore(told) {

@@ -4,7 +4,7 @@ import { arrange, byId, copy, el, setText, span, toast } from "./dom.js";
 import { clock, duration, grouped, now, oneLine, size } from "./words.js";
 import { ask } from "./wire.js";
 import { openExchange, exchangeChanged } from "./exchange.js";
-import { addressOf, servers } from "./servers.js";
+import { addressOf, proofs, servers } from "./servers.js";
 
 const STATUSES = {
   pending: ["…", "warn", "pending"], ok: ["✓", "good", "ok"], error: ["✗", "bad", "error"],
@@ -169,7 +169,8 @@ function teach() {
     place.replaceChildren(el("p", {}, "Nothing passes the filter. "),
       el("button", { type: "button", onclick: () => { input.value = ""; apply(); input.focus(); } }, "Drop the filter"));
   } else if (lesson.startsWith("first") && servers().length) {
-    const command = `curl -sS -H 'Content-Type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
+    const proof = proofs().map(header => ` -H '${header}'`).join("");
+    const command = `curl -sS -H 'Content-Type: application/json'${proof} -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
     place.replaceChildren(el("p", {}, "No message has passed yet. Connect a client, or try by hand:"), el("pre", {}, command),
       el("button", { type: "button", onclick: () => copy(command, "the command") }, "Copy the command"));
   } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading what passed so far…" : "No message has passed yet."));

@@ -142,6 +142,7 @@ async def test_traffic_comes_by_itself_and_passes_a_filter(shown: Dashboard) -> 
     async with surfing(shown) as surfer:
         page, rows = surfer.page, surfer.page.locator("#traffic-list button")
         await page.get_by_text("No message has passed yet.").wait_for()
+        assert "-H 'X-API-Key: YOUR-KEY'" in await surfer.text("#no-traffic")
         await shown.called("echo", text="one")
         await rows.filter(has_text="echo").wait_for()
         assert "✓ ok" in await rows.first.inner_text()
