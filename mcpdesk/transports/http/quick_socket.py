@@ -1,8 +1,8 @@
 """A WebSocket whose texts are taken in the turn of the loop in which they arrive.
 
-aiohttp puts each message into a queue and wakes the task that reads from it: a turn of the loop a message. Here
-texts go past that task while it waits. It still gets everything else: pings, the end, texts that arrive while it
-is busy, and those `needs_task` says are its own.
+aiohttp puts each message into a queue and wakes the task that reads from it: a turn of the loop a message.
+Here texts go past that task while it waits. It still gets everything else: pings, the end, texts that arrive
+while it is busy, and those `needs_task` says are its own.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
             queue.is_idle = False
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Parse what came from the peer."""
-        assert self._parser is not None
+        """Parse what came from the peer; behind the end it is nothing."""
+        if self._parser is None:
+            return False, b""
         over = self._parser.feed_data(data)
         queue = self._queue
         if queue.texts:
@@ -77,8 +78,8 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
 
     def feed_eof(self) -> None:
         """The peer sends no more."""
-        assert self._parser is not None
-        self._parser.feed_eof()
+        if self._parser is not None:
+            self._parser.feed_eof()
 
     def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
         # As in the base, but for the queue, and for whom the bytes go to.

@@ -124,3 +124,13 @@ async def test_a_peer_that_does_not_keep_up_meets_the_task_again(monkeypatch: py
             raw.writer.write(frame(ping("x" * 90 + str(number))) * 2)
             assert len(await raw.ids(2)) == 2
     assert len(queued) > 1  # not the first one alone
+
+
+async def test_what_comes_behind_the_end_is_nothing_and_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    for behind in (b"", frame(ping(2))):
+        async with connected() as raw:
+            raw.writer.write(frame((1000).to_bytes(2, "big"), CLOSE))
+            assert (await raw.next())[0] == CLOSE
+            raw.writer.write(behind)
+            assert await raw.reader.read() == b""
+    assert not caplog.records, caplog.text
