@@ -27,7 +27,6 @@ from mcpdesk.hosting.metrics import Heartbeat
 from mcpdesk.hosting.rules import rules_of
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.masking import mask_json
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
@@ -89,7 +88,7 @@ class Host:
             self.inbox,
             self.journal.log,
             rounds=Rounds(self._round_key),
-            mask=mask_json,
+            mask=_masked,
             environment=lambda: public_environment(each.secret_variable for each in self.folders.values()),
         )
         self.by_name: dict[str, HostedEndpoint] = {}
@@ -392,3 +391,9 @@ class Host:
                     if tool.source.rpartition(":")[0] == place:
                         return tool.name
         return ""
+
+
+def _masked(value: Any, schema: Any = None) -> Any:
+    from mcpdesk.recorder.masking import mask_json  # nobody is shown anything before the first answer
+
+    return mask_json(value, schema)

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.inbox.answers import fitting
 from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
 
 MAX_WAITING = 500
@@ -100,6 +99,8 @@ class Inbox:
         waiting = self._waiting.get(id)
         if waiting is None:
             return False
+        from mcpdesk.inbox.answers import fitting  # what bounds answers may have is known when there is one
+
         checked = fitting(waiting.question.pages, answers)
         return self._end(id, QuestionState.ANSWERED, answers=checked, by=by)
 

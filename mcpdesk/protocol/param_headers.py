@@ -13,9 +13,9 @@ from mcpdesk.protocol.headers import decode_value, mismatch
 
 KEY = "x-mcp-header"
 PREFIX = "mcp-param-"
-TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 TYPES = ("string", "integer", "boolean")
-NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?")
+NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 """Keywords that hold values, not schemas."""
@@ -82,7 +82,7 @@ def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator
 
 def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Mirrored:
     name = schema[KEY]
-    if not isinstance(name, str) or not TOKEN.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(TOKEN, name):
         raise ValueError(f"{KEY} of {'.'.join(path) or 'the schema'} is no header name: {str(name)[:80]!r}")
     if not path or not is_reachable:
         raise ValueError(
@@ -122,5 +122,5 @@ def _is_same(header: str, expected: Any) -> bool:
     if isinstance(expected, bool):
         return header == ("true" if expected else "false")
     if isinstance(expected, int | float):
-        return NUMBER.fullmatch(header) is not None and Decimal(header) == Decimal(expected)
+        return re.fullmatch(NUMBER, header) is not None and Decimal(header) == Decimal(expected)
     return bool(header == expected)

@@ -5,7 +5,6 @@ Clients may read it but not change it: the answers so far, to what, of whom, and
 
 from __future__ import annotations
 
-import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -39,6 +38,8 @@ class RequestState(Struct, frozen=True):
 
 def digest(value: Any) -> str:
     """A short fingerprint of anything JSON can carry; the order of keys does not matter."""
+    import hashlib  # a third of a millisecond, and most servers never ask
+
     return hashlib.sha256(orjson.dumps(value, option=_SORTED)).hexdigest()[:32]
 
 

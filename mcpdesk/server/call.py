@@ -12,11 +12,11 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.protocol.trace import Trace, read_trace
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.jobs.job import Job
+    from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.client_requests import ClientRequests
     from mcpdesk.server.progress import Progress
     from mcpdesk.server.rounds import Round
@@ -127,6 +127,8 @@ class Call:
     @property
     def trace(self) -> Trace:
         """The trace context its metadata carries."""
+        from mcpdesk.protocol.trace import read_trace
+
         return read_trace(self.params.get("_meta"))
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:

@@ -15,7 +15,6 @@ from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.inbox.question import Kind, Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
-from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.person import Elsewhere, Inquiry
@@ -24,6 +23,7 @@ from mcpdesk.server.services import Services
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
+    from mcpdesk.protocol.trace import Trace
     from mcpdesk.server import asking
     from mcpdesk.server.asked import Elicited, Root, Sampled
     from mcpdesk.server.asking import Asking
