@@ -32,7 +32,13 @@ def check_origin(origin: str | None, allowed: Iterable[str] = ()) -> bool:
     site = _site(origin)
     if site is None:
         return False
-    return _is_local(site[1].name) or site in {_site(entry.rstrip("/")) for entry in allowed}
+    return _is_local(site[1].name) or is_listed(origin, allowed)
+
+
+def is_listed(origin: str, allowed: Iterable[str]) -> bool:
+    """Whether an origin is among those somebody named."""
+    site = _site(origin)
+    return site is not None and site in {_site(entry.rstrip("/")) for entry in allowed}
 
 
 def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.0.0.1") -> bool:

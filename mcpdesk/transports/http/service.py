@@ -20,6 +20,7 @@ from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import Refused, no_mode, plain_error
 from mcpdesk.transports.http.callers import anybody, caller_in_head, callers_of_site
 from mcpdesk.transports.http.connection import head_of
+from mcpdesk.transports.http.cors import Pages
 from mcpdesk.transports.http.dashboard_place import DashboardPlace
 from mcpdesk.transports.http.gateway import GatewayRoutes
 from mcpdesk.transports.http.guard import Guard
@@ -143,7 +144,9 @@ class HttpService:
     async def _serve(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        self._listener = Listener(self._handle, lambda: self._site.rules)
+        origins = self._site.rules.allowed_origins
+        handler = Pages(self._handle, self._refuse_page, origins) if origins else self._handle
+        self._listener = Listener(handler, lambda: self._site.rules)
         if sock.family == socket.AF_UNIX:
             self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
@@ -194,6 +197,9 @@ class HttpService:
         if type(answer) is Ready or not isinstance(answer, web.Response):
             return answer
         return self._refusals.tell(request, answer)
+
+    def _refuse_page(self, request: web.BaseRequest) -> web.Response | None:
+        return self._guard.refuse(request, self._site.rules)
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
         """Who looks at everything: whoever has the key, where one is due; else a token for all servers.
