@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from mcpdesk.auth.access import INVALID, MISSING, WELL_KNOWN, Access
 from mcpdesk.auth.key_source import KeysMissing
@@ -44,8 +45,9 @@ def anybody(rules: Rules) -> Principal:
 
 
 def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
-    """Whether callers have to prove anything."""
-    return bool(rules.api_key) or any(each.access.requires_token for each in endpoints)
+    """Whether whoever sees what others do here has to prove anything: where tokens count, answers may be
+    one caller's alone, though anybody may call."""
+    return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
 
 
 async def caller_in_head(
@@ -96,17 +98,17 @@ async def callers_of_site(
 ) -> list[Principal]:
     """Who a request that names no server is from, as each server sees it that lets it pass.
 
+    With `has_to_suit_all` a token that counts is needed at each server that looks at tokens.
     Raises: Refused (400, 401, 503): as the first server would, when none or not every one lets it pass.
     """
     found: list[Principal] = []
     refusals: list[Refused] = []
     for endpoint in endpoints:
+        access = endpoint.access
+        if has_to_suit_all and access.is_asked:
+            access = replace(access, requires_token=True)
         try:
-            caller = (
-                await caller_in_head(request, head, endpoint.access, rules)
-                if endpoint.access.is_asked
-                else None
-            )
+            caller = await caller_in_head(request, head, access, rules) if access.is_asked else None
         except Refused as refused:
             refusals.append(refused)
         else:

@@ -209,7 +209,7 @@ class HttpService:
         refusal = self._guard.refuse_caller(request, rules)
         if refusal is not None:
             raise Refused(refusal)
-        endpoints = [each for each in self._site.endpoints() if each.access.requires_token]
+        endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
         if rules.api_key or not endpoints:
             return anybody(rules)
         return (await callers_of_site(request, head_of(request), endpoints, rules, True))[0]

@@ -489,6 +489,20 @@ async def test_a_token_opens_it_where_tokens_are_asked_for_and_as_long_as_it_cou
     assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 200
 
 
+async def test_what_callers_with_tokens_get_is_not_for_everybody_though_anybody_may_call(
+    tmp_path: Path,
+) -> None:
+    async with dashboard(tmp_path, key="") as shown:
+        (endpoint,) = shown.desk.host.by_name.values()
+        endpoint.server.access = checking(requires_token=False)
+        for path in PRIVATE:
+            assert (await shown.get(f"/dashboard/{path}")).status == 401, path
+        for name in (*ACTS, "watch", "sign-in"):
+            assert (await shown.post(name)).status == 401
+        header, text = next(iter(good_headers().items()))
+        assert (await shown.get("/dashboard/config?server=shop&client=curl", **{header: text})).status == 200
+
+
 def test_whoever_came_by_a_token_leaves_with_it_and_nobody_stays_when_one_becomes_due() -> None:
     now = [0.0]
 
