@@ -209,7 +209,7 @@ class Channel:
 
 
 class Pipe(Channel):
-    """Newline-delimited frames over any byte stream. `send_bytes` takes whole lines and must not block."""
+    """Newline-delimited frames over any byte stream. `send_bytes` takes them and must not block."""
 
     def __init__(
         self,
@@ -248,7 +248,12 @@ class Pipe(Channel):
 
     def _write_all(self, frames: list[bytes]) -> None:
         if len(frames) == 1:
-            self._write(frames[0] + b"\n")
+            if len(frames[0]) < LARGE:
+                self._write(frames[0] + b"\n")
+                return
+            # A copy of it for the sake of one byte costs more than one write more.
+            self._write(frames[0])
+            self._write(b"\n")
             return
         frames.append(b"")
         self._write(b"\n".join(frames))

@@ -53,7 +53,7 @@ class Pipe(Protocol):
 class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
-    `send` gets whole lines with their newlines, and must not block.
+    `send` gets whole lines with their newlines, a large one in two pieces, and must not block.
     Raises: DeskError when there is no such server, or it has no such mode.
     """
 

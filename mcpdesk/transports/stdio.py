@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import deque
 from contextlib import suppress
 
 from mcpdesk.transports.pipe import (
@@ -38,7 +39,10 @@ class StdioTransport:
         self._server = server
         self._peer = peer
         self._mode = mode
-        self._unwritten = bytearray()
+        self._unwritten: deque[memoryview] = deque()
+        """What the system did not take at once, not copied."""
+        self._waiting = 0
+        """Bytes of it."""
         self._ended = asyncio.Event()
         self._written = asyncio.Event()
         self._may_read = asyncio.Event()
@@ -109,22 +113,33 @@ class StdioTransport:
     def _write(self, data: bytes) -> None:
         if self._lost:
             return
-        if self._unwritten:
-            self._unwritten += data
-        elif (sent := self._attempt(data)) < len(data):
-            self._unwritten += memoryview(data)[sent:]
-            self._written.clear()
-            self._loop.add_writer(self._sink, self._writable)
+        sent = 0 if self._unwritten else self._attempt(data)
+        if sent < len(data):
+            if not self._unwritten:
+                self._written.clear()
+                self._loop.add_writer(self._sink, self._writable)
+            self._unwritten.append(memoryview(data)[sent:])
+            self._waiting += len(data) - sent
         self._check_water()
 
     def _writable(self) -> None:
-        del self._unwritten[: self._attempt(self._unwritten)]
+        unwritten = self._unwritten
+        while unwritten:
+            piece = unwritten[0]
+            sent = self._attempt(piece)
+            if self._lost:
+                break
+            self._waiting -= sent
+            if sent < len(piece):
+                unwritten[0] = piece[sent:]
+                break
+            unwritten.popleft()
         self._check_water()
-        if not self._unwritten:
+        if not unwritten:
             self._loop.remove_writer(self._sink)
             self._written.set()
 
-    def _attempt(self, data: bytes | bytearray) -> int:
+    def _attempt(self, data: bytes | memoryview) -> int:
         """Write what the system takes now; returns how much. A client that left took everything."""
         try:
             return os.write(self._sink, data)
@@ -136,7 +151,7 @@ class StdioTransport:
 
     def _check_water(self) -> None:
         """Read requests only as long as the client reads answers."""
-        waiting = len(self._unwritten)
+        waiting = self._waiting
         if waiting > WRITE_LIMIT:
             self._lose(f"the client left {waiting} bytes of answers unread")
         elif waiting > HIGH_WATER and self._may_read.is_set():
@@ -158,6 +173,7 @@ class StdioTransport:
         log.info("%s", why)
         self._lost = True
         self._unwritten.clear()
+        self._waiting = 0
         self._may_read.set()
         self._ended.set()
         self._written.set()
@@ -168,4 +184,4 @@ class StdioTransport:
             async with asyncio.timeout(GRACE_S):
                 await self._written.wait()
         except TimeoutError:
-            log.warning("the client left %d bytes of answers unread", len(self._unwritten))
+            log.warning("the client left %d bytes of answers unread", self._waiting)
