@@ -45,6 +45,16 @@ async def tell(message: dict[str, Any]) -> None:
 async def main() -> int:
     """Run one conversation; returns the exit code."""
     asked = arguments()
+    try:
+        print(await conversation(asked))
+    except (DeskError, ModelError, NoAnswer) as error:
+        print(f"chat: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def conversation(asked: argparse.Namespace) -> str:
+    """What the model says in the end."""
     async with AsyncExitStack() as stack:
         url = asked.model_url
         if not url and asked.model == "scripted":
@@ -54,12 +64,7 @@ async def main() -> int:
         client = await stack.enter_async_context(
             Client(asked.server, mode=asked.mode, token=token, api_key=key)
         )
-        try:
-            print(await converse(asked.question, client, model, tell))
-        except (DeskError, ModelError, NoAnswer) as error:
-            print(f"chat: {error}", file=sys.stderr)
-            return 1
-    return 0
+        return await converse(asked.question, client, model, tell)
 
 
 if __name__ == "__main__":

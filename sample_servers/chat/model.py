@@ -1,5 +1,6 @@
 """A model behind one of two APIs: OpenAI's chat completions, or Anthropic's messages."""
 
+import json
 from typing import Any, Literal
 
 import aiohttp
@@ -10,7 +11,7 @@ PATIENCE_S = 120
 
 
 class ModelError(Exception):
-    """The model's endpoint said no."""
+    """The model's endpoint cannot be reached, said no, or said what cannot be understood."""
 
 
 class Model:
@@ -28,11 +29,10 @@ class Model:
         if self.api == "openai":
             headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
             answer = await self._post("/v1/chat/completions", body, headers)
-            message: dict[str, Any] = answer["choices"][0]["message"]
-            return message
+            return _told(answer, "choices", 0, "message")
         headers = {"anthropic-version": "2023-06-01"} | ({"x-api-key": self._key} if self._key else {})
         answer = await self._post("/v1/messages", body | {"max_tokens": 1024}, headers)
-        return {"role": "assistant", "content": answer["content"]}
+        return {"role": "assistant", "content": _told(answer, "content")}
 
     def words(self, message: dict[str, Any]) -> str:
         """The text of one of its messages."""
@@ -42,11 +42,27 @@ class Model:
         return content or ""
 
     async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
-        patience = aiohttp.ClientTimeout(total=PATIENCE_S)
-        async with (
-            aiohttp.ClientSession(timeout=patience) as session,
-            session.post(self._url + path, json=body, headers=headers, allow_redirects=False) as answer,
-        ):
-            if answer.status != 200:
-                raise ModelError(f"HTTP {answer.status}: {(await answer.text())[:500]}")
-            return await answer.json()
+        url, patience = self._url + path, aiohttp.ClientTimeout(total=PATIENCE_S)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=patience) as session,
+                session.post(url, json=body, headers=headers, allow_redirects=False) as answer,
+            ):
+                if answer.status != 200:
+                    raise ModelError(f"HTTP {answer.status}: {(await answer.text())[:500]}")
+                return json.loads(await answer.read())
+        except TimeoutError:
+            raise ModelError(f"{url} did not answer within {PATIENCE_S} s") from None
+        except aiohttp.ClientError as error:
+            raise ModelError(f"{url} cannot be reached: {error}") from error
+        except ValueError as error:
+            raise ModelError(f"{url} answered with what is no JSON: {error}") from error
+
+
+def _told(answer: Any, *way: str | int) -> Any:
+    for step in way:
+        try:
+            answer = answer[step]
+        except (LookupError, TypeError):
+            raise ModelError(f"the answer has no {step!r} where one belongs") from None
+    return answer

@@ -21,6 +21,6 @@ def issue(secret: str, subject: str, *scopes: str, lasts_s: int = 3600) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or not os.environ.get("WALLET_SECRET"):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not os.environ.get("WALLET_SECRET"):
         sys.exit("usage: WALLET_SECRET=... python issue_token.py SUBJECT [SCOPE ...]")
     print(issue(os.environ["WALLET_SECRET"], *sys.argv[1:]))

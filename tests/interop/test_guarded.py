@@ -94,6 +94,11 @@ def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
         env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=True, timeout=20,
     )  # fmt: skip
     assert made.stdout.count(".") == 2
+    helped = subprocess.run(
+        [sys.executable, str(WALLET / "issue_token.py"), "--help"],
+        env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    assert not helped.stdout and helped.stderr.startswith("usage: WALLET_SECRET=...")
 
 
 @asynccontextmanager

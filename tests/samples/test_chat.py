@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,6 +113,8 @@ async def test_model_that_refuses_or_never_ends_is_told() -> None:
     for answer, told in (
         (http(429, "slow down"), "HTTP 429: slow down"),
         (json_answer(endless), "no answer after"),
+        (json_answer({"choices": []}), "the answer has no 0 where one belongs"),
+        (http(200, "<html>"), "answered with what is no JSON"),
     ):
 
         def script(seen: Seen, answer: bytes = answer) -> bytes:
@@ -120,6 +123,16 @@ async def test_model_that_refuses_or_never_ends_is_told() -> None:
         async with scripted(script) as model:
             code, _, _, complaint = await chat("Hello", "--model-url", model.url.removesuffix("/mcp"))
         assert code == 1 and told in complaint
+
+
+async def test_model_or_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        code, _, _, complaint = await chat("Hello", "--model-url", url)
+    assert code == 1 and complaint.startswith(f"chat: {url}") and "cannot be reached" in complaint
+    code, _, _, complaint = await chat("Hello", "--server", str(tmp_path / "nowhere"))
+    assert code == 1 and complaint.startswith("chat: ") and "nowhere" in complaint
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
