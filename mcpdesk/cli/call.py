@@ -12,7 +12,7 @@ from mcpdesk.cli.report import OK, TOOL_ERROR
 
 EPILOG = """\b
 Examples:
-  mcpdesk call sample_servers/hello greet name=Ada loud:=true
+  mcpdesk call sample_servers/hello greet name=Ada loudly:=true
   mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
   mcpdesk call http://127.0.0.1:3333/mcp/hello greet name=Ada --key-env MCPDESK_API_KEY
 

@@ -37,7 +37,7 @@ Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebod
 @click.argument("folder", metavar="FOLDER")
 @click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
 @click.option(
-    "--http", "url", metavar="URL", help="Where the folder is served; of the program or of the server."
+    "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."
 )
 @click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
 def command(folder: str, client: str, url: str | None, mode: str) -> None:

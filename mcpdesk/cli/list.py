@@ -45,7 +45,7 @@ def command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
         return
     texts = [shelf_text(key, items) for key, items in shelves.items() if items]
     if left_out:
-        rows = [(each.name, f"{each.kind} {each.problem}") for each in left_out]
+        rows = [(f"{each.kind} {each.name}", each.problem) for each in left_out]
         texts.append("\n".join(["unavailable", *aligned(rows, "  ")]))
     print_text("\n\n".join(texts) or "nothing")
 

@@ -36,7 +36,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
 def report(error: DeskError | click.ClickException) -> int:
     """Tell the error on stderr and return its exit code."""
     if isinstance(error, click.UsageError):
-        message, hint, code = error.format_message(), _usage_hint(error), USAGE
+        message, hint, code = " ".join(error.format_message().split()), _usage_hint(error), USAGE
     elif isinstance(error, click.ClickException):
         message, hint, code = error.format_message(), "", USAGE
     elif isinstance(error, DeskUserError):

@@ -161,12 +161,14 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
+        from mcpdesk.hosting.places import place_of
         from mcpdesk.hosting.spoken import spoken
 
         message, _, where = str(error).partition(" - at `$")
-        trail = where.strip(".`")
-        key = _keys(trail)[-1]
-        raise refuse(f"{trail}: {spoken(message, CHOICES.get(key, ''))}", key) from error
+        way = _way(data, where.strip(".`"))
+        key = next((step for step in reversed(way) if isinstance(step, str)), "")
+        told = spoken(message, CHOICES.get(key, ""))
+        raise ManifestError(f"{_joined(way)}: {told}", str(path), key, *place_of(text, *way)) from error
     if file.name and not NAME.fullmatch(file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
@@ -184,6 +186,34 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
             raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", name)
     check_auth(file.auth, refuse)
     return file
+
+
+def _way(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
+    """The way to what the library complains about; for a key of an object it writes `[...]`."""
+    from mcpdesk.hosting.spoken import steps
+
+    before, unknown, behind = trail.partition("[...]")
+    way = steps("." + before)
+    if not unknown:
+        return way
+    parent: Any = data
+    for step in way:
+        parent = parent[step]
+    return next(((*way, key, *steps(behind)) for key in parent if _is_wrong(way, {key: parent[key]})), way)
+
+
+def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
+    for step in reversed(way):
+        part = {step: part}
+    try:
+        msgspec.convert(part, _File)
+    except msgspec.ValidationError:
+        return True
+    return False
+
+
+def _joined(way: tuple[Step, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def _refuse_unknown(data: dict[str, Any], refuse: Any) -> None:
@@ -219,10 +249,6 @@ def _suggestion(trail: str, key: str, known: list[str]) -> str:
 
 def _names(part: type[Struct]) -> list[str]:
     return list(part.__struct_fields__)
-
-
-def _keys(trail: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", trail) or [""]
 
 
 def _place(text: str, key: str, last: bool = False) -> tuple[int | None, int | None]:

@@ -116,7 +116,7 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
     unfit = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
     if unfit and not jwt.jwks_file:
         wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        raise refuse(f"auth.jwt.algorithms: {_listed(unfit)} need {wanted}", "algorithms")
+        raise refuse(f"auth.jwt.algorithms: {_listed(unfit)} cannot do without {wanted}", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
         raise refuse(f"auth.jwt.jwks_url: {_WEB}", "jwks_url")
     if not 0 <= jwt.leeway_s <= LONGEST_LEEWAY_S:

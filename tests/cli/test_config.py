@@ -102,7 +102,7 @@ def test_url_of_a_server_is_taken_as_it_is_and_needs_no_key_without_programs(
     [
         (["--for", "claude-desktop", "--http", "http://localhost:1"], "no place for a URL"),
         (["--for", "emacs"], "'emacs' is not one of"),
-        ([], "Missing option '--for'"),
+        ([], "Missing option '--for'. Choose from: claude-desktop, cursor, vscode, claude-code\n"),
         (["--for", "cursor", "--mode", "wild"], "has no mode 'wild'"),
         (["--for", "cursor", "--http", "localhost:1"], "only http:// and https://"),
     ],

@@ -34,7 +34,7 @@ def test_what_is_not_offered_is_listed_with_its_reason(mcpdesk: Run, folder: Pat
     (folder / "mcp.json").write_text(json.dumps({"name": "small", "commands": [lacking], "modes": modes}))
     reason = "needs the program no-such-program-here, which is not installed or not in PATH"
     finished = mcpdesk("list", str(folder))
-    assert finished.stdout.endswith(f"\n\nunavailable\n  go-fast  tool {reason}\n")
+    assert finished.stdout.endswith(f"\n\nunavailable\n  tool go-fast  {reason}\n")
     shelves = json.loads(mcpdesk("list", str(folder), "--json", "--mode", "small").stdout)
     assert [tool["name"] for tool in shelves["tools"]] == ["greet"]
     assert shelves["unavailable"] == [{"kind": "tool", "name": "go-fast", "reason": reason}]

@@ -58,8 +58,11 @@ def test_a_token_is_for_the_server_itself_unless_something_else_is_said(tmp_path
         ({"jwt": SECRET | {"algorithms": []}}, "needs at least one"),
         ({"jwt": SECRET | {"algorithms": ["HS256", "None"]}}, 'never "none"'),
         ({"jwt": SECRET | {"algorithms": ["HS265"]}}, "'HS265' is not known; known: HS256"),
-        ({"jwt": SECRET | {"algorithms": ["RS256", "HS256"]}}, "RS256 need jwks_file or jwks_url"),
-        ({"jwt": OTHERS | {"algorithms": ["HS256"]}}, "HS256 need secret_env"),
+        (
+            {"jwt": SECRET | {"algorithms": ["RS256", "HS256"]}},
+            "RS256 cannot do without jwks_file or jwks_url",
+        ),
+        ({"jwt": OTHERS | {"algorithms": ["HS256"]}}, "HS256 cannot do without secret_env"),
         ({"jwt": OTHERS | {"jwks_url": "http://i.example/keys"}}, "auth.jwt.jwks_url: allowed: https"),
         ({"jwt": OTHERS | {"jwks_url": "file:///etc/passwd"}}, "auth.jwt.jwks_url"),
         ({"jwt": OTHERS | {"jwks_url": "https://user:word@i.example"}}, "auth.jwt.jwks_url"),
