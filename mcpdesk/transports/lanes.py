@@ -28,6 +28,8 @@ class Lanes(Generic[T]):
     """
 
     def __init__(self, deliver: Callable[[T], object]) -> None:
+        self.lane: asyncio.Task[None] | None = None
+        """The one that began or went on last: a coroutine's own, until it waits for the first time."""
         self._deliver = deliver
         self._queue: deque[Coroutine[Any, Any, T]] = deque()
         self._lanes: set[asyncio.Task[None]] = set()
@@ -99,6 +101,7 @@ class Lanes(Generic[T]):
         assert lane is not None
         while True:
             while self._queue:
+                self.lane = lane
                 self._deliver(await self._queue.popleft())
                 # Contexts that share all their variables are found equal at once. A cancellation that came
                 # too late for its coroutine would meet the next one. One that a coroutine took and did not

@@ -153,7 +153,9 @@ class McpRoutes:
     ) -> Dialogue:
         connection = request.protocol
         assert isinstance(connection, Connection)
-        dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
+        dialogue = connection.dialogues.get((endpoint.key, revision, caller.identity))
+        if dialogue is None:
+            dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
         if dialogue is None:
             raise Refused(rpc_error(400, unsupported(revision)))
         return dialogue
@@ -167,16 +169,17 @@ class McpRoutes:
         session: Session | None,
         caller: Principal,
     ) -> web.StreamResponse:
-        record, together = self._site.recorder.frame, self._site.recorder.together
-        wanted, connection = head.accepted, dialogue.connection
+        recorder, wanted, connection = self._site.recorder, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
         may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
-            outlet: PostOutlet = SessionOutlet(request, may_stream, together, connection, session.events)
+            outlet: PostOutlet = SessionOutlet(
+                request, may_stream, recorder.together, connection, session.events
+            )
         else:
-            outlet = PostOutlet(request, may_stream, together, connection)
+            outlet = PostOutlet(request, may_stream, recorder.together, connection)
         answer = dialogue.accept_message(message, outlet, head.carried, caller)
         if isinstance(answer, tuple):
             status, body = answer
@@ -194,10 +197,10 @@ class McpRoutes:
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
-            record(connection, Direction.OUT, body, True, said)
+            recorder.frame(connection, Direction.OUT, body, True, said)
             return Ready(status, body, headers)
         outlet.flush()
-        record(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
+        recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)
 
     def _settle(self, session: Session, outlet: PostOutlet) -> None:

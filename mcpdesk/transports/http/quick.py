@@ -234,7 +234,7 @@ class QuickConnection(Connection):
         is_lost, is_over = False, True
         if handler is None:
             return  # The client left before this began.
-        self._quick_aio = asyncio.current_task(self._loop)
+        self._quick_aio = self._lanes.lane
         self._request_in_progress, self._current_request = True, request
         try:
             try:
