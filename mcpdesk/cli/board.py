@@ -1,4 +1,4 @@
-"""Hands the dashboard of a core to its HTTP listener: the same link as the desk's, made at the first look."""
+"""Hands the dashboard of a core to its HTTP listener: a link like the desk's, made at the first look."""
 
 from __future__ import annotations
 

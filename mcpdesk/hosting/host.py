@@ -97,8 +97,8 @@ class Host:
         self.http: HttpService | None = None
         self.jobs: Jobs  # There are none before it listens for HTTP.
         self.rules = Rules()
-        self.board: Callable[[], Board | None] = lambda: None
-        """Makes what the dashboard shows; None: there is none."""
+        self.board: Callable[[], Board] | None = None
+        """Makes what the dashboard shows, on any thread; None: there is none."""
         self._places: list[UnixListener] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()

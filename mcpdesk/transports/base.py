@@ -316,5 +316,6 @@ class Site(Protocol):
     def figures(self) -> Sequence[Figure]:
         """What is counted now."""
 
-    def board(self) -> Board | None:
-        """What the dashboard shows; None: there is none."""
+    @property
+    def board(self) -> Callable[[], Board] | None:
+        """Makes what the dashboard shows, on any thread; None: there is none."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 PAINT = Goal(300, at_most=True)
 NO_SLOWER = Goal(1.2, at_most=True)
 """Of one paint beside another nothing smaller can be told apart."""
-TO_SERVE = Goal(0.85)
+CPU = Goal(1.4, at_most=True)
+"""Of a call while a page follows. The browser has its share of the machine, so the rate only informs."""
 FRAMES = 100_000
 OPENINGS = 5
 PATIENCE_S = 30.0
@@ -67,10 +68,9 @@ def _beside(effort: Effort, browser: Browser) -> Iterator[Figure]:
         }
         samples = effort.interleaved({name: job.run for name, job in jobs.items()})
         page.context.close()
-        yield from beside(
-            "http c32 beside the dashboard", "/s", values("rate", samples), {"unseen": TO_SERVE}
-        )
-        yield from beside("http c32 beside the dashboard, CPU", "us", values("cpu_us", samples))
+        name = "http c32 beside the dashboard"
+        yield from beside(name, "/s", values("rate", samples))
+        yield from beside(f"{name}, CPU", "us", values("cpu_us", samples), {"unseen": CPU})
 
 
 def _fill(place: Serving) -> None:

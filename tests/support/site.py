@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -67,7 +67,7 @@ class Served:
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
         self.rules = rules
         self.uptime_s = 1.5
-        self.shown: Board | None = None
+        self.board: Callable[[], Board] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession
         self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})
@@ -80,9 +80,6 @@ class Served:
 
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
-
-    def board(self) -> Board | None:
-        return self.shown
 
     def figures(self) -> list[Figure]:
         return [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]

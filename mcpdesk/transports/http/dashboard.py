@@ -6,6 +6,7 @@ for the page this listener served alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -41,14 +42,15 @@ class DashboardRoutes:
     def __init__(
         self,
         site: Site,
-        board: Board,
+        make_board: Callable[[], Board],
         identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
     ) -> None:
         self._site = site
-        self._board = board
+        self._make_board = make_board
         self._files = PageFiles()
         self._door = Door(identify, lambda rules: is_caller_due(site.endpoints(), rules))
-        self._pulse = DashboardPulse(board)
+        self._pulse: DashboardPulse | None = None
+        self._making = asyncio.Lock()
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Anything at `/` and below `/dashboard`."""
@@ -63,7 +65,8 @@ class DashboardRoutes:
 
     async def close(self) -> None:
         """End all pages."""
-        await self._pulse.close()
+        if self._pulse is not None:
+            await self._pulse.close()
 
     async def _answered(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
         if request.method in ("GET", "HEAD"):
@@ -94,10 +97,18 @@ class DashboardRoutes:
         if isinstance(visitor, web.Response):
             return visitor
         given = await _body(request)
+        pulse = await self._running()
         if name == "watch":
-            return self._watch(given)
-        status, told = await self._board.act(name, given, visitor.name)
+            return self._watch(pulse, given)
+        status, told = await pulse.board.act(name, given, visitor.name)
         return json_answer(status, encode(told))
+
+    async def _running(self) -> DashboardPulse:
+        """The pulse, made at the first look: the page is painted meanwhile, and calls do not wait for it."""
+        async with self._making:
+            if self._pulse is None:
+                self._pulse = DashboardPulse(await asyncio.to_thread(self._make_board))
+            return self._pulse
 
     async def _session(self, request: web.BaseRequest) -> web.Response:
         """What the page has to know before it may see anything."""
@@ -107,48 +118,52 @@ class DashboardRoutes:
         return json_answer(200, encode(told))
 
     async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
-        if len(self._pulse.pages) >= MOST_PAGES:
+        pulse = await self._running()
+        if len(pulse.pages) >= MOST_PAGES:
             return plain_error(503, f"{MOST_PAGES} pages are open already")
         stream = EventStream(request, PRIVATE)
         page = Page(stream, lambda: self._door.is_welcome(visitor, self._site.rules))
-        self._pulse.add(page)
+        pulse.add(page)
         try:
             await page.over.wait()
         finally:
-            self._pulse.remove(page)
+            pulse.remove(page)
         return await stream.finish()
 
     async def _exchange(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         number = _number(request, "number")
-        found = await self._pulse.apart(self._board.exchange, number)
+        pulse = await self._running()
+        found = await pulse.apart(pulse.board.exchange, number)
         if found is None:
             return plain_error(404, f"there is no exchange {number}")
         return json_answer(200, encode(found))
 
     async def _older(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
-        lane = self._pulse.lanes.get(request.query.get("filter", ""))
+        pulse = await self._running()
+        lane = pulse.lanes.get(request.query.get("filter", ""))
         if lane is None:
             return plain_error(404, "no open page shows the traffic through that filter")
-        rows = await self._pulse.apart(lane.before, _number(request, "before"), OLDER)
+        rows = await pulse.apart(lane.before, _number(request, "before"), OLDER)
         return json_answer(200, encode(rows))
 
     async def _config(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         try:
-            text = self._board.config(request.query.get("server", ""), request.query.get("client", ""))
+            board = (await self._running()).board
+            text = board.config(request.query.get("server", ""), request.query.get("client", ""))
         except DeskError as error:
             return plain_error(404, str(error))
         return json_answer(200, encode({"text": text}))
 
-    def _watch(self, given: Any) -> web.Response:
+    def _watch(self, pulse: DashboardPulse, given: Any) -> web.Response:
         """A page says what it wants to see."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job are texts")
-        page = self._pulse.pages.get(texts[0])
+        page = pulse.pages.get(texts[0])
         if page is None:
             return plain_error(404, "that page is not open")
         try:
-            self._pulse.follow(page, texts[1], texts[2])
+            pulse.follow(page, texts[1], texts[2])
         except DeskError as error:
             return plain_error(422, str(error))
         return json_answer(200, b'{"watched":true}')

@@ -31,12 +31,11 @@ class DashboardPlace:
         if not (path.startswith(PLACE) or (path == "/" and wants_page(request))):
             return None
         if self._routes is None:
-            board = self._site.board()
-            if board is None:
+            if self._site.board is None:
                 return None
             from mcpdesk.transports.http.dashboard import DashboardRoutes
 
-            self._routes = DashboardRoutes(self._site, board, self._identify)
+            self._routes = DashboardRoutes(self._site, self._site.board, self._identify)
         return await self._routes.answer(request, path)
 
     async def close(self) -> None:
