@@ -47,6 +47,7 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 }
 
 
+SERVED_BESIDES = ["/v1/mcp", "/health", "/status", "/metrics"]
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
 
@@ -164,7 +165,7 @@ class HttpService:
             if place is not None:
                 return await self._answer_of_job(request, place, rules)
             seen = await self._dashboard.answer(request, head.path)
-            return seen if seen is not None else await self._facts(request, head.path)
+            return seen if seen is not None else await self._facts(request, head)
         endpoint, way = route
         if head.passed is not rules:
             if not rules.enable_mcp:
@@ -236,13 +237,18 @@ class HttpService:
         endpoint = self._site.endpoint(name)
         return None if endpoint is None else (endpoint, way)
 
-    async def _facts(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _facts(self, request: web.BaseRequest, head: Head) -> web.Response:
+        path = head.path
         if is_metadata(path):
             return metadata(self._site, request, path)
         page = _FACTS.get(path)
         if page is None and path != "/metrics":
-            served = ", ".join(f"/mcp/{endpoint.name}" for endpoint in self._site.endpoints())
-            return plain_error(404, f"Nothing at {path[:100]}; served: {served}, /health, /status, /metrics")
+            names = [endpoint.name for endpoint in self._site.endpoints()]
+            if head.way in (GATEWAY, GATEWAY_SOCKET):
+                told = f"There is no server {head.server[:100]!r} here; ?server= may be: {', '.join(names)}"
+                return plain_error(404, told)
+            served = ", ".join([f"/mcp/{name}" for name in names] + SERVED_BESIDES)
+            return plain_error(404, f"Nothing at {path[:100]}; served: {served}")
         if request.method not in ("GET", "HEAD"):
             return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
         if page is not None:

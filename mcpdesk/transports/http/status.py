@@ -37,5 +37,6 @@ def front(site: Site) -> web.Response:
     """A page of text that says what is here."""
     lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
     lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]
-    lines += ["", "Also: /health, /status and /metrics. A browser gets the dashboard here."]
+    lines += ["", "Also: /v1/mcp for gateway clients; /health, /status and /metrics."]
+    lines += ["A browser gets the dashboard here."]
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")
