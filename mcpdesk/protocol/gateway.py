@@ -118,7 +118,8 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
     }
     data |= {"stderr": stderr} if stderr else {}
     data |= {"stdout": stdout} if stdout else {}
-    return RemoteProtocolError(EXECUTION_FAILED, f"{tool} failed with exit code {exit_code}", data)
+    how = "ran out of time and was ended with" if structured.get("timed_out") is True else "failed with"
+    return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {how} exit code {exit_code}", data)
 
 
 def places(identifier: str) -> JSONObject:

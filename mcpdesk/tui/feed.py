@@ -152,8 +152,9 @@ class Feed:
         """Say which jobs failed."""
         failed = self._jobs.failed(view)
         for job in failed[-TOASTS_AT_ONCE:]:
-            which = f"Job {job.number}" if job.number else "Task"
-            because = f" ({job.message})" if job.message else ""
+            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
+            because = job.message.removeprefix(f"{job.name} failed with ")
+            because = f" ({because})" if because else ""
             text = f"{which} of {job.server} failed{because}: {job.name}"
             self._toast(Notice(0, text, Severity.WARNING, "activity/jobs"))
 

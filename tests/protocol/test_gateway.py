@@ -106,6 +106,8 @@ def test_only_a_program_that_failed_is_an_error() -> None:
     assert error.data == PROGRAM
     bare = gateway.execution_error("draw-map", FAILED, {"exit_code": 2, "stdout": "", "command": "run this"})
     assert bare is not None and bare.data == {"exit_code": 2, "stage": "draw", "command": "map"}
+    late = gateway.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 143, "timed_out": True})
+    assert late is not None and str(late) == "draw-map ran out of time and was ended with exit code 143"
     assert gateway.execution_error("draw-map", TEXT, PROGRAM) is None
     assert gateway.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0}) is None
     for other in (None, {}, {"exit_code": "3"}, {"exit_code": True}, [3]):

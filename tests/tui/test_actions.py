@@ -68,6 +68,27 @@ def test_bindings_carry_the_table() -> None:
     assert (binding.key, binding.description, binding.id) == ("ctrl+o", "jump", "main.jump")
 
 
+def test_no_key_is_called_by_the_name_of_a_sign() -> None:
+    shown = {name for action in ACTIONS for name in key_names(action.keys).split()}
+    assert {name for name in shown if len(name.lstrip("^⇧⌥")) > 2 and not is_known(name)} == set()
+
+
+def is_known(name: str) -> bool:
+    """Whether keyboards have a key of that name."""
+    return name.lstrip("^⇧⌥") in {
+        "esc",
+        "tab",
+        "space",
+        "home",
+        "end",
+        "pgup",
+        "pgdn",
+        "del",
+        "backspace",
+        "f10",
+    }
+
+
 @pytest.mark.parametrize("screen", ["clients", "logs"])
 async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
     from mcpdesk.tui.commands import action_choices

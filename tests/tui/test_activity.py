@@ -6,11 +6,12 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.link.values import JobState
+from mcpdesk.link.values import JobKind, JobState
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.activity import SECTIONS, ActivityPane
 from mcpdesk.tui.widgets.callback_panel import CallbackPanel
@@ -114,6 +115,17 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         await pilot.press("3")
         await until(pilot, lambda: pane.shown == "jobs")
         assert not any("broken before" in text for text in toasts(app))
+
+
+async def test_a_call_that_fails_is_told_in_few_words() -> None:
+    link = quiet_link()
+    call: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
+    link.job_list = [job("Bash", **call)]
+    link.works(running_jobs=1)
+    async with activity(link, show="inbox") as (app, pilot, _):
+        link.job_list = [job("Bash", JobState.FAILED, message="Bash failed with exit code 3", **call)]
+        link.works(running_jobs=0)
+        await until(pilot, lambda: toasts(app)[-1:] == ["Call of profiles failed (exit code 3): Bash"])
 
 
 async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> None:

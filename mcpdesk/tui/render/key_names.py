@@ -26,6 +26,8 @@ _NAMES = {
     "right_square_bracket": "]",
     "asterisk": "*",
     "exclamation_mark": "!",
+    "apostrophe": "'",
+    "quotation_mark": '"',
     "delete": "del",
 }
 
