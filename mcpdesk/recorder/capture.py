@@ -208,9 +208,12 @@ class Recording:
         segment.fresh = size + FRAME_COST * SEGMENT_FRAMES
         if self._file is not None and segment.is_whole and size <= _GROUP_BYTES:
             start = max(self._claimed, stop - SEGMENT_FRAMES)
-            lines = frame_lines(segment.frames[start & SEGMENT_MASK :], segment.doubtful)
-            segment.lines = start, lines or b""
-            segment.fresh += len(segment.lines[1])
+            unclaimed = segment.frames[start & SEGMENT_MASK :]
+            lines = frame_lines(unclaimed, segment.doubtful)
+            if len(unclaimed) < SEGMENT_FRAMES:
+                size = sum([len(frame.data) for frame in unclaimed])
+            segment.lines = start, size, lines or b""
+            segment.fresh += len(segment.lines[2])
         self._fresh += segment.fresh
         if self._fresh > _WAKE_BYTES:
             self._wake.set()
@@ -308,14 +311,22 @@ class Recording:
         if segment is None:
             self._settled = stop
             return
+        made, segment.lines = segment.lines, None
+        if file and made and made[0] == start and made[2]:
+            # The frames themselves are not looked at: they left the processor's cache long ago.
+            self._own_up(start, file)
+            if file.add_group(stop - start, made[2]):
+                ring.account(start, made[1] + FRAME_COST * (stop - start))
+                self._settled = stop
+                self.settled_bytes += made[1]
+                return
         frames = segment.frames[start & SEGMENT_MASK : (start & SEGMENT_MASK) + stop - start]
         size = sum([len(frame.data) for frame in frames])
         ring.account(start, size + FRAME_COST * len(frames))
         if file:
             self._own_up(start, file)
             if segment.is_whole and size <= _GROUP_BYTES:
-                made, segment.lines = segment.lines, None
-                lines = made[1] if made and made[0] == start else frame_lines(frames, segment.doubtful)
+                lines = frame_lines(frames, segment.doubtful)
                 if lines and file.add_group(len(frames), lines):
                     self._settled = stop
                     self.settled_bytes += size

@@ -45,7 +45,7 @@ class Places:
 
     def add_group(self, count: int, part: int, offset: int) -> None:
         """Say where the lines of the next `count` frames begin."""
-        self._frames.extend([part << _PART_BITS | offset] * count)
+        self._frames.extend(array("Q", (part << _PART_BITS | offset,)) * count)
 
     def skip_frames(self, count: int) -> None:
         """Say that the next `count` frames are nowhere."""

@@ -32,8 +32,8 @@ class Segment:
         self.cost = 0
         self.fresh = 0
         """Bytes it held when it was full."""
-        self.lines: tuple[int, bytes] | None = None
-        """Lines of a full segment for the capture file, and the frame they begin with."""
+        self.lines: tuple[int, int, bytes] | None = None
+        """Of a full segment, for the capture file: the first frame, bytes of the frames, and their lines."""
         self.is_whole = True
         """Whether no frame here was cut short."""
 
