@@ -139,7 +139,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("jobs_at_once", Kind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
             "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1),
     Setting("output_dirs", Kind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
-            "Folders besides the server's own out of which a job's files can be downloaded.",
+            "Folders in which clients may have programs make new files, and out of which a job's files come.",
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", Kind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke."),

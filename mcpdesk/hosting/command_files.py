@@ -1,7 +1,8 @@
 """Where the programs of a command may put files, and which of them they made.
 
 A path a client chooses leads into the folder of that one call, or below a folder the setting `output_dirs`
-names: never into the server folder, whose files are code. Places in there are the author's to name.
+names: never into the server folder, whose files are code. Places in there are the author's to name. What is
+there already is made anew only if it was made here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.command_argv import Name, Template, names_in, texts_of
+from mcpdesk.jobs.made_files import Foreign, MadeFiles
 
 OUTPUT_DIR = "output_dir"
 """The placeholder for the folder of a call."""
@@ -34,6 +36,8 @@ class Place(Struct, frozen=True):
     """The call's own."""
     allowed: tuple[Path, ...] = ()
     """Further folders clients may name paths in."""
+    server: Path | None = None
+    """The server folder."""
 
 
 class Wanted(Struct, frozen=True):
@@ -41,6 +45,8 @@ class Wanted(Struct, frozen=True):
 
     path: Path
     pattern: str = ""
+    argument: str = ""
+    """Whose value the path begins with."""
 
 
 def is_own(template: Template) -> bool:
@@ -77,7 +83,7 @@ def placed(name: str, value: Any, place: Place) -> Any:
 def wanted(
     produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: Place
 ) -> list[Wanted]:
-    """What one call is to make; the folders it lies in are made. `values` are placed ones.
+    """What one call is to make; its folders are made where they are ours. `values` are placed ones.
 
     Raises: BadArgument for a value that is no part of a file's name.
     """
@@ -90,11 +96,35 @@ def wanted(
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
                 raise BadArgument(names_in(template)[0], f"{text!r} leads out of its folder")
-            path = place.folder / text
-            path.parent.mkdir(parents=True, exist_ok=True)
+            each = place.folder / text
+            if not _is_elsewhere(each, place):
+                each.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(place.folder))
-            found.append(Wanted(path, os.path.join(folder, pattern) if pattern else ""))
+            argument = chosen.name if isinstance(chosen, Name) else ""
+            found.append(Wanted(each, os.path.join(folder, pattern) if pattern else "", argument))
     return found
+
+
+def claimed(asked: Sequence[Wanted], place: Place, made: MadeFiles) -> tuple[Path, ...]:
+    """Those of the files that lie neither in the folder of the call nor in that of the server.
+
+    Folders for them are made. Raises: BadArgument where something of somebody else is in the way.
+    """
+    found: list[Path] = []
+    for each in asked:
+        if not _is_elsewhere(each.path, place):
+            continue
+        try:
+            found += made.claim([each.path, *matching(each)], place.allowed)
+        except Foreign as error:
+            made.settle(found)
+            raise BadArgument(each.argument, f"{error}; choose another name") from None
+    return tuple(found)
+
+
+def matching(asked: Wanted) -> list[Path]:
+    """What is there now that fits a pattern."""
+    return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
 def produced(asked: Sequence[Wanted], place: Place) -> tuple[list[Path], list[str]]:
@@ -103,8 +133,7 @@ def produced(asked: Sequence[Wanted], place: Place) -> tuple[list[Path], list[st
     files: dict[Path, None] = {}
     remarks = []
     for each in asked:
-        there = sorted(glob.glob(each.pattern))[:MOST] if each.pattern else [str(each.path)]
-        for real in (Path(one).resolve() for one in there):
+        for real in (one.resolve() for one in (matching(each) if each.pattern else [each.path])):
             if not real.is_file():
                 remarks.append(f"{real} was not written")
             elif not any(real.is_relative_to(root) for root in roots):
@@ -120,14 +149,21 @@ def _check_part(name: str, value: Any) -> None:
             raise BadArgument(name, f"{text!r} is a part of a file's name and may not have a '/'")
 
 
+def _is_elsewhere(path: Path, place: Place) -> bool:
+    return not any(path.is_relative_to(root) for root in (place.output, place.folder))
+
+
 def _allowed(name: str, path: Path, place: Place) -> Path:
     target = Path(os.path.normpath(path))
-    for root in place.allowed:
-        # The folder itself may be a link; what lies in it may not lead out of it.
-        if target.is_relative_to(root) and _is_below(target, root) and not target.is_symlink():
-            return target
     if _is_below(target, place.output):
         return target
+    if place.server is not None and _is_below(target, place.server):
+        raise _elsewhere(name, str(path), place)
+    for root in place.allowed:
+        # The folder itself may be a link; what lies in it may not lead out of it.
+        is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
+        if is_inside and not target.is_symlink():
+            return target
     raise _elsewhere(name, str(path), place)
 
 

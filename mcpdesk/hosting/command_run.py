@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.command_argv import build
-from mcpdesk.hosting.command_files import OUTPUT_DIR, Place, output_names, placed, produced, wanted
+from mcpdesk.hosting.command_files import (
+    OUTPUT_DIR,
+    Place,
+    claimed,
+    matching,
+    output_names,
+    placed,
+    produced,
+    wanted,
+)
 from mcpdesk.jobs.feed import Feed, Progress
 from mcpdesk.jobs.remarks import remarks
 from mcpdesk.jobs.reports import Reports
@@ -85,7 +94,14 @@ class CommandRun:
             fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
             argv = [self._ready.program, *build(self._ready.run, values, fixed)]
             files = await asyncio.to_thread(wanted, self._ready.produces, values, fixed, place)
-            return await self._run(argv, files, place, context)
+            if not place.allowed:
+                return await self._run(argv, files, place, context)
+            made = context.home.made_files
+            own = await asyncio.to_thread(claimed, files, place, made)
+            try:
+                return await self._run(argv, files, place, context)
+            finally:
+                made.settle(own, [path for each in files for path in matching(each)] if own else ())
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[Place]:
@@ -100,7 +116,8 @@ class CommandRun:
             told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
             raise HandlerError(told) from error
         try:
-            yield Place(self._ready.folder, output, context.server.limits.output_dirs)
+            server = context.server
+            yield Place(self._ready.folder, output, server.limits.output_dirs, server.folder)
         finally:
             await asyncio.to_thread(folders.end, output)
 

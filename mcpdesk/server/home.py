@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpdesk.jobs.call_folders import CallFolders
+    from mcpdesk.jobs.made_files import MadeFiles
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.callbacks import Callbacks, Listener
     from mcpdesk.server.todo import Todo
@@ -101,6 +102,13 @@ class Home:
         from mcpdesk.jobs.call_folders import CallFolders
 
         return CallFolders(self.state / "produced")
+
+    @cached_property
+    def made_files(self) -> MadeFiles:
+        """What programs made elsewhere, where clients asked for it."""
+        from mcpdesk.jobs.made_files import MadeFiles
+
+        return MadeFiles()
 
     @cached_property
     def data(self) -> Database:

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.command_argv import Template, parsed
-from mcpdesk.hosting.command_files import OUTPUT_DIR, Place, output_names, placed, produced, wanted
+from mcpdesk.hosting.command_files import (
+    OUTPUT_DIR,
+    Place,
+    claimed,
+    matching,
+    output_names,
+    placed,
+    produced,
+    wanted,
+)
+from mcpdesk.jobs.made_files import MadeFiles
 
 
 @pytest.fixture
@@ -105,6 +115,24 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) ->
             make(place, "maps/{name}.py", name=value)
     with pytest.raises(BadArgument, match="leads out of its folder"):
         make(place, "maps/{a}{b}/x", a=".", b=".")
+
+
+def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> None:
+    made, shared = MadeFiles(), place.allowed[0]
+    texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")
+    asked = wanted(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
+    assert not (shared / "new").exists()
+    for _ in range(2):
+        own = claimed(asked, place, made)
+        for name in ("o", "o.json", "o-1.png", "o-2.png"):
+            (shared / "new" / name).write_text(name)
+        made.settle(own, [path for each in asked for path in matching(each)])
+    for name in ("o.json", "o-3.png"):
+        (shared / "new" / name).write_text("precious")
+        with pytest.raises(BadArgument, match=f"out: .*{name}.* was not made here.* choose another name"):
+            claimed(asked, place, made)
+        (shared / "new" / name).unlink()
+    claimed(asked, place, made)
 
 
 def test_only_what_is_there_was_produced(place: Place) -> None:

@@ -167,6 +167,26 @@ async def test_file_may_be_made_where_the_setting_allows_it_and_nowhere_else(ben
         assert (path.read_bytes() if path.exists() else None) == before
 
 
+async def test_what_somebody_else_put_there_is_not_written_over(bench: Bench) -> None:
+    shared = bench.folder.parent / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    server = bench.hosted.server
+    server.limits = replace(server.limits, output_dirs=(shared, bench.folder.parent))
+    for _ in range(2):
+        result = await bench.result("draw", output=str(shared / "map.png"))
+        assert result["structuredContent"]["output_files"] == [str(shared / "map.png")]
+    (shared / "theirs").mkdir()
+    (shared / "precious").write_text("precious")
+    (shared / "link").symlink_to(shared / "nothing")
+    for name in ("precious", "link", "theirs", "theirs/new.py", "../bench/tools/evil.py", "../shared"):
+        result = await bench.result("draw", output=str(shared / name))
+        assert result["isError"] and "output" in result["content"][0]["text"], name
+    assert (shared / "precious").read_text() == "precious"
+    assert sorted(path.name for path in shared.rglob("*")) == ["link", "map.png", "precious", "theirs"]
+    assert not (bench.folder / "tools").exists()
+
+
 async def test_what_should_have_been_written_and_was_not_is_noted(bench: Bench) -> None:
     result = await bench.result("quiet")
     assert not result["isError"]

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
@@ -83,8 +84,11 @@ async def test_sample_is_without_fault(stages: Stages) -> None:
     assert list(stages.hosted.modes) == ["look"]
 
 
-async def test_heat_map_of_the_bundled_grid_is_a_picture(stages: Stages) -> None:
-    result = await stages.call("visualize-heatmap", input="samples/demo.npy", output="/tmp/heatmap.png")
+async def test_heat_map_of_the_bundled_grid_is_a_picture(stages: Stages, tmp_path: Path) -> None:
+    server = stages.hosted.server
+    server.limits = replace(server.limits, output_dirs=(tmp_path,))
+    target = str(tmp_path / "heatmap.png")
+    result = await stages.call("visualize-heatmap", input="samples/demo.npy", output=target)
     assert result["structuredContent"]["exit_code"] == 0, result
     (path,) = map(Path, result["structuredContent"]["output_files"])
     with Image.open(path) as image:

@@ -177,6 +177,7 @@ def served(folder: Path, home: Path, *options: str, **environ: str) -> Iterator[
     """Serve a folder in a process of its own, until somebody asks for more."""
     with pytest.MonkeyPatch.context() as patch:
         settings = {"MCPDESK_STATE_DIR": str(home / "state"), "MCPDESK_CONFIG_DIR": str(home / "config")}
+        settings["MCPDESK_OUTPUT_DIRS"] = str(home.parent)
         for name, value in (settings | environ).items():
             patch.setenv(name, value)
         service = Service(str(folder), "--port", "0", *options)
@@ -386,6 +387,7 @@ async def test_execution_failures_are_mapped_as_printed(zyra: Zyra, tmp_path: Pa
     for command in (
         missing,
         OLD_CALL.replace("samples/demo.npy", "samples/none.npy")
+        .replace("/tmp/heat", f"{tmp_path}/heat")
         .replace("'X-", '"X-')
         .replace("_KEY'", '_KEY"'),
     ):

@@ -1,0 +1,91 @@
+"""Files made for clients: made anew as often as they like, while nothing of anybody else is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.jobs.made_files import Foreign, MadeFiles
+
+
+def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
+    claimed = made.claim([path], roots)
+    path.write_text(text)
+    made.settle(claimed)
+
+
+@pytest.mark.parametrize("keeps_marks", [True, False])
+def test_own_files_are_made_anew_and_changed_ones_are_not(
+    tmp_path: Path, keeps_marks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **named: object) -> None:
+        raise OSError
+
+    if not keeps_marks:
+        monkeypatch.setattr(os, "setxattr", refuse, raising=False)
+    made, path = MadeFiles(), tmp_path / "map.png"
+    make(made, path, "one")
+    make(made, path, "two")
+    path.write_text("somebody's work")
+    with pytest.raises(Foreign, match="was not made here, or changed since"):
+        made.claim([path], ())
+
+
+def test_marks_outlive_the_process_where_the_file_system_keeps_them(tmp_path: Path) -> None:
+    path = tmp_path / "map.png"
+    make(MadeFiles(), path, "one")
+    try:
+        os.getxattr(path, "user.mcpdesk.made")
+    except (OSError, AttributeError):
+        with pytest.raises(Foreign):
+            MadeFiles().claim([path], ())
+    else:
+        make(MadeFiles(), path, "two")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "loose link", "pipe", "second name"])
+def test_what_is_there_is_never_written_over(tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "x", tmp_path / "other"
+    other.write_text("precious")
+    if kind == "file":
+        path.write_text("")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "second name":
+        path.hardlink_to(other)
+    else:
+        path.symlink_to(other if kind == "link" else tmp_path / "nothing")
+    with pytest.raises(Foreign):
+        MadeFiles().claim([tmp_path / "new", path], ())
+    assert not (tmp_path / "new").exists()
+
+
+def test_calls_at_the_same_time_may_make_the_same_file(tmp_path: Path) -> None:
+    made, path = MadeFiles(), tmp_path / "map.png"
+    first = made.claim([path], ())
+    path.write_text("half")
+    second = made.claim([path], ())
+    made.settle(first)
+    path.write_text("whole")
+    made.settle(second)
+    make(made, path, "anew")
+
+
+def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Path) -> None:
+    root = tmp_path / "all"
+    (root / "theirs").mkdir(parents=True)
+    made = MadeFiles()
+    make(made, root / "theirs" / "a", "", root)
+    root.chmod(0o1777)
+    with pytest.raises(Foreign, match="theirs"):
+        made.claim([root / "theirs" / "b"], [root])
+    with pytest.raises(Foreign, match="theirs"):
+        made.claim([root / "theirs" / "deep" / "b"], [root])
+    assert not (root / "theirs" / "deep").exists()
+    for name in ("a", "b"):
+        make(made, root / "ours" / "deep" / name, "", root)
+    make(made, root / "top", "", root)
