@@ -91,6 +91,7 @@ def _server(server: ServerView, catalogue: Catalogue) -> Json:
         "modes": [_mode(mode) for mode in server.modes],
         "problems": list(server.problems),
         "counts": counts,
+        "left_out": len(catalogue.items) - len(works),
         "items": [_item(item) for item in catalogue.items[:ITEMS]],
         "more_items": max(0, len(catalogue.items) - ITEMS),
     }

@@ -51,7 +51,7 @@ function card(server, told) {
     el("ul", { class: "counts", "aria-label": "It offers" }, KINDS.map(([kind, noun]) => {
       const [number, ...words] = count(server.counts[kind] ?? 0, noun).split(" ");
       return el("li", {}, el("b", {}, number), ` ${words.join(" ")}`);
-    })),
+    }), server.left_out > 0 && el("li", {}, span("warn", `${server.left_out} left out`))),
     server.wants_token && el("p", { class: "muted" }, span("good", "● "), "asks every caller for a token"),
     server.problems.map(problem => el("p", { class: "problem" }, `! ${clean(problem)}`)),
     el("div", { class: "tools copies", role: "group", "aria-label": `Copy for ${oneLine(server.name)}` },

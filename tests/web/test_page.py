@@ -457,6 +457,10 @@ async def busy(shown: Dashboard) -> None:
     await ask(shown, STORAGE, CHECKS, {"question": "W" * 90, "options": ["o" * 80, "p"]})
 
 
+IS_WHOLE = "cell => cell.scrollWidth <= cell.clientWidth || getComputedStyle(cell).textOverflow == 'clip'"
+"""Whether no sign of a time gives way to dots; what is behind the seconds may be cut off."""
+
+
 @pytest.mark.parametrize("width", [360, 768, 1280])
 async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: int) -> None:
     async with surfing(shown, width=width, height=740, has_touch=width < 800) as surfer:
@@ -469,6 +473,7 @@ async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: 
         await page.locator("#job-list .show").click()
         await page.locator("pre", has_text="begun").wait_for()
         assert await surfer.overflow() <= 0
+        assert await page.locator("#traffic-list .time").first.evaluate(IS_WHOLE)
         await page.locator("#traffic-list button", has_text="echo").first.click()
         await page.get_by_role("heading", name="Response").wait_for()
         assert await surfer.overflow() <= 0
