@@ -81,6 +81,16 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
         if self._parser is not None:
             self._parser.feed_eof()
 
+    def _on_data_received(self) -> None:
+        # The base takes a turn of the loop for it, which costs as much as reading the message.
+        if self._heartbeat is None or self._closed:
+            return
+        if self._heartbeat_cb is None or self._pong_response_cb is not None:
+            self._reset_heartbeat()
+        else:
+            assert self._loop is not None
+            self._heartbeat_when = self._loop.time() + self._heartbeat
+
     def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
         # As in the base, but for the queue, and for whom the bytes go to.
         self._ws_protocol, self._writer = protocol, writer

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
@@ -102,8 +100,11 @@ class SocketRoutes:
         is_first = True
 
         def take(texts: list[bytes]) -> bool:
-            with line.gathering():
+            line.gather()
+            try:
                 channel.take_all(texts)
+            finally:
+                line.flush()
             return line.has_room
 
         while True:
@@ -186,15 +187,9 @@ class _Line:
         """Whether the peer keeps up."""
         return self._has_room.is_set()
 
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Write what is put in here at the end."""
+    def gather(self) -> None:
+        """Let what is put in from now on wait for `flush`, which has to follow before the loop turns."""
         self._is_gathering = True
-        try:
-            yield
-        finally:
-            self._is_gathering = False
-            self._flush()
 
     def put(self, frame: bytes) -> None:
         """Queue one frame. A peer that left too much unread is given up."""
@@ -204,7 +199,7 @@ class _Line:
                 return
             self._unread = transport.get_write_buffer_size()
             if not self._is_gathering:
-                self._loop.call_soon(self._flush)
+                self._loop.call_soon(self.flush)
         size = len(frame)
         self._pieces += (_head(size), frame)
         self._gathered += size
@@ -241,7 +236,9 @@ class _Line:
         if self._catching_up_aio is not None:
             self._catching_up_aio.cancel()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was put in."""
+        self._is_gathering = False
         pieces, size, transport = self._pieces, self._gathered, self._open_transport()
         self._pieces, self._gathered = [], 0
         if transport is None or not pieces:

@@ -134,3 +134,33 @@ async def test_what_comes_behind_the_end_is_nothing_and_no_mistake(caplog: pytes
             raw.writer.write(behind)
             assert await raw.reader.read() == b""
     assert not caplog.records, caplog.text
+
+
+async def test_a_silent_peer_is_pinged_and_whatever_it_says_is_a_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcpdesk.transports.http.websocket.HEARTBEAT_S", 0.2)
+    async with connected() as raw:
+        for number in range(3):
+            assert (await raw.next())[0] == PING
+            raw.writer.write(frame(ping(number)))
+            assert await raw.ids(1) == [number]
+        assert (await raw.next())[0] == PING
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await raw.next()
+
+
+async def test_who_talks_is_pinged_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    due: list[float] = []
+    really = module.QuickSocket._on_data_received
+
+    def heard(quick: module.QuickSocket) -> None:
+        really(quick)
+        due.append(quick._heartbeat_when)
+
+    monkeypatch.setattr(module.QuickSocket, "_on_data_received", heard)
+    async with connected() as raw:
+        for number in range(3):
+            raw.writer.write(frame(ping(number)))
+            assert await raw.ids(1) == [number]
+    assert len(due) >= 4 and due[:4] == sorted(set(due[:4]))
