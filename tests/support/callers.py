@@ -66,7 +66,7 @@ async def guarding(access: Access, rules: Rules | None = None) -> AsyncIterator[
     async with serving(rules) as served:
         server = served.peer.server
         server.access = access
-        served.shown = NoBoard()  # type: ignore[assignment]
+        served.board = NoBoard  # type: ignore[assignment]
         more = [
             Tool("whoami", _whoami, OPEN_OBJECT),
             Tool("guarded", _guarded, OPEN_OBJECT, requires_jwt=True),
