@@ -60,7 +60,10 @@ def read_token(text: str) -> Token:
 def principal_of(
     claims: Mapping[str, Any], includes: Mapping[str, frozenset[str]], leeway_s: float, realm: str = ""
 ) -> Principal:
-    """The caller that claims describe. `includes` says which scopes a broader one stands for."""
+    """The caller that claims describe. `includes` says which scopes a broader one stands for.
+
+    Raises: Rejected for claims that name nobody and are too deep to be told from others.
+    """
     known = normalised(claims)
     subject = known["sub"] or known["address"]
     issuer = _first(claims, "iss")
@@ -72,7 +75,7 @@ def principal_of(
         claims=known,
         scopes=widened(scopes_of(claims), includes),
         expires=expires + leeway_s if isinstance(expires, int | float) else None,
-        identity=f"principal:{digest([realm, issuer, bool(subject), whose])}",
+        identity=f"principal:{digest([realm, issuer, bool(subject), whose or _fingerprint(claims)])}",
     )
 
 
@@ -108,6 +111,14 @@ def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> f
         found |= more
         news += more
     return frozenset(found)
+
+
+def _fingerprint(claims: Mapping[str, Any]) -> str:
+    """For callers that do not say who they are: each is the same for as long as its token is."""
+    try:
+        return digest(claims)
+    except TypeError:
+        raise Rejected("it names nobody, and its claims are nested too deeply") from None
 
 
 def _first(claims: Mapping[str, Any], *names: str) -> str:

@@ -101,6 +101,25 @@ def test_two_tokens_of_a_subject_are_one_principal_and_others_are_others() -> No
     assert principal_of(claims(), {}, 0, "wallet").identity not in everybody
 
 
+def test_tokens_that_name_nobody_are_of_different_callers() -> None:
+    nobody: list[dict[str, Any]] = [
+        {"exp": 1},
+        {"exp": 2},
+        {"exp": 1, "sub": {"a": 1}},
+        {"exp": 1, "sub": ["a"]},
+    ]
+    assert len({principal_of(each, {}, 0).identity for each in nobody}) == len(nobody)
+    assert (
+        principal_of({"a": 1, "exp": 1}, {}, 0).identity == principal_of({"exp": 1, "a": 1}, {}, 0).identity
+    )
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(Rejected, match="names nobody"):
+        principal_of({"sub": deep}, {}, 0)
+    assert principal_of({"sub": "ada", "more": deep}, {}, 0).name == "ada"
+
+
 def test_a_principal_is_named_and_ends_with_its_token_and_the_leeway() -> None:
     principal = principal_of({"sub": "ada", "exp": 100, "scope": "read"}, {}, 5)
     assert (principal.kind, principal.name, principal.expires) == ("token", "ada", 105)
