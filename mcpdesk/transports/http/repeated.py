@@ -20,6 +20,8 @@ LONGEST = 4 << 10
 MOST_PATTERNS = 256
 MOST_KNOWN = 64
 """Heads remembered of one pattern."""
+KEPT_BYTES = 32 << 10
+"""Of them together: anybody may send some, and of every length."""
 END = b"\r\n\r\n"
 LENGTH_HEADER = "Content-Length"
 _DIGITS = 9
@@ -72,7 +74,7 @@ class Pattern:
                     return None
                 if place is not None:
                     changes[place] = value.decode()
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= min(MOST_KNOWN, KEPT_BYTES // len(raw)):
                 self._known.clear()
             known = Known(raw, self._first.like(session.decode(), changes), size, self._message)
             self._known[session, length] = known

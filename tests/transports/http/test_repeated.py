@@ -378,6 +378,16 @@ def test_patterns_and_their_heads_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     assert patterns.find(USUAL + b"X-Client: 0\r\nContent-Length: 4\r\n\r\n") is None
 
 
+def test_long_heads_are_remembered_in_smaller_numbers() -> None:
+    patterns = Patterns()
+    raw = USUAL + b"X-Long: %b\r\nContent-Length: 4\r\n\r\n" % (b"x" * 3000)
+    patterns.learn(raw, Head(make_mocked_request("POST", "/", parsed(raw).headers)), parsed(raw))
+    for size in range(100):
+        assert patterns.find(raw.replace(b"h: 4\r", b"h: %d\r" % size)) is not None
+    (pattern,) = patterns._patterns.values()
+    assert sum(len(known.raw) for known in pattern._known.values()) <= repeated.KEPT_BYTES
+
+
 def test_a_head_with_two_sessions_is_not_remembered() -> None:
     raw = USUAL + b"Mcp-Session-Id: a\r\nmcp-session-id: a\r\n\r\n"
     patterns = Patterns()
