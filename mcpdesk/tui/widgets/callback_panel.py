@@ -30,7 +30,7 @@ class CallbackPanel(Section):
     title = "Callbacks"
     lesson = (
         "No callback was set",
-        "A client that wants to be reminded sets a callback: its message comes back after a while, once or\n"
+        "A client that wants to be reminded sets a callback: its message comes back after a while, once or "
         "several times, also when the server was restarted in between.\n\n"
         'Built in: put "SetCallback" into `builtins` of mcp.json; clients may call it from then on.\n\n'
         "To see one now, call SetCallback in the workbench (1): action set, a message, delay_seconds 60.",

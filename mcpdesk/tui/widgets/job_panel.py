@@ -60,10 +60,10 @@ class JobPanel(Section):
     title = "Jobs"
     lesson = (
         "Nothing runs in the background",
-        "A command that goes on while its caller does something else is a job, and so is a call that\n"
-        'outlives its request: a task of the protocol, or a call with `"mode": "async"` at /v1/mcp.\n'
+        "A command that goes on while its caller does something else is a job, and so is a call that "
+        'outlives its request: a task of the protocol, or a call with `"mode": "async"` at /v1/mcp. '
         "Their output is shown as it comes.\n\n"
-        'Built in: put "BackgroundBash" into `builtins` of mcp.json, and the three tools around it.\n'
+        'Built in: put "BackgroundBash" into `builtins` of mcp.json, and the three tools around it. '
         'Your own: `@tool(task="optional")`.\n\n'
         "To see one now, call BackgroundBash in the workbench (1) with the command\n"
         "for n in $(seq 100); do echo line $n; sleep 1; done",

@@ -47,10 +47,10 @@ class PlanPanel(Section):
     can_filter = False
     lesson = (
         "Nothing is being planned",
-        "In plan mode a client may look at everything and change nothing: tools that are not read-only are\n"
+        "In plan mode a client may look at everything and change nothing: tools that are not read-only are "
         "refused until its plan, a Markdown file, is made. It is shown here while it is being written.\n\n"
         'Built in: put "PlanMode" into `builtins` of mcp.json; clients may call it from then on.\n\n'
-        "To see it now, call PlanMode in the workbench (1): action enter, goal Tidy up.\n"
+        "To see it now, call PlanMode in the workbench (1): action enter, goal Tidy up. "
         "Action exit ends it.",
     )
 

@@ -30,7 +30,7 @@ class TodoPanel(Section):
         "No task was noted down",
         "Clients keep lists of what they have to do, and tick off what is done. The lists outlive them.\n\n"
         'Built in: put "TaskManager" into `builtins` of mcp.json; clients may call it from then on.\n\n'
-        "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2;\n"
+        "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2; "
         "then action add, query empty, text Write the changelog.",
     )
 
