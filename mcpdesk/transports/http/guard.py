@@ -25,6 +25,9 @@ class Guard:
         if rules is not self._passed_rules or len(self._passed) > 256:
             self._passed_rules = rules
             self._passed.clear()
+        if len(headers.getall("Origin", ())) > 1:
+            # Whoever is asked in front of us may have looked at the other one.
+            return plain_error(400, "Origin is given more than once")
         if (host, origin) in self._passed:
             return None
         if not check_host(host, rules.allowed_hosts, self._bound):

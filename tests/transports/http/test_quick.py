@@ -310,3 +310,14 @@ async def test_a_session_of_no_text_is_one_there_is_not_and_no_news_for_the_log(
         wire.post("b")
         assert await wire.text() == "b"
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+async def test_a_page_given_twice_is_refused_whichever_comes_first() -> None:
+    local, foreign = "Origin: http://localhost:1", "Origin: http://evil.example"
+    async with serving() as served, wired(served) as wire:
+        wire.writer.write(call("a", local))
+        assert await wire.text() == "a"
+        for given in ((local, foreign), (foreign, local), (local, local)):
+            wire.writer.write(call("b", *given))
+            refused, _ = await wire.answer()
+            assert refused.startswith(b"HTTP/1.1 400")
