@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.progress import Progress
     from mcpdesk.server.rounds import Round
 
-PIPES = frozenset({"memory", "stdio", "unix"})
-"""Transports whose frames come without a request of HTTP."""
+PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
+"""Transports whose frames come without a request of HTTP -> where a call came from."""
 
 
 class Outlet(Protocol):
@@ -141,8 +141,9 @@ class Call:
         principal = self.principal
         needed = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
-            where = f"; tokens come over HTTP, {self.transport} has none" if self.transport in PIPES else ""
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{where}", needed)
+            way = PIPES.get(self.transport)
+            why = f"; tokens are sent over HTTP, and this call came {way}" if way else ""
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{why}", needed)
         if principal.has_expired(time.time()):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
         lacking = [scope for scope in scopes if scope not in principal.scopes]

@@ -130,7 +130,9 @@ async def test_a_pipe_has_no_tokens_and_says_so() -> None:
 
     async with Client(stdio_client(stdio(WALLET, "--alone"))) as client:
         assert await called(client, "convert", cents=100) == "1.00 EUR = 1.09 USD"
-        with pytest.raises(Exception, match="missing JWT; tokens come over HTTP, stdio has none"):
+        with pytest.raises(
+            Exception, match="missing JWT; tokens are sent over HTTP, and this call came over stdio"
+        ):
             await client.call_tool("whoami", {})
 
 

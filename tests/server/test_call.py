@@ -52,7 +52,7 @@ async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     peer = Peer()
     peer.server.tools.replace([replace(tool, requires_jwt=True) for tool in peer.server.tools])
     peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    told = "Unauthorized: missing JWT; tokens come over HTTP, memory has none"
+    told = "Unauthorized: missing JWT; tokens are sent over HTTP, and this call came from within mcpdesk"
     assert (await peer.response(1))["error"] == {"code": -32001, "message": told}
 
 
