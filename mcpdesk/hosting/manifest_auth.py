@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mcpdesk.auth.keys import ALGORITHMS, HMAC
-from mcpdesk.auth.policy import is_loopback
 from mcpdesk.errors import ManifestError
 
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
@@ -104,6 +102,8 @@ _WEB = "allowed: https addresses, and http ones of this machine, without a query
 
 
 def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
+    from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers know no tokens
+
     if sum(bool(getattr(jwt, name)) for name in SOURCES) != 1:
         raise refuse(f"auth.jwt: needs exactly one of {', '.join(SOURCES)}", "jwt")
     if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
@@ -136,6 +136,8 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 def _is_web(url: str, with_query: bool = False) -> bool:
     """Whether an address can be trusted to lead where it says."""
+    from mcpdesk.auth.policy import is_loopback
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
