@@ -106,6 +106,9 @@ def greeting(host: Host) -> list[str]:
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_whereabouts(host)}")
     elif host.protection == "open":
         lines.append("ANYBODY who reaches the port can run programs: --no-auth was given")
+    guarded = [each.name for each in host.endpoints() if each.server.access.requires_token]
+    if guarded:
+        lines.append(f"callers of {', '.join(guarded)} send a token, as Authorization: Bearer")
     return lines
 
 

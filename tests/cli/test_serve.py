@@ -244,6 +244,13 @@ def test_state_folder_that_cannot_be_written_is_told_and_the_rest_serves(
     assert service.end() == 0
 
 
+def test_token_that_callers_need_is_told(serve: Serve, tmp_path: Path) -> None:
+    auth = {"requires_jwt": True, "jwt": {"algorithms": ["HS256"], "secret_env": "S", "audience": "safe"}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"name": "safe", "auth": auth}))
+    service = serve(str(tmp_path), "--port", "0")
+    assert service.says("callers of").endswith("callers of safe send a token, as Authorization: Bearer")
+
+
 def test_socket_takes_the_place_of_tcp(serve: Serve, folder: Path, tmp_path: Path) -> None:
     service = serve(str(folder), "--socket", str(tmp_path / "http.sock"))
     assert address(service) == f"unix:{tmp_path / 'http.sock'}"
