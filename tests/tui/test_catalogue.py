@@ -116,6 +116,10 @@ async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
         await until(pilot, lambda: "▾ Tools of review" in stage.shown())
         assert "✕ lok" in stage.shown() and "place-order" not in stage.shown()
         assert pane.rows.item is not None and pane.rows.item.name == "user-profile"
+        pane.rows.load(sample_catalogue()[:1], (review,))
+        await pilot.press("m")
+        await until(pilot, lambda: "all tools  1 tool " in stage.shown())
+        await pilot.press("1")
         pane.rows.load(sample_catalogue()[1:], (ModeView("review", "", ("place-order",)),))
         await until(pilot, lambda: "place-order" in stage.shown() and "lok" not in stage.shown())
         await pilot.press("m")

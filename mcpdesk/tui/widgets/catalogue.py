@@ -182,10 +182,10 @@ class CatalogueList(LineList):
 
         every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
-        choices = [Choice("all tools", 0, f"{every} tools", "0", help="What clients see without ?mode=.")]
+        choices = [Choice("all tools", 0, _tools(every), "0", help="What clients see without ?mode=.")]
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
-            hint = f"{len(mode.tools)} tool{'' if len(mode.tools) == 1 else 's'}{missing}"
+            hint = _tools(len(mode.tools)) + missing
             told = mode.description or ", ".join(mode.tools)
             choices.append(Choice(mode.name, number, hint, str(number) if number < 10 else "", help=told))
         current = modes.index(self.mode) if self.mode in modes else 0
@@ -309,3 +309,7 @@ def _mark(item: CatalogueItem) -> Span:
     if item.problem:
         return (_STALE, "lines--warn") if item.stale else (_BROKEN, "lines--bad")
     return (_CHANGED, "lines--good") if item.changed else (" ", "")
+
+
+def _tools(number: int) -> str:
+    return f"{number} tool{'' if number == 1 else 's'}"
