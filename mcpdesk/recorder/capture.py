@@ -67,7 +67,8 @@ class Recording:
         self._fresh = 0
         self._settled = self._claimed = self._gathered = 0
         self._waiting_bytes = 0
-        self._new_connections: deque[ConnectionInfo] = deque()
+        self._new_connections: dict[int, ConnectionInfo] = {}
+        """What became known of connections, the newest of each: short sessions are told of once."""
         self._new_notes: deque[HttpNote] = deque()
         self._shared = SharedNotes()
         self._wake = Event()
@@ -95,7 +96,7 @@ class Recording:
             connections[info.number] = info
             if info.transport == "memory":
                 (self._desk.add if info.closed is None else self._desk.discard)(info.number)
-            self._new_connections.append(info)
+            self._new_connections[info.number] = info
             if len(connections) > _CONNECTIONS:
                 closed = (number for number, known in connections.items() if known.closed is not None)
                 del connections[next(closed, next(iter(connections)))]
@@ -282,9 +283,10 @@ class Recording:
     def _write(self, upto: int, noted: int) -> None:
         """Settle connections, frames below `upto` and the first `noted` notes, in this order."""
         file = self._file
-        while self._new_connections:
-            info = self._new_connections.popleft()
-            if file:
+        with self._lock:
+            known, self._new_connections = self._new_connections, {}
+        if file:
+            for info in known.values():
                 file.add_connection(info)
         while self._settled < upto:
             self._settle_segment(self._settled, upto, file)

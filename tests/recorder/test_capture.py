@@ -385,3 +385,18 @@ def test_frames_that_came_while_others_were_written_stay_until_they_are_written_
     recording.close()
     assert [recording.index.whole(number) for number in range(300)] == frames
     assert not recording.error
+
+
+def test_a_session_that_ends_at_once_is_told_of_once(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl")
+    for changes in ({"revision": ""}, {}, {"closed": 9.0}):
+        recording.connect(connection(1, **changes))
+    recording.connect(connection(2))
+    recording.frame(1, IN, b"{}")
+    recording.start()
+    recording.close()
+    assert (tmp_path / "a.jsonl").read_bytes().count(b'{"connection":') == 2
+    archive = Archive(tmp_path / "a.jsonl")
+    assert list(archive.connections) == [1, 2]
+    assert (archive.connections[1].closed, archive.connections[1].revision) == (9.0, "2025-11-25")
+    archive.close()
