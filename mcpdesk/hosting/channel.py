@@ -45,7 +45,7 @@ class Channel:
     ) -> None:
         self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
-        self._record = endpoint.recorder.together
+        self._record, self._record_all = endpoint.recorder.frame, endpoint.recorder.together
         self._endpoint = endpoint
         self._direct = self.dialogue.conversation.directly
         self._write = write
@@ -100,7 +100,10 @@ class Channel:
         self._is_armed = False
         if frames := self._out:
             self._out, self._size = [], 0
-            self._record(self.connection, Direction.OUT, frames)
+            if len(frames) == 1:
+                self._record(self.connection, Direction.OUT, frames[0], True)
+            else:
+                self._record_all(self.connection, Direction.OUT, frames)
             self._write_all(frames)
 
     async def drain(self) -> None:
@@ -148,7 +151,9 @@ class Channel:
                 self._answered(answer)
             else:
                 work.append(answer)
-        return self._record(self.connection, Direction.IN, frames, doubtful), work
+        if len(frames) == 1:
+            return self._record(self.connection, Direction.IN, frames[0], not doubtful), work
+        return self._record_all(self.connection, Direction.IN, frames, doubtful), work
 
     def _accept(self, frame: bytes, principal: Principal | None, place: int, doubtful: list[int]) -> Answer:
         """What answers any frame; its place is noted when it is no JSON for all we know."""

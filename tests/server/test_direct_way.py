@@ -97,9 +97,10 @@ async def test_arguments_and_ids_that_are_refused_are_left_to_the_long_way() -> 
     assert not begun(peer, call(1, META, arguments={}))
     assert not begun(peer, call(1, META, name="missing"))
     peer.modern(7, "tools/call", {"name": "forever", "arguments": {}})
+    (running,) = peer.channel.dialogue.conversation.running
     assert not begun(peer, call(7, META))
     assert begun(peer, call("7", META))
-    peer.channel.close()
+    running.end("over")
     await peer.channel.drained()
 
 
