@@ -16,6 +16,11 @@ const PROTECTIONS = {
   open: ["▲", "bad", "OPEN", "A key would be due, and is switched off."],
   offline: ["✕", "warn", "not on TCP", "Nothing listens on TCP."],
 };
+const TOKENS = {
+  key: ["●", "good", "key", "Callers need the key and a token."],
+  offline: PROTECTIONS.offline,
+};
+const TOKEN = ["●", "good", "token", "Callers need a token."];
 const opened = new Set();  // details that were unfolded, by server and title
 let core = { servers: [] };
 
@@ -29,7 +34,7 @@ export const addressOf = server => `${location.origin}/mcp/${encodeURIComponent(
 
 export function showCore(told) {
   core = told;
-  const [glyph, kind, word, meaning] = PROTECTIONS[told.protection] ?? ["?", "warn", told.protection, ""];
+  const [glyph, kind, word, meaning] = protection(told);
   const place = byId("protection");
   place.replaceChildren(span(kind, `${glyph} ${word}`));
   place.title = meaning;
@@ -39,6 +44,11 @@ export function showCore(told) {
   list.replaceChildren(...told.servers.map(server => card(server, told)));
   if (!told.servers.length) list.append(el("p", { class: "empty" }, "No server is hosted."));
   if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function protection({ protection, servers }) {
+  if (servers.length && servers.every(server => server.wants_token)) return TOKENS[protection] ?? TOKEN;
+  return PROTECTIONS[protection] ?? ["?", "warn", protection, ""];
 }
 
 function card(server, told) {

@@ -80,6 +80,7 @@ async def test_who_has_a_token_signs_in_where_tokens_are_asked_for(tmp_path: Pat
         await surfer.is_live()
         assert good not in await page.content()
         await page.get_by_text("asks every caller for a token").wait_for()
+        assert "Callers need a token." in await page.locator("#protection").inner_text()
         arguments = {"questions_json": json.dumps([STORAGE])}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         body["params"] = {"name": "AskUserQuestion", "arguments": arguments}
