@@ -26,6 +26,7 @@ Converse: TypeAlias = Callable[
     [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
 ]
 """Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
+MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 
@@ -241,7 +242,10 @@ class HostedEndpoint:
         self.past.add(dialogue.conversation)
 
     def facts(self) -> dict[str, Any]:
-        """Name, version, counts, modes, and which tools are left out and why, for the status page."""
+        """Name, version, counts, modes, and which tools are left out and why, for the status page.
+
+        That page is for everybody: what an author's code said when it failed is not on it.
+        """
         server = self.server
         return {
             "name": server.name,
@@ -252,7 +256,7 @@ class HostedEndpoint:
             "prompts": len(server.prompts),
             "modes": list(server.modes),
             "unavailable": [
-                {"name": each.name, "reason": each.reason}
+                {"name": each.name, "reason": each.reason if each.is_fit else MISTAKEN}
                 for each in server.tools.unavailable
                 if not each.serving
             ],

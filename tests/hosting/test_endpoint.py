@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.endpoint import MISTAKEN, HostedEndpoint
+from mcpdesk.server.registry import Unavailable
 from tests.support.served import Peer
 from tests.support.site import Frames
 
@@ -42,3 +43,17 @@ async def test_facts_count_what_is_offered() -> None:
         "name": "sample", "version": "1.0", "token_required": False, "tools": 9, "resources": 2, "prompts": 1,
         "modes": [], "unavailable": [],
     }  # fmt: skip
+
+
+async def test_facts_name_what_is_missing_but_not_what_code_said_when_it_failed() -> None:
+    peer = Peer()
+    needs = "needs the environment variable MAIL, which is not set"
+    failed = "OSError: no route to postgres://ada:s3cret@db"
+    left_out = [
+        Unavailable("mail", needs, "mcp.json:1", is_fit=True),
+        Unavailable("shop", failed, "tools/shop.py:1"),
+    ]
+    peer.server.tools.replace([], left_out)
+    mail, shop = peer.endpoint.facts()["unavailable"]
+    assert mail == {"name": "mail", "reason": needs}
+    assert shop == {"name": "shop", "reason": MISTAKEN}
