@@ -53,7 +53,7 @@ class JournalPrinter:
     def say(self, text: str, when: float | None = None) -> None:
         """Write one line with its time."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-        self._lines.append(f"{stamp} {text}\n")
+        self._lines.append(f"{stamp} {text}")
         self._said += 1
         self._more.set()
         if self._thread is None:
@@ -72,8 +72,17 @@ class JournalPrinter:
         left_out = max(0, self._said - len(self._lines) - self._written - 1)
         note = f"[{left_out} lines left out: nobody read them in time]\n" if left_out else ""
         self._written += left_out + 1
-        sys.stderr.write(note + line)
+        sys.stderr.write(f"{note}{_harmless(line)}\n")
         sys.stderr.flush()
+
+
+def _harmless(text: str) -> str:
+    """What clients and hosted code say commands no terminal, and no line of theirs looks like one of ours."""
+    if text.isprintable():
+        return text
+    from mcpdesk.tui.render.text import clean
+
+    return clean(text).replace("\n", "\n    ")
 
 
 def _told(line: LogLine) -> str:

@@ -28,6 +28,16 @@ def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) ->
     assert told == ["warning print: first (tools/a.py:1)", "info server: second"]
 
 
+def test_what_others_say_commands_no_terminal_and_makes_no_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with printer_of(Journal()) as printer:
+        printer.say("from \x1b[31m\x9b31m\u202e\r\u2028\x85x\n2026-01-01 00:00:00 info server: all is well")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("from ␛[31m‹9b›31m‹202e›␍‹2028›‹85›x")
+    assert second == "    2026-01-01 00:00:00 info server: all is well"
+
+
 def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_printer, "PATIENCE_S", 0.01)
     reader, writer = os.pipe()
