@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mcpdesk.hosting.finding import Finding, Level, from_text
 from mcpdesk.hosting.lint_schema import parameter_trouble
 from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Registry
 from mcpdesk.server.resource import ResourceTemplate
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool
@@ -51,8 +53,12 @@ def lint(
     return sorted(found, key=lambda each: list(Level).index(each.level))
 
 
+def _shelves(server: Server) -> tuple[Registry[Any], ...]:
+    return server.tools, server.resources, server.templates, server.prompts
+
+
 def _unavailable(server: Server) -> Iterator[Finding]:
-    for registry in (server.tools, server.resources, server.templates, server.prompts):
+    for registry in _shelves(server):
         for each in registry.unavailable:
             level = Level.NOTE if each.is_fit else Level.ERROR
             told = f"is not offered: {each.reason}" if each.is_fit else each.reason
@@ -60,6 +66,9 @@ def _unavailable(server: Server) -> Iterator[Finding]:
 
 
 def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
+    if not any(len(each) or each.unavailable for each in _shelves(server)):
+        told = "nothing is offered: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
+        yield Finding(Level.WARNING, told)
     size = len(server.instructions.encode())
     if size > CUT_BYTES:
         told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"

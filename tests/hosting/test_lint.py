@@ -45,6 +45,11 @@ def test_a_good_folder_hears_nothing(look: Look) -> None:
     assert look(tool()) == []
 
 
+def test_a_folder_with_nothing_in_it_is_told_so(look: Look) -> None:
+    [told] = look()
+    assert told.startswith("warning: nothing is offered: no file in tools/")
+
+
 @pytest.mark.parametrize(
     ("description", "told"),
     [
