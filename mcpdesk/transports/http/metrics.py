@@ -1,4 +1,4 @@
-"""`/metrics`: what is counted, in the text format of Prometheus. It looks; nothing is counted for it alone."""
+"""`/metrics`: what is counted, in the text format of Prometheus. It looks; nothing is counted for it."""
 
 from __future__ import annotations
 
