@@ -165,6 +165,12 @@ class RegistrationError(DeskError):
 class MissingPrecondition(RegistrationError):
     """An item is not offered because something it needs is not there: a variable, a program."""
 
+    @classmethod
+    def of_variable(cls, variable: str, source: str = "") -> MissingPrecondition:
+        """It needs an environment variable."""
+        # The name comes first: a narrow list shows the beginning alone.
+        return cls(f"needs {variable}, an environment variable that is not set", source)
+
 
 class HandlerError(DeskError):
     """Raised by `fail()`: the tool answers with `message` and no stack. `data` becomes structured content."""

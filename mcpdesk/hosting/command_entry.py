@@ -114,8 +114,7 @@ class Entry:
                 raise self._mistake(f"{variable!r} is no name of a variable", key)
         for variable in command.requires_env:
             if not self._environment.get(variable):
-                reason = f"needs the environment variable {variable}, which is not set"
-                raise MissingPrecondition(reason, self.source("requires_env"))
+                raise MissingPrecondition.of_variable(variable, self.source("requires_env"))
         return Ready(
             command=command,
             name=self.name,

@@ -104,7 +104,7 @@ def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
 def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
     for variable in needed:
         if not file.environment.get(variable):
-            raise MissingPrecondition(f"needs the environment variable {variable}, which is not set")
+            raise MissingPrecondition.of_variable(variable)
 
 
 def _check_extras(item: Item) -> None:

@@ -118,7 +118,7 @@ def test_entry_that_is_no_object_is_named(tmp_path: Path, given: Any) -> None:
         ({"run": ["{folder}/no"]}, "/no, which is not there"),
         ({"run": ["plain.txt"]}, "needs the program plain.txt, which is not installed"),
         ({"run": ["./plain.txt"]}, "needs the program ./plain.txt, which may not be executed (chmod +x)"),
-        ({"requires_env": ["SET", "NOT_SET"]}, "needs the environment variable NOT_SET, which is not set"),
+        ({"requires_env": ["SET", "NOT_SET"]}, "needs NOT_SET, an environment variable that is not set"),
     ],
 )
 def test_what_is_not_there_is_no_mistake(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:

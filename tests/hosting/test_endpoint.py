@@ -47,7 +47,7 @@ async def test_facts_count_what_is_offered() -> None:
 
 async def test_facts_name_what_is_missing_but_not_what_code_said_when_it_failed() -> None:
     peer = Peer()
-    needs = "needs the environment variable MAIL, which is not set"
+    needs = "needs MAIL, an environment variable that is not set"
     failed = "OSError: no route to postgres://ada:s3cret@db"
     left_out = [
         Unavailable("mail", needs, "mcp.json:1", is_fit=True),

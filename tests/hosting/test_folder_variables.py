@@ -114,7 +114,7 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
 
         assert names() == ["other"]
         items = {item.name: item for item in desk.catalogue("mails").items}
-        reason = f"needs the environment variable {VARIABLE}, which is not set"
+        reason = f"needs {VARIABLE}, an environment variable that is not set"
         for name, source in (("mail", "tools/mail.py:9"), ("send-fax", "mcp.json:1")):
             assert (items[name].problem, items[name].source, items[name].is_fit) == (reason, source, True)
         base = desk.view().servers[0].url.partition("/mcp/")[0]

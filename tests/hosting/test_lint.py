@@ -94,7 +94,7 @@ def test_a_broken_item_comes_first_and_a_missing_variable_is_no_mistake(look: Lo
     assert found[1].startswith("mcp.json:1: error: approvals.nobody: there is no tool")
     assert found[2].startswith("tools/broken.py:1: error: tool broken: ZeroDivisionError")
     assert found[4].endswith(
-        "tool gone: is not offered: needs the environment variable NOT_THERE, which is not set"
+        "tool gone: is not offered: needs NOT_THERE, an environment variable that is not set"
     )
 
 

@@ -180,7 +180,7 @@ def test_imported_file_of_plain_functions_is_a_helper(load: Load) -> None:
 def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
     text = "from mcpdesk import tool\n@tool(requires_env=['MAIL_TOKEN'])\nasync def send_mail(): ..."
     loaded = load({"tools/mail.py": text})
-    assert out(loaded)["send-mail"].reason == "needs the environment variable MAIL_TOKEN, which is not set"
+    assert out(loaded)["send-mail"].reason == "needs MAIL_TOKEN, an environment variable that is not set"
     assert out(loaded)["send-mail"].source == "tools/mail.py:3"
     assert names(load({"tools/mail.py": text + "\n"}, {"MAIL_TOKEN": "x"}).tools) == ["send-mail"]
 

@@ -82,7 +82,7 @@ def test_missing_environment_variable_is_named(tmp_path: Path) -> None:
     text = "from mcpdesk import tool\n@tool(requires_env=['SET', 'UNSET'])\nasync def a(): ..."
     ((kind, unavailable),) = found_in(tmp_path, text).broken
     assert (kind, unavailable.name) == ("tool", "a")
-    assert unavailable.reason == "needs the environment variable UNSET, which is not set"
+    assert unavailable.reason == "needs UNSET, an environment variable that is not set"
 
 
 def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_handler_module_may_need_variables_too(tmp_path: Path) -> None:
     code = "REQUIRES_ENV = {}\nasync def handler(args): ..."
     found = found_in(tmp_path, code.format("'UNSET'"))
     ((_, left_out),) = found.broken
-    assert left_out.reason == "needs the environment variable UNSET, which is not set"
+    assert left_out.reason == "needs UNSET, an environment variable that is not set"
     assert (left_out.is_fit, found.items, found.asked) == (True, [], {"UNSET": 0})
     assert [name_of(item) for item in found_in(tmp_path, code.format("()")).items] == ["my-file"]
     ((_, wrong),) = found_in(tmp_path, code.format("5")).broken

@@ -43,7 +43,7 @@ def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
     (mode,) = modes.views()
     assert (mode.name, mode.description, mode.tools) == ("all", "everything", ("look",))
     assert mode.missing == (
-        ("send", "needs the environment variable MODE_LIST_TEST_KEY, which is not set"),
+        ("send", "needs MODE_LIST_TEST_KEY, an environment variable that is not set"),
         ("lok", "there is no tool 'lok'; did you mean look?"),
     )
     assert modes.views() is modes.views()
