@@ -20,10 +20,20 @@ from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from mcpdesk.tui.widgets.section import Section
 from mcpdesk.tui.widgets.tab_strip import TabStrip
 from tests.support.fake_link import FakeLink
-from tests.support.frame import STUBS, running_frame
+from tests.support.frame import STUBS, quiet_link, running_frame
 
 PANES_HERE = {**STUBS, "activity": PANES["activity"]}
 AnySection = TypeVar("AnySection", bound=Section)
+
+
+def link_with(*work: JobView | CallbackView | TodoView | PlanView) -> FakeLink:
+    """Sample data without a waiting question, whose servers do this on their own."""
+    link = quiet_link()
+    link.job_list = [each for each in work if isinstance(each, JobView)]
+    link.callback_list = [each for each in work if isinstance(each, CallbackView)]
+    link.todo_list = [each for each in work if isinstance(each, TodoView)]
+    link.works(plans=tuple(each for each in work if isinstance(each, PlanView)))
+    return link
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from tests.support.activity import (
     callback,
     job,
     lesson,
+    link_with,
     part,
     plan,
     row_texts,
@@ -36,11 +37,10 @@ from tests.support.frame import quiet_link, toasts
 
 def busy_link() -> FakeLink:
     """Something of everything."""
-    link = quiet_link()
-    link.job_list = [job("make"), job("sleep 9"), job("old", JobState.SUCCEEDED)]
-    link.callback_list = [callback(1), callback(2, due=None)]
-    link.todo_list = [todo(1, "Release", "x one", "two", is_current=True), todo(2, "Done", completed=1.0)]
-    link.works(running_jobs=2, next_callback=time.time() + 589.9, plans=(plan(),))
+    jobs = job("make"), job("sleep 9"), job("old", JobState.SUCCEEDED)
+    todos = todo(1, "Release", "x one", "two", is_current=True), todo(2, "Done", completed=1.0)
+    link = link_with(*jobs, callback(1), callback(2, due=None), *todos, plan())
+    link.works(running_jobs=2, next_callback=time.time() + 589.9)
     return link
 
 

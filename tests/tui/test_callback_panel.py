@@ -11,16 +11,8 @@ from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.callback_list import CallbackList, often, state_of
 from mcpdesk.tui.widgets.callback_panel import CallbackPanel
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.activity import activity, callback, detail, part, row_texts, tabs, until
-from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link, toasts
-
-
-def link_with(*callbacks: object) -> FakeLink:
-    link = quiet_link()
-    link.callback_list = list(callbacks)  # type: ignore[arg-type]
-    link.works()
-    return link
+from tests.support.activity import activity, callback, detail, link_with, part, row_texts, tabs, until
+from tests.support.frame import toasts
 
 
 def panel(pane: ActivityPane) -> CallbackPanel:

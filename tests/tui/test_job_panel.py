@@ -12,18 +12,10 @@ from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.job_list import STATES
 from mcpdesk.tui.widgets.job_panel import JobPanel
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.activity import activity, detail, job, part, row_texts, until
-from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link, toasts
+from tests.support.activity import activity, detail, job, link_with, part, row_texts, until
+from tests.support.frame import toasts
 
 S = JobState
-
-
-def link_with(*jobs: object) -> FakeLink:
-    link = quiet_link()
-    link.job_list = list(jobs)  # type: ignore[arg-type]
-    link.works()
-    return link
 
 
 def panel(pane: ActivityPane) -> JobPanel:

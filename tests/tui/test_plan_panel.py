@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from textual.widgets import Markdown, Static
 
+from mcpdesk.link.values import PlanView
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.plan_panel import MARKDOWN_LIMIT, PlanPanel
-from tests.support.activity import activity, lesson, part, plan, tabs, until
+from tests.support.activity import activity, lesson, link_with, part, plan, tabs, until
 from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link
 
 
-def link_with(*plans: object, text: str | None = "# Tidy up\n\n1. **all** of it\n") -> FakeLink:
-    link = quiet_link()
-    link.works(plans=plans)
-    if text is not None:
-        link.plan_texts["profiles"] = text
+def planned(*plans: PlanView, text: str = "# Tidy up\n\n1. **all** of it\n") -> FakeLink:
+    link = link_with(*plans)
+    link.plan_texts["profiles"] = text
     return link
 
 
@@ -30,7 +28,7 @@ def source(pane: ActivityPane) -> str:
 
 
 async def test_plan_mode_is_obvious_and_the_plan_is_markdown() -> None:
-    async with activity(link_with(plan()), show="plan") as (app, pilot, pane):
+    async with activity(planned(plan()), show="plan") as (app, pilot, pane):
         assert "plan mode is ON" in mode(pane) and "Tidy up" in mode(pane) and tabs(pane)[4] == "Plan on"
         await until(pilot, lambda: "**all**" in source(pane))
         assert "● plan mode" in app.main.header.render().plain
@@ -39,12 +37,12 @@ async def test_plan_mode_is_obvious_and_the_plan_is_markdown() -> None:
 
 async def test_since_when_is_said_by_the_clock_of_this_place() -> None:
     for written, told in ((plan().since, "2026-01-0"), ("some\x07time", "some␇time")):
-        async with activity(link_with(plan(since=written)), show="plan") as (_, _, pane):
+        async with activity(planned(plan(since=written)), show="plan") as (_, _, pane):
             assert f"since {told}" in mode(pane) and "+00:00" not in mode(pane)
 
 
 async def test_what_is_written_appears_and_the_end_of_plan_mode_shows() -> None:
-    link = link_with(plan())
+    link = planned(plan())
     async with activity(link, show="plan") as (app, pilot, pane):
         await until(pilot, lambda: "**all**" in source(pane))
         link.plan_texts["profiles"] = "# Tidy up\n\n- less"
@@ -58,14 +56,14 @@ async def test_what_is_written_appears_and_the_end_of_plan_mode_shows() -> None:
 
 async def test_the_plan_of_the_server_the_screen_is_about_comes_first() -> None:
     others = plan(server="hello", goal="Holidays", is_active=True)
-    async with activity(link_with(others, plan(is_active=False)), show="plan") as (app, pilot, pane):
+    async with activity(planned(others, plan(is_active=False)), show="plan") as (app, pilot, pane):
         assert "Tidy up" in mode(pane)
         app.main.server = "hello"
         await until(pilot, lambda: "Holidays" in mode(pane))
 
 
 async def test_a_long_plan_and_one_that_is_gone_are_shown_as_they_are() -> None:
-    link = link_with(plan(), text="x\x1b[31m " + "word " * MARKDOWN_LIMIT)
+    link = planned(plan(), text="x\x1b[31m " + "word " * MARKDOWN_LIMIT)
     async with activity(link, show="plan") as (_, pilot, pane):
         plain = part(pane, PlanPanel).query_one("Detail > Static", Static)
         await until(pilot, lambda: str(plain.content).startswith("x␛[31m word"))
@@ -74,7 +72,7 @@ async def test_a_long_plan_and_one_that_is_gone_are_shown_as_they_are() -> None:
 
 
 async def test_plan_file_and_goal_are_copied_and_nothing_is_filtered() -> None:
-    async with activity(link_with(plan()), show="plan") as (app, pilot, pane):
+    async with activity(planned(plan()), show="plan") as (app, pilot, pane):
         await until(pilot, lambda: "**all**" in source(pane))
         for key, text in (("p", "# Tidy up"), ("f", "/plans/tidy.md"), ("g", "Tidy up")):
             await pilot.press("y")

@@ -6,16 +6,8 @@ from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.todo_list import TodoList
 from mcpdesk.tui.widgets.todo_panel import TodoPanel
-from tests.support.activity import activity, detail, part, row_texts, tabs, todo, until
+from tests.support.activity import activity, detail, link_with, part, row_texts, tabs, todo, until
 from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link
-
-
-def link_with(*tasks: object) -> FakeLink:
-    link = quiet_link()
-    link.todo_list = list(tasks)  # type: ignore[arg-type]
-    link.works()
-    return link
 
 
 def sample() -> FakeLink:
