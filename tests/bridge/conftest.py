@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from mcpdesk.bridge.client import Client
+from mcpdesk.bridge.eras import Session
+from mcpdesk.bridge.wire import Wire
+from tests.support.desk import running_desk
 from tests.support.folders import write
 
 FILES = {
@@ -72,3 +77,20 @@ TOOLS = ["count.words", "greet", "picture", "refuse", "route", "steps", "wait"]
 def folder(tmp_path: Path) -> Path:
     """The folder `kinds`."""
     return write(tmp_path / "kinds", FILES)
+
+
+@pytest.fixture(params=["folder", "http", "session"])
+async def client(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Client]:
+    """A client of the same folder in this process, over HTTP, and over HTTP in a session."""
+    if request.param == "folder":
+        async with Client(folder) as made:
+            yield made
+        return
+    async with running_desk(folder, http=True) as desk:
+        url = desk.view().servers[0].url
+        async with Client(url) as made:
+            if request.param == "session":
+                session = Session(Wire(url, {}))
+                await session.open()
+                made._line = session
+            yield made

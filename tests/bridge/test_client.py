@@ -12,8 +12,6 @@ import orjson
 import pytest
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.eras import Session
-from mcpdesk.bridge.wire import Wire
 from mcpdesk.errors import CallError, CallTimeout, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.bridge.conftest import TOOLS
 from tests.support import tokens
@@ -25,23 +23,6 @@ from tests.support.served import make_server
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TOOL = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}
-
-
-@pytest.fixture(params=["folder", "http", "session"])
-async def client(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Client]:
-    """A client of the same folder in this process, over HTTP, and over HTTP in a session."""
-    if request.param == "folder":
-        async with Client(folder) as made:
-            yield made
-        return
-    async with running_desk(folder, http=True) as desk:
-        url = desk.view().servers[0].url
-        async with Client(url) as made:
-            if request.param == "session":
-                session = Session(Wire(url, {}))
-                await session.open()
-                made._line = session
-            yield made
 
 
 async def test_server_says_what_it_is(client: Client) -> None:

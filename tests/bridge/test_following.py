@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.eras import Session
 from mcpdesk.bridge.tools import client_tools
-from mcpdesk.bridge.wire import Wire
 from mcpdesk.errors import CallError, CallTimeout, InvalidAnswer, RpcError
-from tests.support.desk import running_desk, until
+from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.scripted import Seen, json, modern, result, scripted
 
@@ -44,26 +41,9 @@ TOOLS = '''
 
 
 @pytest.fixture
-def bakery(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder whose tools are tasks."""
     return write(tmp_path / "bakery", {"tools/bake.py": TOOLS})
-
-
-@pytest.fixture(params=["folder", "http", "session"])
-async def client(request: pytest.FixtureRequest, bakery: Path) -> AsyncIterator[Client]:
-    """A client of it in this process, over HTTP, and in a session of the revision with tasks of its own."""
-    if request.param == "folder":
-        async with Client(bakery) as made:
-            yield made
-        return
-    async with running_desk(bakery, http=True) as desk:
-        url = desk.view().servers[0].url
-        async with Client(url) as made:
-            if request.param == "session":
-                session = Session(Wire(url, {}))
-                await session.open()
-                made._line = session
-            yield made
 
 
 async def test_call_of_a_task_has_the_result_of_a_call(client: Client) -> None:
@@ -74,10 +54,10 @@ async def test_call_of_a_task_has_the_result_of_a_call(client: Client) -> None:
     assert (await client.call_tool("bake", {"cakes": "x"}))["isError"]
 
 
-async def test_task_nobody_waits_for_is_cancelled(client: Client, bakery: Path) -> None:
+async def test_task_nobody_waits_for_is_cancelled(client: Client, folder: Path) -> None:
     with pytest.raises(CallTimeout):
         await client.call_tool("wait", timeout_s=1)
-    await until((bakery / "tools" / "ended.txt").exists)
+    await until((folder / "tools" / "ended.txt").exists)
 
 
 async def test_other_refusals_stay_what_they_are(client: Client) -> None:
