@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -230,11 +230,11 @@ class Client:
         from mcpdesk.bridge.eras import meet
 
         wire = Wire(place, self._headers, self.mode, self._max_bytes)
-        try:
-            return await meet(wire)
-        except BaseException:
-            await wire.close()
-            raise
+        async with AsyncExitStack() as unless_met:
+            unless_met.push_async_callback(wire.close)
+            line = await meet(wire)
+            unless_met.pop_all()
+        return line
 
     @asynccontextmanager
     async def _limit(self, timeout_s: float | None, what: str) -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from typing import Any
 
@@ -70,12 +70,12 @@ async def _shaken(wire: Wire) -> Line:
             raise
         listening = Listening(wire)
         try:
-            await listening.open()
-        except BaseException as trouble:
-            await listening.hang_up()
-            if isinstance(trouble, HttpError):
-                raise error from None
-            raise
+            async with AsyncExitStack() as unless_open:
+                unless_open.push_async_callback(listening.hang_up)
+                await listening.open()
+                unless_open.pop_all()
+        except HttpError:
+            raise error from None
         return listening
     return session
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,17 +90,19 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
-    interval_s = sys.getswitchinterval()
-    try:
+    async with AsyncExitStack() as unless_hosted:
+        unless_hosted.push_async_callback(host.stop)
         host.load()
-        await host.wake()
-        sys.setswitchinterval(interval_s)  # a core beside a screen wants another; here the caller decides
+        interval_s = sys.getswitchinterval()
+        try:
+            await host.wake()
+        finally:
+            sys.setswitchinterval(interval_s)  # a core beside a screen wants another; here the caller decides
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
-        return HostedLine(endpoint, host, await caller(endpoint.server, token))
-    except BaseException:
-        await host.stop()
-        raise
+        line = HostedLine(endpoint, host, await caller(endpoint.server, token))
+        unless_hosted.pop_all()
+    return line
 
 
 async def line_to(server: Server, token: str | None = None) -> HostedLine:
