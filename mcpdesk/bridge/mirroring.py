@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcpdesk.protocol.headers import encode_value
-from mcpdesk.protocol.param_headers import mirrored
+from mcpdesk.protocol.param_headers import mirrored, value_at
 
 _LOG = logging.getLogger("mcpdesk.bridge")
 
@@ -16,7 +16,7 @@ def mirror(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str,
     """The headers for these arguments; none for what is absent or null."""
     headers = {}
     for each in mirrored(schema):
-        value = _at(each.path, arguments)
+        value = value_at(each.path, arguments)
         if value is not None:
             headers[each.header] = encode_value(_text(value))
     return headers
@@ -33,14 +33,6 @@ def without_invalid(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             kept.append(tool)
     return kept
-
-
-def _at(path: tuple[str, ...], arguments: Any) -> Any:
-    for name in path:
-        if not isinstance(arguments, Mapping):
-            return None
-        arguments = arguments.get(name)
-    return arguments
 
 
 def _text(value: Any) -> str:

@@ -54,7 +54,16 @@ def check_parameters(
     for name, value in headers.items():
         given.setdefault(name.lower(), []).append(value)
     for each in annotated:
-        _check(each.header, given.get(each.header, []), _value_at(each.path, arguments))
+        _check(each.header, given.get(each.header, []), value_at(each.path, arguments))
+
+
+def value_at(path: tuple[str, ...], arguments: Any) -> Any:
+    """The argument at a path; None where there is none."""
+    for name in path:
+        if not isinstance(arguments, Mapping):
+            return None
+        arguments = arguments.get(name)
+    return arguments
 
 
 def _annotated(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Iterator[Mirrored]:
@@ -91,14 +100,6 @@ def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bo
     if schema.get("type") not in TYPES:
         raise ValueError(f"{KEY} {name!r} needs a property of one type: {', '.join(TYPES)}")
     return Mirrored(path, PREFIX + name.lower())
-
-
-def _value_at(path: tuple[str, ...], arguments: Any) -> Any:
-    for name in path:
-        if not isinstance(arguments, Mapping):
-            return None
-        arguments = arguments.get(name)
-    return arguments
 
 
 def _check(header: str, given: list[str], expected: Any) -> None:
