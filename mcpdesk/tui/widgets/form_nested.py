@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -89,13 +90,13 @@ class Growing(FormPart):
         above = set(widget.ancestors_with_self) if widget else set()
         return next((at for at, row in enumerate(self.members) if row in above), None)
 
+    @abstractmethod
     def append(self) -> None:
         """Add a member to the node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drop(self, index: int) -> None:
         """Remove a member from the node."""
-        raise NotImplementedError
 
     async def action_add_item(self) -> None:
         """Add a member and go there."""

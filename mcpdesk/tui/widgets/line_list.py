@@ -5,6 +5,7 @@ Subclasses say how many rows there are and what a row consists of. Rows never wr
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -79,13 +80,13 @@ class LineList(ScrollView, can_focus=True):
     cursor: reactive[int] = reactive(0)
 
     @property
+    @abstractmethod
     def row_count(self) -> int:
         """How many rows there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spans(self, index: int, width: int) -> Iterable[Span]:
         """What row `index` shows, left to right, in at most about `width` cells."""
-        raise NotImplementedError
 
     def row_chosen(self, index: int) -> None:
         """The person pressed enter on a row, or clicked it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -116,14 +117,14 @@ class Section(Vertical):
         self.words: tuple[str, ...] = ()
         """What a row has to contain to be shown, in small letters."""
 
+    @abstractmethod
     def parts(self) -> Iterable[Widget]:
         """The list, and the selected row in full."""
-        raise NotImplementedError
 
     @property
     def listing(self) -> Widget:
         """What takes the keys first."""
-        return self.query_one(LineList)
+        return self.query_one("LineList")
 
     @property
     def entry(self) -> Widget:
