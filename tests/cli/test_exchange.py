@@ -11,6 +11,21 @@ from mcpdesk.errors import DeskUserError, RemoteProtocolError
 from mcpdesk.link.values import Progress
 from tests.support.terminal import Desk
 
+STEPS = '''
+import asyncio
+from pathlib import Path
+
+from mcpdesk import Context
+
+
+async def steps(ctx: Context) -> str:
+    """Report, and go on when it may."""
+    await ctx.progress(1, 2, "halfway")
+    while not Path(__file__).parents[1].joinpath("go").exists():
+        await asyncio.sleep(0.01)
+    return "there"
+'''
+
 
 def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
     with client(str(folder)) as peer:
@@ -37,12 +52,9 @@ def test_progress_is_told_in_words() -> None:
 
 
 def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:
-    (folder / "tools" / "steps.py").write_text(
-        "import asyncio\nfrom mcpdesk import Context\n\n"
-        'async def steps(ctx: Context) -> str:\n    """Report."""\n'
-        '    await ctx.progress(1, 2, "halfway")\n    await asyncio.sleep(0.5)\n    return "there"\n'
-    )
+    (folder / "tools" / "steps.py").write_text(STEPS)
     with Desk(["call", str(folder), "steps"]) as terminal:
         terminal.see("1/2 halfway")
+        (folder / "go").touch()
         terminal.see("there")
         assert terminal.end() == 0

@@ -57,11 +57,14 @@ from pathlib import Path
 from mcpdesk import tool
 
 
-@tool(task="required")
+@tool(task="optional")
 async def brew() -> str:
-    """Brew tea."""
-    await asyncio.sleep(2)
-    Path(__file__).parents[1].joinpath("tea").write_text("ready")
+    """Brew tea when the water boils."""
+    kitchen = Path(__file__).parents[1]
+    print("waiting")
+    while not (kitchen / "boils").exists():
+        await asyncio.sleep(0.01)
+    (kitchen / "tea").write_text("ready")
     return "brewed"
 '''
 
@@ -136,10 +139,11 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
 
 
 def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:
+    (folder / "tools" / "brew.py").write_text(BREW)
     service = serve(str(folder), "--port", "0")
     url = address(service)
     answers: list[dict[str, Any]] = []
-    call = {"name": "wait", "arguments": {"seconds": 2.0}}
+    call = {"name": "brew", "arguments": {}}
     caller = threading.Thread(target=lambda: answers.append(post(url, "tools/call", call)))
     caller.start()
     service.says("waiting")
@@ -149,8 +153,9 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     assert refused["isError"]
     assert refused["content"][0]["text"].startswith("greet was not called: the server is stopping")
     assert len(post(url, "tools/list", {})["result"]["tools"]) == 2
+    (folder / "boils").touch()
     caller.join(10)
-    assert answers[0]["result"]["content"][0]["text"] == "waited"
+    assert answers[0]["result"]["content"][0]["text"] == "brewed"
     assert service.process.wait(10) == 0
 
 
@@ -186,6 +191,7 @@ def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
     service.process.send_signal(signal.SIGTERM)
     service.says("finishing what is under way")
     assert exchange(url, "tasks/get", task, session)[0]["result"]["status"] == "working"
+    (folder / "boils").touch()
     assert service.process.wait(10) == 0
     assert (folder / "tea").read_text() == "ready"
 
