@@ -17,7 +17,6 @@ from orjson import dumps
 
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import client_features, codec, shaping, tasks
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.jsonrpc import LARGEST_ID, JSONObject
@@ -122,7 +121,7 @@ class DirectCalls:
                     output = await tool.handler(call.params["arguments"], context)
                 if call.stop:
                     raise asyncio.CancelledError
-            except BaseException as error:
+            except BaseException as error:  # whatever a handler raises, which the long way judges
                 result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
             else:
                 frame = self._frame(call, usual, output)
@@ -131,8 +130,9 @@ class DirectCalls:
                 if call.is_settled:
                     self._services.deadlines.forget(call)
             return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
-        except ProtocolError as error:
-            return conversation.refused(call.id, error, call.terms.revision.is_stateless)
+        except Exception as error:  # what was returned is hosted code as well, and says how it is spelt
+            told = self._dispatcher.refused(call, error)
+            return conversation.refused(call.id, told, call.terms.revision.is_stateless)
         except asyncio.CancelledError:
             if not call.stop:
                 raise

@@ -10,6 +10,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.direct_way import DirectWay
+from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -24,13 +25,28 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("steps", {}),
     ("unsendable", {}),
     ("brief", {}),
+    ("model", {}),
 ]
 META = request_meta(R5, {"name": "tester", "version": "1"})
+
+
+class Model:
+    """A value that fails at being dumped."""
+
+    def model_dump(self, mode: str) -> Any:
+        """Raises: KeyError, always."""
+        raise KeyError(mode)
+
+
+async def _model(arguments: dict[str, Any], context: Any) -> Any:
+    return Model()
 
 
 async def answers(name: str, arguments: dict[str, Any], revision: str) -> list[bytes]:
     """Every frame that comes back for one call in an era."""
     peer = Peer()
+    tools = peer.server.tools
+    tools.replace([*tools, Tool("model", _model, {"type": "object"})])
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     if revision == R5.name:
         peer.request("x", "tools/call", params | {"_meta": META | {"progressToken": "p"}})
@@ -86,14 +102,13 @@ def test_what_is_unusual_goes_the_long_way(message: dict[str, Any]) -> None:
 
 async def test_a_tool_that_changed_is_looked_at_again() -> None:
     peer = Peer()
-    (echo,) = [tool for tool in peer.server.tools if tool.name == "echo"]
     peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "a"}})
     await peer.response(1)
 
     async def other(arguments: dict[str, Any], context: Any) -> str:
         return "other"
 
-    peer.server.tools.replace([type(echo)("echo", other, {"type": "object"}, fingerprint="2")])
+    peer.server.tools.replace([Tool("echo", other, {"type": "object"}, fingerprint="2")])
     peer.modern(2, "tools/call", {"name": "echo", "arguments": {"text": "a"}})
     assert (await peer.response(2))["result"]["content"][0]["text"] == "other"
 
