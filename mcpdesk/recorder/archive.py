@@ -103,14 +103,6 @@ class Archive:
                 self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
 
 
-def open_capture(path: Path) -> Index:
-    """A capture file as an index, all of it paired on sight.
-
-    Raises: DeskUserError when the file cannot be read or is no capture.
-    """
-    return Archive(path).index
-
-
 def _parts(path: Path) -> Iterator[Path]:
     """The parts of a capture, first to last."""
     _check(path)

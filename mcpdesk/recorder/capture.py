@@ -222,8 +222,7 @@ class Recording:
     def _cut(self, whole: Frame) -> Frame:
         """What stays of a large frame in memory; what is written of it waits for that if there is room."""
         number, data = whole.number, whole.data
-        if segment := self._store.ring.segment(number):
-            segment.is_whole = False
+        self._segment.is_whole = False
         written = self._written(whole)
         if written is not None and self._waiting_bytes + len(written) <= _WAITING_BYTES:
             self._waiting_bytes += len(written)
@@ -336,19 +335,15 @@ class Recording:
         for frame in frames:
             self._settled = frame.number + 1
             self.settled_bytes += frame.size
-            self._settle_frame(frame, segment, file)
+            if file:
+                whole = self._store.waiting.get(frame.number, frame.data)
+                file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
 
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""
         if (missing := number - len(file.places)) > 0:
             file.add_loss(number)
             self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
-
-    def _settle_frame(self, frame: Frame, segment: Segment, file: CaptureFile | None) -> None:
-        """Write one frame."""
-        whole = self._store.waiting.get(frame.number, frame.data)
-        if file:
-            file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
 
     def _gather_notes(self, upto: int) -> None:
         """Collect what was said around the frames below `upto` that were settled since the last time."""

@@ -55,7 +55,7 @@ def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -
     return tuple(
         (
             name,
-            _mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value),
+            mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value),
         )
         for name, value in headers
     )
@@ -95,7 +95,8 @@ def mask_message(message: Any, schema: Any = None) -> Any:
     return masked
 
 
-def _mask_header(value: str) -> str:
+def mask_header(value: str) -> str:
+    """What is shown of a secret header: the scheme of a token, where it has one."""
     scheme, _, rest = value.partition(" ")
     return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
 

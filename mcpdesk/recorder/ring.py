@@ -78,10 +78,6 @@ class Ring:
         """The number behind the last frame of the segment to go next."""
         return (next(iter(self.segments)) + 1) << SEGMENT_BITS
 
-    def oldest(self) -> Segment:
-        """The segment to go next."""
-        return next(iter(self.segments.values()))
-
     def drop_oldest(self) -> Segment:
         """Let one segment go; its frames leave memory with the last reference to it."""
         oldest = self.segments.pop(next(iter(self.segments)))

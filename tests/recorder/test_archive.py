@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.archive import Archive, open_capture
+from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.query import parse
 from mcpdesk.recorder.record import HttpNote
@@ -31,7 +31,7 @@ def recorded(path: Path, exchanges: int = 50, **options: Any) -> Recording:
 @pytest.mark.parametrize("options", [{}, {"max_file_bytes": 3000}])
 def test_everything_is_found_again(tmp_path: Path, options: dict[str, int]) -> None:
     recorded(tmp_path / "a.jsonl", **options)
-    index = open_capture(tmp_path / "a.jsonl")
+    index = Archive(tmp_path / "a.jsonl").index
     while index.catch_up(1):
         pass
     assert [one.id for one in index.exchanges] == list(range(50))
@@ -58,7 +58,7 @@ def test_damage_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
 
 def test_a_later_part_can_be_opened_alone(tmp_path: Path) -> None:
     recorded(tmp_path / "a.jsonl", max_file_bytes=3000)
-    index = open_capture(tmp_path / "a.2.jsonl")
+    index = Archive(tmp_path / "a.2.jsonl").index
     while index.catch_up(1):
         pass
     assert index.gone > 0 and len(index.exchanges) > 0
@@ -69,7 +69,7 @@ def test_what_is_no_capture_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("hello\n")
     for path in (tmp_path / "missing.jsonl", tmp_path / "x.txt", tmp_path):
         with pytest.raises(DeskUserError) as caught:
-            open_capture(path)
+            Archive(path)
         assert str(path) in str(caught.value) and caught.value.hint
 
 
@@ -79,7 +79,7 @@ def test_what_was_open_when_the_file_ends_is_closed_there(tmp_path: Path) -> Non
     recording.connect(connection(1))
     recording.frame(1, IN, call(1, "never-answered"))
     recording.close()
-    index = open_capture(tmp_path / "a.jsonl")
+    index = Archive(tmp_path / "a.jsonl").index
     while index.catch_up():
         pass
     (one,) = index.exchanges

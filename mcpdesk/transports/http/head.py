@@ -10,7 +10,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
-from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, mask_text
+from mcpdesk.recorder.masking import SECRET_HEADERS, mask_header, mask_text
 from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import JSON, accepted
 
@@ -27,7 +27,6 @@ GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
 """What stands for the way where the path is one of the dialect's: no path can say that."""
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
-SCHEMES = frozenset({"bearer", "basic"})
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 
 
@@ -112,15 +111,13 @@ def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple
     more = also_secret.lower()
     return tuple(
         [
-            (str(name), _hidden(value) if (low := name.lower()) in SECRET_HEADERS or low == more else value)
+            (
+                str(name),
+                mask_header(value) if (low := name.lower()) in SECRET_HEADERS or low == more else value,
+            )
             for name, value in headers.items()
         ]
     )
-
-
-def _hidden(value: str) -> str:
-    scheme, _, rest = value.partition(" ")
-    return f"{scheme} {MASK}" if rest and scheme.lower() in SCHEMES else MASK
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
