@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -68,6 +69,16 @@ def plain_error(
 ) -> web.Response:
     """An HTTP-level refusal with a readable body."""
     return json_answer(status, codec.encode({"error": message, **more}), headers)
+
+
+def no_json(content_type: str) -> web.Response:
+    """The refusal of a body that is said to be something else."""
+    return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
+
+
+def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
+    """The refusal of a method, naming those that mean something here."""
+    return plain_error(405, f"{request.method} means nothing here", {"Allow": ", ".join(allowed)})
 
 
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:

@@ -17,9 +17,10 @@ from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.board import Board
-from mcpdesk.transports.http.answers import Refused, json_answer, plain_error
+from mcpdesk.transports.http.answers import JSON, Refused, json_answer, no_method, plain_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import is_caller_due
+from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.dashboard_door import Door, Visitor, is_own_page
 from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
 from mcpdesk.transports.http.dashboard_json import encode
@@ -82,7 +83,7 @@ class DashboardRoutes:
         elif request.method == "POST":
             return await self._post(request, name)
         if not name or name in _LOOKS:
-            return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
+            return no_method(request, ("GET",))
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
     async def _post(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
@@ -178,7 +179,7 @@ _LOOKS: dict[str, Look] = {
 
 
 async def _body(request: web.BaseRequest) -> Any:
-    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
+    if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
         raise Refused(plain_error(415, "the body has to be application/json"))
     try:
         return codec.decode(await read_body(request, MOST_BODY))

@@ -14,7 +14,7 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ArchiveTooLarge, FileGone
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Job, Site
-from mcpdesk.transports.http.answers import json_answer, plain_error
+from mcpdesk.transports.http.answers import json_answer, no_method, plain_error
 from mcpdesk.transports.http.download import send
 from mcpdesk.transports.http.stream import EventStream
 from mcpdesk.transports.http.websocket import FAREWELL_S, HEARTBEAT_S
@@ -71,8 +71,7 @@ class JobRoutes:
         """Answer whoever may be answered: `callers` is one client as each server knows it."""
         verb = place.verbs.get(request.method)
         if verb is None:
-            allowed = ", ".join(place.verbs)
-            return plain_error(405, f"{request.method} means nothing here", {"Allow": allowed})
+            return no_method(request, place.verbs)
         jobs = (self._site.jobs.find(place.job, caller) for caller in callers)
         job = next((each for each in jobs if each is not None), None)
         if job is None:

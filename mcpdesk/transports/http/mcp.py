@@ -21,6 +21,7 @@ from mcpdesk.transports.http.answers import (
     Refused,
     answer_said,
     json_answer,
+    no_json,
     plain_error,
     rpc_error,
 )
@@ -61,7 +62,7 @@ class McpRoutes:
         """Answer one POSTed message or batch. Without a `caller` it may hold a token of its own."""
         head = head_of(request)
         if head.content_type != JSON:
-            return plain_error(415, f"Content-Type must be application/json, not {head.content_type[:80]!r}")
+            return no_json(head.content_type)
         wanted = head.accepted
         if not wanted.json and not wanted.stream:
             return plain_error(406, "Accept must allow application/json or text/event-stream")

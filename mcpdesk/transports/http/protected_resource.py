@@ -7,7 +7,7 @@ from aiohttp import web
 from mcpdesk.auth.access import WELL_KNOWN
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Endpoint, Site
-from mcpdesk.transports.http.answers import json_answer, plain_error
+from mcpdesk.transports.http.answers import json_answer, no_method, plain_error
 from mcpdesk.transports.http.callers import origin_of
 
 
@@ -19,7 +19,7 @@ def is_metadata(path: str) -> bool:
 def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
     """The description of the endpoint a path names behind its own; of the first server without one."""
     if request.method not in ("GET", "HEAD"):
-        return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
+        return no_method(request, ("GET",))
     resource = path.removeprefix(WELL_KNOWN).rstrip("/")
     endpoint = _endpoint(site, resource)
     if endpoint is None or not endpoint.access.authorization_servers:

@@ -17,7 +17,7 @@ from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
-from mcpdesk.transports.http.answers import Refused, no_mode, plain_error
+from mcpdesk.transports.http.answers import Refused, no_method, no_mode, plain_error
 from mcpdesk.transports.http.callers import anybody, caller_in_head, callers_of_site
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.cors import Pages
@@ -179,7 +179,7 @@ class HttpService:
         verbs = self._verbs[way]
         verb = verbs.get(head.method)
         if verb is None:
-            return plain_error(405, f"{request.method} means nothing here", {"Allow": next(iter(verbs))})
+            return no_method(request, verbs)
         access = endpoint.access
         caller = None if access is NOTHING_ASKED else access.recognize(head.bearer)
         if caller is None and not access.is_asked:
@@ -250,7 +250,7 @@ class HttpService:
             served = ", ".join([f"/mcp/{name}" for name in names] + SERVED_BESIDES)
             return plain_error(404, f"Nothing at {path[:100]}; served: {served}")
         if request.method not in ("GET", "HEAD"):
-            return plain_error(405, f"{request.method} means nothing here", {"Allow": "GET"})
+            return no_method(request, ("GET",))
         if page is not None:
             return page(self._site)
         assert self._listener is not None

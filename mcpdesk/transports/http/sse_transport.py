@@ -16,14 +16,13 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
-from mcpdesk.transports.http.answers import Refused, accepted, json_answer, plain_error, rpc_error
+from mcpdesk.transports.http.answers import JSON, Refused, json_answer, no_json, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import caller_in_body, holds_token, take_token
 from mcpdesk.transports.http.connection import Connection, head_of, peer_of
 from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
 
 ID_BYTES = 24
-JSON = "application/json"
 
 
 class SseRoutes:
@@ -37,7 +36,7 @@ class SseRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Open a connection: its first event says where to post, and it lasts as long as the stream."""
-        if not accepted(request.headers.get("Accept", "")).stream:
+        if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
         identifier = secrets.token_urlsafe(ID_BYTES)
         listening = _Listening(request, endpoint, caller or OPEN)
@@ -59,9 +58,9 @@ class SseRoutes:
         listening = self._open.get(request.query.get("connection", ""))
         if listening is None or listening.endpoint is not endpoint:
             return plain_error(404, "No such connection: open its stream again")
-        content_type = request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
-        if content_type != JSON:
-            return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
+        head = head_of(request)
+        if head.content_type != JSON:
+            return no_json(head.content_type)
         try:
             body = await read_body(request, self._site.rules.max_body_bytes)
             message = codec.decode(body)
@@ -72,9 +71,7 @@ class SseRoutes:
                 token, message = take_token(message)
                 body = codec.encode(message)
             if caller is None:
-                caller = await caller_in_body(
-                    request, head_of(request), endpoint.access, self._site.rules, token
-                )
+                caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
         except Refused as refused:
             return refused.answer
         except ProtocolError as error:
