@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpdesk.errors import InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import Id, id_key, is_id
@@ -111,13 +111,17 @@ def checked_call(result: dict[str, Any], target: str) -> dict[str, Any]:
     return result
 
 
-def checked_items(
-    result: Mapping[str, Any], key: str, fields: Mapping[str, type], target: str
-) -> Mapping[str, Any]:
-    """A result that is a list of objects under `key`, whose `fields` are of these types where they are there.
+class Items(NamedTuple):
+    """A list of objects in a result: its key, the types of their fields, and which must be there."""
 
-    Raises: InvalidAnswer for anything else.
-    """
+    key: str
+    fields: Mapping[str, type]
+    required: Collection[str] = ()
+
+
+def checked_items(result: Mapping[str, Any], shape: Items, target: str) -> Mapping[str, Any]:
+    """A result that has such a list. Raises: InvalidAnswer for anything else."""
+    key, fields, required = shape
     items = result.get(key)
     if not isinstance(items, list):
         raise InvalidAnswer(f"the result has no list called {key}", target, excerpt(repr(result)))
@@ -127,6 +131,8 @@ def checked_items(
         for field, kind in fields.items():
             if field in item and not isinstance(item[field], kind):
                 raise InvalidAnswer(f"{key} {index}: {field} is wrong", target, excerpt(repr(item)))
+            if field in required and field not in item:
+                raise InvalidAnswer(f"{key} {index} has no {field}", target, excerpt(repr(item)))
     return result
 
 

@@ -27,15 +27,15 @@ Target: TypeAlias = str | os.PathLike[str] | Server
 DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_MAX_BYTES = 16 << 20
 _TEXTS: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
-_SHAPES: dict[str, tuple[str, dict[str, type]]] = {
-    "tools/list": ("tools", _TEXTS),
-    "resources/list": ("resources", _TEXTS),
-    "resources/templates/list": ("resourceTemplates", _TEXTS),
-    "prompts/list": ("prompts", _TEXTS),
-    "resources/read": ("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
-    "prompts/get": ("messages", {"role": str, "content": dict}),
+_SHAPES: dict[str, answers.Items] = {
+    "tools/list": answers.Items("tools", _TEXTS, ("name",)),
+    "resources/list": answers.Items("resources", _TEXTS, ("uri",)),
+    "resources/templates/list": answers.Items("resourceTemplates", _TEXTS, ("uriTemplate",)),
+    "prompts/list": answers.Items("prompts", _TEXTS, ("name",)),
+    "resources/read": answers.Items("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
+    "prompts/get": answers.Items("messages", {"role": str, "content": dict}, ("role", "content")),
 }
-"""Method -> where its list is, and what its items may have."""
+"""Method -> the list its result has."""
 
 
 class Client:
@@ -124,7 +124,7 @@ class Client:
             line = await self._connected()
             result = await line.request(method, params or {}, {})
         if method in _SHAPES:
-            answers.checked_items(result, *_SHAPES[method], line.target)
+            answers.checked_items(result, _SHAPES[method], line.target)
         answers.checked_cursor(result, line.target)
         return result
 

@@ -101,9 +101,14 @@ class Listening:
             await self._post(answer)
 
     def _posting_place(self, data: bytes) -> str:
-        """Raises: InvalidAnswer for a place on another server: keys and tokens are for this one."""
-        place = urljoin(self._wire.url, data.decode("utf-8", "replace").strip())
-        here, there = urlsplit(self._wire.url), urlsplit(place)
+        """Raises: InvalidAnswer for no URL, or one of another server: keys and tokens are for this one."""
+        told = data.decode("utf-8", "replace").strip()
+        try:
+            place = urljoin(self._wire.url, told)
+            here, there = urlsplit(self._wire.url), urlsplit(place)
+        except ValueError:
+            reason = "it wants messages to be posted where no URL leads"
+            raise InvalidAnswer(reason, self.target, excerpt(told)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise InvalidAnswer(
                 "it wants messages to be posted to another server", self.target, excerpt(place)

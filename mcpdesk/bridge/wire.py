@@ -65,9 +65,8 @@ class Reply(Struct, frozen=True):
     def failure(self, target: str) -> HttpError:
         """The status as an exception."""
         said = excerpt(self.body) if self.message is None else excerpt(_reason(self.message))
-        location = urlsplit(self.headers.get("location", ""))
         if self.status in REDIRECTS:
-            place = excerpt(urlunsplit(location._replace(query="", fragment="")))
+            place = excerpt(_shown(self.headers.get("location", "")))
             said = f"it redirects to {place or 'nowhere'}, and redirects are not followed"
         about = f"HTTP {self.status}{f': {said}' if said else ''}"
         return HttpError(about, target, self.status, said, excerpt(self.headers.get("www-authenticate", "")))
@@ -238,13 +237,16 @@ def _with_mode(url: str, mode: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Without what may be secret."""
-    return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
+    """Without what may be secret; empty for what is no URL."""
+    try:
+        return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
+    except ValueError:
+        return ""
 
 
 def _reason(message: Any) -> str:
-    error = message.get("error")
-    return str(error.get("message") if isinstance(error, dict) else error)
+    error = message.get("error", "")
+    return str(error.get("message", "") if isinstance(error, dict) else error)
 
 
 def _why(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 import click
 
@@ -45,5 +44,5 @@ def decoded(blob: str) -> bytes:
     """The bytes of binary contents. Raises: InvalidAnswer when they are none."""
     try:
         return base64.b64decode(blob, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise InvalidAnswer("the contents are no Base64") from None

@@ -146,6 +146,13 @@ async def test_place_on_another_server_is_not_posted_to(place: str) -> None:
     assert old.seen == []
 
 
+async def test_place_that_is_no_url_is_told() -> None:
+    async with old_server(content, "//[nowhere") as old, Client(old.url, token="t0k") as client:
+        with pytest.raises(InvalidAnswer, match="where no URL leads"):
+            await client.connect()
+    assert old.seen == []
+
+
 async def test_event_that_is_no_json_ends_the_connection() -> None:
     def nonsense(old: Old, message: dict[str, Any]) -> None:
         old._out.put_nowait("data: {\n\n")

@@ -143,6 +143,11 @@ async def test_redirects_are_told_and_not_followed(status: int) -> None:
     assert elsewhere.url in str(caught.value) and "s3cret" not in str(caught.value)
 
 
+async def test_redirect_to_what_is_no_url_is_told() -> None:
+    with pytest.raises(HttpError, match="redirects to nowhere"):
+        await outcome(http(302, Location="http://[nowhere"))
+
+
 async def test_nobody_there_is_an_http_error_without_a_status() -> None:
     async with scripted(lambda seen: None) as server:
         pass

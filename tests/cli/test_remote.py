@@ -116,6 +116,8 @@ def lying(results: dict[str, Any]) -> Iterator[str]:
         (["list"], "resources/list", {}, "no list called"),
         (["read", "x://y"], "resources/read", {"contents": [{"text": 5}]}, "text is wrong"),
         (["read", "x://y"], "resources/read", {"contents": [{"blob": "%"}]}, "no Base64"),
+        (["read", "x://y"], "resources/read", {"contents": [{"blob": "\u00e9"}]}, "no Base64"),
+        (["prompt", "p"], "prompts/get", {"messages": [{"role": "user"}]}, "messages 0 has no content"),
         (
             ["prompt", "p"],
             "prompts/get",
