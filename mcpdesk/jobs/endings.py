@@ -31,7 +31,7 @@ class Endings:
         self._next_look = 0.0
 
     async def end(self, leader: int, mark: str) -> int:
-        """End a job's family; returns how many there were."""
+        """End a job's family; returns how many there were that did not end by themselves."""
         first = left = await self._members(leader, mark)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
         for _ in range(KILL_ROUNDS):
@@ -39,7 +39,7 @@ class Endings:
                 break
             left = await self._members(leader, mark)
             await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
-        return len(first)
+        return sum(not row.is_ending for row in first)
 
     async def _members(self, leader: int, mark: str) -> list[Row]:
         self._asked[leader] = mark

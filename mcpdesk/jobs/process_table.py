@@ -25,6 +25,8 @@ class Row(NamedTuple):
     """When it began, by a clock of the system's own; tells it from a later one with its number."""
     is_zombie: bool
     """Whether it has ended and only waits to be collected."""
+    is_ending: bool
+    """Whether it runs nothing any more: a zombie, or about to be one. Its files close in between."""
     cpu_s: float
     memory: int
     """Bytes resident."""
@@ -67,12 +69,14 @@ def _row_of_linux(pid: int) -> Row | None:
     fields = raw[raw.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
+    is_zombie = fields[0] in (b"Z", b"X")
     return Row(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),
         born=float(fields[19]),
-        is_zombie=fields[0] in (b"Z", b"X"),
+        is_zombie=is_zombie,
+        is_ending=is_zombie or bool(int(fields[6]) & _EXITING),
         cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS,
         memory=int(fields[21]) * _PAGE,
     )
@@ -85,12 +89,14 @@ def _row_of_psutil(pid: int) -> Row | None:
         process = psutil.Process(pid)
         with process.oneshot():
             times = process.cpu_times()
+            is_zombie = process.status() == psutil.STATUS_ZOMBIE
             return Row(
                 pid=pid,
                 parent=process.ppid(),
                 session=os.getsid(pid),
                 born=process.create_time(),
-                is_zombie=process.status() == psutil.STATUS_ZOMBIE,
+                is_zombie=is_zombie,
+                is_ending=is_zombie,
                 cpu_s=times.user + times.system,
                 memory=process.memory_info().rss,
             )
@@ -132,6 +138,8 @@ def _newest_of_linux() -> int:
 
 
 _EXEC_PAUSE_S = 0.0005
+_EXITING = 0x4
+"""A flag of the kernel's, PF_EXITING."""
 _ASSIGNED = f"\0{MARK}=".encode()
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -119,6 +120,15 @@ async def test_output_of_a_helper_that_ends_by_itself_is_waited_for() -> None:
     ended = await bash("(sleep 0.1; echo late) & echo early", output)
     assert output.text() == "early\nlate\n"
     assert ended.left_over == 0
+
+
+async def test_a_helper_that_is_just_ending_is_not_taken_for_left_over() -> None:
+    # Files are closed one by one at a program's end: its output ends some milliseconds before itself.
+    script = "import os; [os.pipe() for _ in range(400)]; os.write(1, b'late'); os._exit(0)"
+    for _ in range(10):
+        output = Output()
+        ended = await bash(f'{shlex.quote(sys.executable)} -Sc "{script}" & printf early', output)
+        assert (output.text(), ended.left_over) == ("earlylate", 0)
 
 
 @pytest.mark.parametrize(

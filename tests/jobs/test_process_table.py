@@ -32,7 +32,7 @@ def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[byte
     found = row(sleeper.pid)
     assert found is not None and found[:5] == look()[sleeper.pid][:5]
     assert (found.pid, found.parent, found.session) == (sleeper.pid, os.getpid(), sleeper.pid)
-    assert not found.is_zombie and lives(found)
+    assert not found.is_zombie and not found.is_ending and lives(found)
     assert marks(sleeper.pid) == "s.1;"
 
 
@@ -52,7 +52,7 @@ def test_who_waits_to_be_collected_is_told_apart(sleeper: subprocess.Popen[bytes
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     after = row(sleeper.pid)
     assert before is not None and after is not None
-    assert after.is_zombie and not lives(before)
+    assert after.is_zombie and after.is_ending and not lives(before)
 
 
 def test_who_is_gone_is_nowhere() -> None:
