@@ -24,8 +24,6 @@ INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
 LONGEST_MS = 24 * 3600 * 1000
 PACE_S = 0.05
 """Between two looks for a WebSocket: what comes meanwhile is told together."""
-UNREAD = 64 << 10
-"""Bytes a client may leave unread before it gets no further events; what it misses comes later."""
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
 """Of what a listener may send, which is read and dropped."""
@@ -122,10 +120,10 @@ async def _progress(request: web.BaseRequest, job: Job) -> web.StreamResponse:
     ends = float("inf") if most_s is None else due + most_s
     with job.reader() as reader:
         while not stream.is_broken:
-            if stream.queued <= UNREAD:
-                stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
+            stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
             if reader.has_told_all or now() >= ends:
                 break
+            await stream.drain()  # who leaves too much unread gets the next event later
             # Counted from when it was due, so that what writing took does not add up.
             due = max(due + interval_s, now())
             await reader.over(min(due, ends) - now())

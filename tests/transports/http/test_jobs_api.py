@@ -20,6 +20,7 @@ from mcpdesk.jobs import files
 from mcpdesk.server import gateway_jobs
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import jobs_api
+from mcpdesk.transports.http.stream import EventStream
 from tests.support.desk import until
 from tests.support.gateway import gateway, sent
 from tests.support.patience import WITHIN_S
@@ -196,14 +197,18 @@ async def test_other_verbs_are_refused(method: str, path: str) -> None:
         assert answer.status == 405 and "GET" in answer.headers["Allow"]
 
 
-async def test_finished_jobs_are_forgotten_after_their_time() -> None:
-    async with gateway(job_ttl_s=0.2) as gate:
+async def test_finished_jobs_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    async with gateway(job_ttl_s=60) as gate:
+        monkeypatch.setattr(gate.served.peer.services.jobs, "_clock", lambda: now)
         job = await gate.begin("deep-wait")
-        await asyncio.sleep(0.3)
+        now += 61
         assert (await gate.get(job["poll"]))["status"] == "running"
         gate.gates.go_on.set()
         assert (await gate.over(job))["status"] == "succeeded"
-        await asyncio.sleep(0.3)
+        now += 59
+        assert (await gate.get(job["poll"]))["status"] == "succeeded"
+        now += 2
         await gate.get(job["poll"], 404)
 
 
@@ -481,18 +486,27 @@ async def test_a_listener_that_reads_nothing_costs_no_memory(monkeypatch: pytest
         )
         asked = f"GET /v1/mcp/progress/{job['job_id']}?interval_ms=10 HTTP/1.1"
         writer.write(f"{asked}\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        queued: list[int] = []
-        held = jobs_api.EventStream.put
+        streams: set[EventStream] = set()
+        put = EventStream.put
 
-        def put(stream: Any, piece: bytes) -> None:
-            queued.append(stream.queued + len(piece))
-            held(stream, piece)
+        def seen(stream: EventStream, piece: bytes) -> None:
+            streams.add(stream)
+            put(stream, piece)
 
-        monkeypatch.setattr(jobs_api.EventStream, "put", put)
-        for number in range(60):
-            kept.feed.stdout(f"{number:08}" * (64 << 10))
-            await asyncio.sleep(0.01)
-        assert max(queued, default=0) < 1 << 20
+        monkeypatch.setattr(EventStream, "put", seen)
+
+        async def unread() -> int:
+            assert kept.feed is not None
+            kept.feed.stdout("chatter " * (8 << 10))
+            await asyncio.sleep(0.01)  # what the listener wants between two events
+            return sum(stream.queued for stream in streams)
+
+        async with asyncio.timeout(WITHIN_S):
+            in_a_row = 0
+            while in_a_row < 10:  # the system takes the first megabytes for it
+                in_a_row = in_a_row + 1 if await unread() else 0
+        for _ in range(60):
+            assert 0 < await unread() < 1 << 20
         writer.close()
         gate.gates.go_on.set()
         facts = await gate.over(job)
