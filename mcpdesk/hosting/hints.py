@@ -110,6 +110,7 @@ def from_json(wanted: type, value: Any) -> Any:
         return Path(value)
     if hasattr(wanted, "model_validate"):
         return wanted.model_validate(value)
+    # How a hook tells the library that it does not know a type; `schema_of` lets none of those pass.
     raise NotImplementedError(f"{wanted} cannot be made from JSON")
 
 
@@ -119,7 +120,8 @@ def _foreign_schema(wanted: type) -> dict[str, Any]:
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    raise NotImplementedError
+    # Not what the library expects of a hook: it would take a description for all there is to say.
+    raise HintError(f"type {wanted} is not supported")
 
 
 def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:

@@ -86,6 +86,12 @@ def test_inexpressible_type_is_an_error(hint: Any) -> None:
         schema_of(hint)
 
 
+def test_a_description_does_not_make_a_type_expressible() -> None:
+    for hint in (complex, Annotated[complex, "a number"], list[Annotated[complex, "a number"]]):
+        with pytest.raises(HintError, match="complex"):
+            schema_of(described(hint, "what it is"))
+
+
 def test_text_in_annotated_is_the_description_and_wins_over_the_docstring() -> None:
     assert schema_of(described(Annotated[int, "mine"], "docstring"))["description"] == "mine"
     assert (
