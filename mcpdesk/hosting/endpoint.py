@@ -198,9 +198,10 @@ class HostedEndpoint:
         write: Callable[[bytes], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
+        converse: Converse | None = None,
     ) -> Channel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        channel = Channel(self, transport, peer, write, principal)
+        channel = Channel(self, transport, peer, write, principal, converse)
         channel.dialogue.conversation.opening = opening
         return channel
 

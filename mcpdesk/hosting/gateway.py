@@ -12,7 +12,6 @@ from urllib.parse import quote
 from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import FileGone
-from mcpdesk.hosting.channel import Channel
 from mcpdesk.jobs import files, parcel
 from mcpdesk.jobs.files import Produced
 from mcpdesk.jobs.job import Job
@@ -28,6 +27,7 @@ from mcpdesk.server.job_reader import JobReader, facts, state_of
 from mcpdesk.server.offers import WIRE
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import Channel
     from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
 
 DIGESTS = 1000
@@ -94,9 +94,7 @@ class GatewayEndpoint:
         principal: Principal = OPEN,
     ) -> Channel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        channel = Channel(self._base, transport, peer, write, principal, self._converse)
-        channel.dialogue.conversation.opening = opening
-        return channel
+        return self._base.channel(transport, peer, write, opening, principal, self._converse)
 
     def _converse(
         self,
