@@ -30,8 +30,9 @@ class EventFramer:
         self.retry_ms: int | None = None
         """How long to wait before that; None when the stream does not say."""
         self._pieces: list[bytes] = []
-        self._held = 0
+        """Of a line that has not ended."""
         self._data: list[bytes] = []
+        self._line_size = self._data_size = 0
         self._name = ""
         self._id: str | None = None
         self._is_first = True
@@ -50,11 +51,13 @@ class EventFramer:
         for line in whole:
             event = self._line(b"".join([*self._pieces, line]))
             self._pieces.clear()
+            self._line_size = 0
             if event is not None:
                 found.append(event)
         if rest:
             self._pieces.append(rest)
-            self._hold(len(rest))
+            self._line_size += len(rest)
+            self._check_size()
         return found
 
     def _line(self, line: bytes) -> Event | None:
@@ -66,8 +69,9 @@ class EventFramer:
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
-            self._held = sum(map(len, self._data))
-            self._hold(0)
+            self._data_size += len(value) + 1
+            self._line_size = 0
+            self._check_size()
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
@@ -80,10 +84,10 @@ class EventFramer:
         if self._id is not None:
             self.last_id = self._id
         data, name = b"\n".join(self._data), self._name or "message"
-        self._data, self._name, self._id, self._held = [], "", None, 0
+        self._data, self._name, self._id, self._data_size = [], "", None, 0
         return Event(data, name) if data else None
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self.limit:
+    def _check_size(self) -> None:
+        # Each line of data but the last has a newline besides.
+        if self._line_size + self._data_size - 1 > self.limit:
             raise ValueError(f"an event has more than {self.limit} bytes")
