@@ -12,30 +12,25 @@ KEPT = 64
 class Latency:
     """Seconds of the last `KEPT` calls, and of all together."""
 
-    __slots__ = ("_ring", "count", "total_s")
+    __slots__ = ("_latest", "count", "total_s")
 
     def __init__(self) -> None:
-        self._ring = array("f")
+        self._latest = array("f")
         self.count = 0
         """How many calls there were."""
         self.total_s = 0.0
 
     def __len__(self) -> int:
-        return len(self._ring)
+        return len(self._latest)
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self._ring.tolist())
+        return iter(self._latest.tolist())
 
     def add(self, seconds: float, calls: int = 1) -> None:
         """So many calls ended, each after `seconds`."""
-        ring = self._ring
-        kept = min(calls, KEPT)
-        if room := KEPT - len(ring):
-            ring.extend([seconds] * min(kept, room))
-            kept = max(0, kept - room)
+        self._latest.extend((seconds,) * min(calls, KEPT))
+        del self._latest[:-KEPT]
         self.count += calls
-        for place in range(self.count - kept, self.count):
-            ring[place % KEPT] = seconds
         self.total_s += seconds * calls
 
     def join(self, other: Latency) -> None:

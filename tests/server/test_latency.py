@@ -28,9 +28,12 @@ def test_only_the_latest_calls_count() -> None:
     assert len(latency) == KEPT and latency.at(0.95) == 1.0
 
 
-def test_calls_that_end_together_count_as_one_by_one() -> None:
+@pytest.mark.parametrize(
+    "runs", [(1, 10, KEPT - 5, 1, 7, KEPT, 3 * KEPT + 1, 0, 2), (10, KEPT + 36), (3, 2 * KEPT, 1)]
+)
+def test_calls_that_end_together_count_as_one_by_one(runs: tuple[int, ...]) -> None:
     together, one_by_one = Latency(), Latency()
-    for number, calls in enumerate((1, 10, KEPT - 5, 1, 7, KEPT, 3 * KEPT + 1, 0, 2)):
+    for number, calls in enumerate(runs):
         together.add(number, calls)
         for _ in range(calls):
             one_by_one.add(number)
