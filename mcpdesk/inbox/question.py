@@ -105,6 +105,11 @@ class Question(Struct, frozen=True):
     kind: Kind = Kind.QUESTION
 
     @property
+    def asker(self) -> str:
+        """Who asks: the peer, or what a call of the desk's own runs."""
+        return f"{self.tool or 'a tool'} of {self.server}" if self.peer == "desk" else self.peer
+
+    @property
     def word(self) -> str:
         """Its state in a word; an approval is `allowed` or `denied`."""
         if self.kind is Kind.QUESTION or self.state not in (QuestionState.ANSWERED, QuestionState.DECLINED):

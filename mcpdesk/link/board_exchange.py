@@ -12,6 +12,7 @@ from mcpdesk.recorder.exchange import Exchange, Status
 from mcpdesk.recorder.export import curl
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.rounds import last_round
 
 MOST_TEXT = 200_000
 """Characters of one message; the whole can be exported on the desk."""
@@ -26,7 +27,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
     """
     exchange = index.exchange(number)
     info = index.connections.get(exchange.connection)
-    last = _last_round(index, exchange)
+    last = last_round(index, exchange)
     return {
         "row": row_json(index, number),
         "transport": info.transport if info else "",
@@ -37,15 +38,6 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
         "parts": [row_json(index, part) for part in exchange.parts[-CAME_ALONG:]],
         "curl": curl(index, number, schema=schema),
     }
-
-
-def _last_round(index: Index, exchange: Exchange) -> Exchange:
-    """The round that was answered last, of a call that took several; each repeats the same method."""
-    if exchange.rounds == 1:
-        return exchange
-    rounds = (index.exchange(part) for part in reversed(exchange.parts))
-    same = (one for one in rounds if one.method == exchange.method and one.direction == exchange.direction)
-    return next(same, exchange)
 
 
 def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> Mapping[str, Any] | None:

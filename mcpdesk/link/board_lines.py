@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from time import perf_counter, sleep, time
 from typing import Any
 
-from mcpdesk.link.board_values import with_era
-from mcpdesk.recorder.exchange import Exchange, Kind
+from mcpdesk.protocol.revisions import with_era
+from mcpdesk.recorder.exchange import Kind
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.rounds import parts_in_words
 from mcpdesk.recorder.view import View
 
 SHOWN = 200
@@ -101,15 +102,5 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
         "size": exchange.size,
         "revision": with_era(exchange.revision),
         "slow": exchange.is_slow,
-        "more": operation_words(exchange),
+        "more": parts_in_words(exchange),
     }
-
-
-def operation_words(exchange: Exchange) -> str:
-    """What belongs to an exchange besides request and response: `3 rounds · 1 question · 2 polls`."""
-    counts = (
-        (exchange.rounds if exchange.parts and exchange.rounds > 1 else 0, "round"),
-        (exchange.questions, "question"),
-        (exchange.looks, "poll"),
-    )
-    return " · ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts if count)

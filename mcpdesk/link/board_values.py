@@ -17,7 +17,7 @@ from mcpdesk.link.values import (
     ModeView,
     ServerView,
 )
-from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.version import __version__
 
@@ -69,12 +69,6 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
         "waiting": [_question(each) for each in waiting],
         "ended": [_ended(each) for each in ended[:ENDED]],
     }
-
-
-def with_era(revision: str) -> str:
-    """A revision and the era it belongs to, where it is a published one."""
-    known = BY_NAME.get(revision)
-    return f"{revision} {known.era.value}" if known else revision
 
 
 def _server(server: ServerView, catalogue: Catalogue) -> Json:
@@ -171,7 +165,7 @@ def _question(question: Question) -> Json:
         "id": question.id,
         "kind": question.kind.value,
         "server": question.server,
-        "asker": _asker(question),
+        "asker": question.asker,
         "tool": question.tool,
         "asked": question.asked,
         "deadline": question.deadline,
@@ -200,7 +194,7 @@ def _page(page: Page) -> Json:
 def _ended(question: Question) -> Json:
     return {
         "id": question.id,
-        "asker": _asker(question),
+        "asker": question.asker,
         "question": question.pages[0].question,
         "word": question.word,
         "by": question.answered_by,
@@ -213,8 +207,3 @@ def _ended(question: Question) -> Json:
 
 def _answer(answer: Answer) -> Json:
     return {"selected": list(answer.selected), "other": answer.other}
-
-
-def _asker(question: Question) -> str:
-    """Who asks: the peer, or what a call of the desk's own runs."""
-    return f"{question.tool or 'a tool'} of {question.server}" if question.peer == "desk" else question.peer

@@ -177,3 +177,9 @@ def negotiate(offered: str) -> Revision:
     """
     revision = BY_NAME.get(offered)
     return revision if revision is not None and not revision.is_stateless else LATEST_HANDSHAKE
+
+
+def with_era(name: str) -> str:
+    """A revision's name for people: with the era it belongs to, where it is a published one."""
+    known = BY_NAME.get(name)
+    return f"{name} {known.era.value}" if known else name

@@ -15,8 +15,8 @@ from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import message, unmasked
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.call_menus import shell_command
-from mcpdesk.tui.render.operation_steps import last_round
 from mcpdesk.tui.requests import Request, repeated
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu

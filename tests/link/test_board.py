@@ -16,11 +16,12 @@ from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Questio
 from mcpdesk.link.board import LinkBoard
 from mcpdesk.link.board_acts import Acts
 from mcpdesk.link.board_exchange import MOST_TEXT, exchange_json
-from mcpdesk.link.board_lines import SHOWN, NewestLines, operation_words, row_json
+from mcpdesk.link.board_lines import SHOWN, NewestLines, row_json
 from mcpdesk.link.board_values import ENDED, ITEMS, callbacks_json, core_json, jobs_json, questions_json
 from mcpdesk.link.values import CallbackView, Catalogue, CatalogueItem, ItemKind, JobKind, JobState, JobView
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.recorder.rounds import parts_in_words
 from tests.support.dashboard import KEY, shop
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.fake_link import FakeLink
@@ -117,7 +118,7 @@ def test_a_line_names_what_a_person_wants_to_know_and_no_key_in_an_address() -> 
     assert "sesame" not in row["name"] and "page=2" in row["name"]
     assert (row["method"], row["id"], row["status"], row["out"]) == ("resources/read", "x", "pending", False)
     assert row["revision"] == "2025-11-25 handshake"
-    assert operation_words(index.exchange(0)) == ""
+    assert parts_in_words(index.exchange(0)) == ""
 
 
 def test_an_exchange_is_masked_by_name_and_by_schema() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.render import operation_steps
-from mcpdesk.tui.render.operation_steps import MESSAGES, last_round, steps, title_of
+from mcpdesk.tui.render.operation_steps import MESSAGES, steps, title_of
 from tests.support.traffic import IN, OUT, asking_recording, call, request, settle
 
 

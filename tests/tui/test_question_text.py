@@ -7,7 +7,7 @@ import time
 from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
-from mcpdesk.tui.render.question_text import announced, asker, ended_line, plain
+from mcpdesk.tui.render.question_text import announced, ended_line, plain
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (
@@ -50,8 +50,8 @@ def test_what_was_read_and_the_link_are_told() -> None:
 
 
 def test_a_call_of_the_desks_own_is_named_by_what_it_runs() -> None:
-    assert asker(replace(ASKED, peer="desk", tool="greet", server="hello")) == "greet of hello"
-    assert asker(replace(ASKED, peer="cursor")) == "cursor"
+    assert replace(ASKED, peer="desk", tool="greet", server="hello").asker == "greet of hello"
+    assert replace(ASKED, peer="cursor").asker == "cursor"
 
 
 def test_a_reason_is_told() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
@@ -17,7 +18,6 @@ from mcpdesk.tui.render.traffic_line import (
     frame_cells,
     heading,
     preview,
-    with_era,
 )
 from tests.support.traffic import IN, OUT, asking_recording, asks, busy_recording, call, connection, settle
 

@@ -9,6 +9,7 @@ from typing import Any
 from mcpdesk.recorder.exchange import Exchange, Status
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import message
+from mcpdesk.recorder.rounds import is_round
 from mcpdesk.tui.render.amounts import duration
 
 MESSAGES = "messages"
@@ -27,27 +28,15 @@ def title_of(index: Index, whole: Exchange, number: int) -> str | None:
     return next((title for one, title in _titled(index, whole) if one.number == number), None)
 
 
-def last_round(index: Index, whole: Exchange) -> Exchange:
-    """The round that gave the operation its result, or is about to."""
-    if whole.rounds == 1:
-        return whole
-    rounds = (index.exchange(row) for row in reversed(whole.parts))
-    return next((one for one in rounds if _is_round(one, whole)), whole)
-
-
-def _is_round(one: Exchange, whole: Exchange) -> bool:
-    return one.direction is whole.direction and one.method == whole.method
-
-
 def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
     """The exchanges of an operation in the order they ended, each with its title."""
     rounds = 0
     titled: list[tuple[float, Exchange, str]] = []
     for row in (whole.number, *whole.parts):
         one = whole if row == whole.number else index.exchange(row)
-        is_round = _is_round(one, whole)
-        rounds += is_round
-        what = f"round {rounds}" if is_round and whole.rounds > 1 else one.method
+        repeats = is_round(one, whole)
+        rounds += repeats
+        what = f"round {rounds}" if repeats and whole.rounds > 1 else one.method
         begun = "" if one is whole else f"at +{duration(max(0.0, one.started - whole.started))}, "
         ended = _ended(index, one)
         titled.append((ended, one, f"{what} #{one.id} · {begun}{_fate(one, ended)}"))
@@ -71,10 +60,10 @@ def _fate(one: Exchange, ended: float) -> str:
 
 def _said(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
     """A step: first what matters of it, then its whole messages."""
-    is_round = _is_round(one, whole)
-    request = _message(index, one, one.request, schema if is_round else None)
+    repeats = is_round(one, whole)
+    request = _message(index, one, one.request, schema if repeats else None)
     response = _message(index, one, one.response)
-    if is_round:
+    if repeats:
         parts = _answers(request) | _asked(response)
     elif one.direction is not whole.direction:
         parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}

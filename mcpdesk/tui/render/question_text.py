@@ -20,17 +20,12 @@ def in_full(question: Question) -> Content:
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
 
 
-def asker(question: Question) -> str:
-    """Who asks: the peer, or what a call of the desk's own runs."""
-    return f"{question.tool or 'a tool'} of {question.server}" if question.peer == "desk" else question.peer
-
-
 def announced(question: Question) -> str:
     """Who asks what, in a line; of an approval the arguments as well."""
     page = question.pages[0]
     if question.kind is Kind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
-    return one_line(f"{one_line(asker(question), 32)} asks: {page.question}")
+    return one_line(f"{one_line(question.asker, 32)} asks: {page.question}")
 
 
 def plain(question: Question) -> str:

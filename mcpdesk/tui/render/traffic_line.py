@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
-from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from mcpdesk.recorder.rounds import parts_in_words
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import size_text
 from mcpdesk.tui.render.since import clock
@@ -148,23 +149,11 @@ def preview(data: bytes) -> str:
     return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
 
 
-def with_era(revision: str) -> str:
-    """A revision and the era it belongs to, where it is a published one."""
-    known = BY_NAME.get(revision)
-    return f"{revision} {known.era.value}" if known else revision
-
-
 def operation_words(exchange: Exchange, now: float) -> str:
     """What belongs to an exchange besides request and response: `3 rounds · client 8.1 s`."""
-    counts = ((exchange.rounds if exchange.parts else 0, "round"), (exchange.questions, "question"))
-    words = [f"{count} {noun}s" for count, noun in counts if count > 1]
-    if exchange.questions == 1:
-        words.append("1 question")
-    if exchange.looks:
-        words.append(f"{exchange.looks} poll{'s' if exchange.looks > 1 else ''}")
-    if (waited := exchange.waiting(now)) > 0:
-        words.append(f"client {duration(waited)}")
-    return " · ".join(words)
+    waited = exchange.waiting(now)
+    words = (parts_in_words(exchange), f"client {duration(waited)}" if waited > 0 else "")
+    return " · ".join(filter(None, words))
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:

@@ -18,7 +18,6 @@ from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.question_keys import question_keys
-from mcpdesk.tui.render.question_text import asker
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.part_line import Part, PartLine
@@ -271,11 +270,11 @@ class QuestionScreen(ModalScreen[None]):
         if ended is None:
             self.notify("The question is gone.", markup=False)
         elif self._sent and self._is_mine(ended):
-            self.notify(f"{ended.word.capitalize()}. {one_line(asker(ended), 40)} goes on.", markup=False)
+            self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} goes on.", markup=False)
         else:
             by = ended.answered_by or "somebody"
             said = ENDINGS[ended.state].format(by=by, reason=ended.reason, word=ended.word)
-            text = one_line(f"The question of {one_line(asker(ended), 40)} {said}", 110)
+            text = one_line(f"The question of {one_line(ended.asker, 40)} {said}", 110)
             self.notify(text, severity="warning", markup=False)
 
     def _is_mine(self, ended: Question) -> bool:
@@ -307,7 +306,7 @@ class QuestionScreen(ModalScreen[None]):
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
-        said = f"{one_line(asker(self.question), 40)} asks · waiting {since(now - self.question.asked)}"
+        said = f"{one_line(self.question.asker, 40)} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
             said += f" · {since(left)} left"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""

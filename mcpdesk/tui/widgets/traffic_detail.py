@@ -19,18 +19,20 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import message
 from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import size_text
 from mcpdesk.tui.render.http_text import http_text
-from mcpdesk.tui.render.operation_steps import MESSAGES, last_round, steps, title_of
+from mcpdesk.tui.render.operation_steps import MESSAGES, steps, title_of
 from mcpdesk.tui.render.since import clock
 from mcpdesk.tui.render.text import one_line
-from mcpdesk.tui.render.traffic_line import operation_words, with_era
+from mcpdesk.tui.render.traffic_line import operation_words
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
