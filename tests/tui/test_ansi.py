@@ -81,6 +81,10 @@ def test_any_bytes_give_the_same_letters_with_and_without_styles() -> None:
         assert not any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 for letter in plain(line))
 
 
+def test_a_number_of_any_length_says_nothing_and_breaks_nothing() -> None:
+    assert list(spans(f"\x1b[31m\x1b[{'1' * 5_000}mred")) == list(spans("\x1b[31mred"))
+
+
 def test_rows_are_no_wider_than_the_room_and_lose_nothing() -> None:
     for text in ("", "abc", "abcdefghij", "日本語日本語abc", "e\u0301" * 9):
         rows = [text[start:end] for start, end in wrapped(text, 4)]

@@ -26,6 +26,8 @@ _COMMAND = re.compile(
 PLAIN = Style()
 BLACK, GREY, WHITES = 0, 8, (7, 15)
 """Numbers of colours."""
+DIGITS = 9
+"""Of a number; more say nothing, and thousands could not even be read."""
 _ATTRIBUTES: dict[int, dict[str, bool | None]] = {
     1: {"bold": True},
     2: {"dim": True},
@@ -83,7 +85,7 @@ def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
 
 def _restyled(look: Look, numbers: str) -> Style:
     """The style after a command of the kind `1;31`; `look` is changed."""
-    codes = iter([int(each) if each.isdigit() else 0 for each in re.split("[;:]", numbers)])
+    codes = iter([int(each[:DIGITS]) if each.isdigit() else 0 for each in re.split("[;:]", numbers)])
     for code in codes:
         if code == 0:
             look.clear()
