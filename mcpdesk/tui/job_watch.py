@@ -12,14 +12,14 @@ class JobWatch:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._version: int | None = None
-        self._running: set[str] = set()
+        self._failed: frozenset[str] | None = None
+        """Those that had failed at the last look; None before the first one."""
 
     def failed(self, view: CoreView) -> list[JobView]:
-        """Jobs that ran at the last look and have failed since."""
+        """Jobs that have failed since the last look, also those that began after it."""
         if view.work.jobs_version == self._version:
             return []
         self._version = view.work.jobs_version
-        jobs = self._link.jobs()
-        failed = [job for job in jobs if job.id in self._running and job.state is JobState.FAILED]
-        self._running = {job.id for job in jobs if not job.state.is_final}
-        return failed
+        failed = [job for job in self._link.jobs() if job.state is JobState.FAILED]
+        told, self._failed = self._failed, frozenset(job.id for job in failed)
+        return [] if told is None else [job for job in failed if job.id not in told]

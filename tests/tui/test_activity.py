@@ -117,6 +117,14 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         assert not any("broken before" in text for text in toasts(app))
 
 
+async def test_a_job_that_fails_at_once_is_told_as_well() -> None:
+    link = quiet_link()
+    async with activity(link, show="inbox") as (app, pilot, _):
+        link.job_list = [job("mkae", JobState.FAILED, message="exit code 127")]
+        link.works()
+        await until(pilot, lambda: toasts(app) == ["Job 1 of profiles failed (exit code 127): mkae"])
+
+
 async def test_a_call_that_fails_is_told_in_few_words() -> None:
     link = quiet_link()
     call: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
