@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 _DIGEST = 8
@@ -26,14 +27,13 @@ class Names:
         every = list(dict.fromkeys(originals))
         self._legal: dict[str, str] = {}
         self._original: dict[str, str] = {}
-        kept = [name for name in every if pattern is None or pattern.fullmatch(name)]
-        for name in kept:
-            self._put(name, name)
-        changed = [name for name in every if name not in self._legal]
-        plain = {name: _plain(name, pattern, empty) for name in changed}
-        for name in changed:
-            short = plain[name]
-            is_shared = short in self._original or list(plain.values()).count(short) > 1
+        for name in every:
+            if pattern is None or pattern.fullmatch(name):
+                self._put(name, name)
+        plain = {name: _plain(name, pattern, empty) for name in every if name not in self._legal}
+        wanted = Counter(plain.values())
+        for name, short in plain.items():
+            is_shared = short in self._original or wanted[short] > 1
             self._put(name, _marked(short, name, longest) if is_shared or len(short) > longest else short)
 
     def legal(self, original: str) -> str:

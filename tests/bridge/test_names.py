@@ -58,6 +58,11 @@ def test_every_set_of_names_is_legal_distinct_and_reversible(names: list[str]) -
     assert all(PATTERN.fullmatch(name) is None for name in made.changed)
 
 
+def test_a_server_of_very_many_odd_names_holds_nobody_up() -> None:
+    names = [f"a.{number}" for number in range(50_000)]
+    assert Names(names, PATTERN).legal("a.49999") == "a_49999"
+
+
 def test_unknown_names_are_no_names() -> None:
     made = Names(["a"], PATTERN)
     with pytest.raises(KeyError):
