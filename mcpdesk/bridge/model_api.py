@@ -33,13 +33,17 @@ class ModelApi(Struct, frozen=True):
             return {"type": "function", "function": function}
         return {"name": name, "description": description, "input_schema": schema}
 
-    def shortened(self, description: str) -> str:
-        """A description cut at a word where the API takes no longer one."""
+    def shortened(self, description: str, hint: str = "") -> str:
+        """A description with a line below it, cut at a word where the API takes no longer one.
+
+        A line that would take half of what there is goes.
+        """
         longest = self.longest_description
-        if longest is None or len(description) <= longest:
-            return description
-        head = description[: longest - 1]
-        return (head.rsplit(None, 1)[0] if " " in head[-80:] else head).rstrip() + "…"
+        below = f"\n{hint}" if hint and (longest is None or len(hint) < longest // 2) else ""
+        if longest is not None and len(description) + len(below) > longest:
+            head = description[: max(0, longest - len(below) - 1)]
+            description = (head.rsplit(None, 1)[0] if " " in head[-80:] else head).rstrip() + "…"
+        return f"{description}{below}".strip()
 
 
 APIS: dict[str, ModelApi] = {

@@ -24,7 +24,10 @@ class ToolSchema:
         self.arguments = shaped.names
         self.faulty = shaped.faulty
         """Arguments and keywords whose description is no JSON Schema, and was left out."""
-        self.description = api.shortened(_described(definition, shaped.hint, api.longest_description))
+        said = str(definition.get("description") or definition.get("title") or "").strip()
+        self.description = api.shortened(said, shaped.hint)
+        self.is_cut = not self.description.startswith(said)
+        """Whether the API does not take all of the description."""
         self.schema = api.shape(name, self.description, shaped.schema)
         """What goes into the `tools` of a request."""
 
@@ -60,7 +63,7 @@ class ToolSchemas(list[dict[str, Any]]):
             for original, legal in tool.arguments.changed.items():
                 found.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
             found += [f"{tool.original}: what it says of {each!r} is no JSON Schema" for each in tool.faulty]
-            if tool.description.endswith("…"):
+            if tool.is_cut:
                 found.append(
                     f"{tool.original}: the description was cut to {len(tool.description)} characters"
                 )
@@ -76,13 +79,3 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
     interface = meta.get("ui") if isinstance(meta, Mapping) else None
     visibility = interface.get("visibility") if isinstance(interface, Mapping) else None
     return not isinstance(visibility, list) or "model" in visibility
-
-
-def _described(definition: Mapping[str, Any], hint: str, longest: int | None) -> str:
-    text = str(definition.get("description") or definition.get("title") or "").strip()
-    if not hint:
-        return text
-    room = None if longest is None else max(0, longest - len(hint) - 2)
-    if room is not None and len(text) > room:
-        text = text[: max(0, room - 1)].rstrip() + "…"
-    return f"{text}\n{hint}".strip()

@@ -54,6 +54,25 @@ def test_hint_at_groups_survives_a_long_description() -> None:
     assert len(told) <= 1024 and told.endswith("…\nGive one of: a; b.")
 
 
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("word " * 300, ["greet: the description was cut to 1019 characters"]),
+        ("And so on …", []),
+    ],
+)
+def test_cut_descriptions_are_remarked_and_no_others(description: str, told: list[str]) -> None:
+    groups = {"properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    made = ToolSchemas([GREET | {"description": description, "inputSchema": groups}], APIS["openai"])
+    assert made.remarks == told
+    assert made.tools[0].description.endswith("\nGive one of: a; b.")
+
+
+def test_hint_that_leaves_no_room_for_the_description_goes() -> None:
+    groups = {"anyOf": [{"required": [letter * 300]} for letter in "abcd"]}
+    assert one("openai", inputSchema=groups)["function"]["description"] == "Greet somebody."
+
+
 def test_changed_names_lead_back_and_are_remarked() -> None:
     schema = {"type": "object", "properties": {"filter[id]": {"type": "string"}}}
     made = ToolSchemas([{"name": "a.b", "inputSchema": schema}], APIS["anthropic"])
