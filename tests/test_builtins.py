@@ -20,6 +20,7 @@ from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
 from mcpdesk.tools import BUILTINS
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import WITHIN_S
 
 PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     "Bash": [
@@ -129,11 +130,11 @@ def call(link: RunningDesk, name: str, **arguments: Any) -> Call:
 
 
 async def outcome(call: Call) -> Outcome:
-    return await asyncio.wait_for(asyncio.wrap_future(call.outcome), 10)
+    return await asyncio.wait_for(asyncio.wrap_future(call.outcome), WITHIN_S)
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WITHIN_S
     while not holds():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import WITHIN_S
+
 ROOT = Path(__file__).parents[2]
 FILES = {
     "mcp.json": '{"name": "small", "version": "1.2.3", "settings": {"page_size": 2}}',
@@ -110,7 +112,7 @@ class Service:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(10)
+        return self.process.wait(WITHIN_S)
 
 
 @contextmanager

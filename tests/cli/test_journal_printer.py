@@ -11,6 +11,7 @@ import pytest
 from mcpdesk.cli import journal_printer
 from mcpdesk.cli.journal_printer import MOST_LINES, JournalPrinter
 from mcpdesk.hosting.journal import Journal
+from tests.support.patience import WITHIN_S
 
 
 def printer_of(journal: Journal) -> JournalPrinter:
@@ -50,7 +51,7 @@ def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         while f"{5 * MOST_LINES - 1} x".encode() not in read:
             read += os.read(reader, 1 << 20)
         assert printer._thread is not None
-        printer._thread.join(5)
+        printer._thread.join(WITHIN_S)
         os.close(reader)
     lines = read.decode().splitlines()
     assert " 0 x" in lines[0] and len(lines) < 4 * MOST_LINES

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from tests.support.patience import WITHIN_S
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 
@@ -95,7 +97,7 @@ def exchange(url: str, method: str, params: dict[str, Any], session: str = "") -
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     if session:
         headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=WITHIN_S) as answer:
         result: dict[str, Any] = json.loads(answer.read() or b"{}")
         return result, answer.headers.get("Mcp-Session-Id", "")
 
@@ -121,7 +123,7 @@ def test_running_call_is_finished_before_the_end(serve: Serve, folder: Path, num
     caller.start()
     service.says("waiting")
     assert service.end(number) == 0
-    caller.join(10)
+    caller.join(WITHIN_S)
     assert answers[0]["result"]["content"][0]["text"] == "waited"
 
 
@@ -131,7 +133,7 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
     url = address(service)
     answer = post(url, "tools/call", {"name": "leave"})
     assert answer.get("result") == {"content": [{"type": "text", "text": "left"}], "isError": False}, answer
-    with urllib.request.urlopen(listening(url), timeout=10) as stream:
+    with urllib.request.urlopen(listening(url), timeout=WITHIN_S) as stream:
         began = time.monotonic()
         assert service.end() == 0
         assert b'"resultType":"complete"' in stream.read()
@@ -154,9 +156,9 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     assert refused["content"][0]["text"].startswith("greet was not called: the server is stopping")
     assert len(post(url, "tools/list", {})["result"]["tools"]) == 2
     (folder / "boils").touch()
-    caller.join(10)
+    caller.join(WITHIN_S)
     assert answers[0]["result"]["content"][0]["text"] == "brewed"
-    assert service.process.wait(10) == 0
+    assert service.process.wait(WITHIN_S) == 0
 
 
 def test_call_that_takes_too_long_is_ended_and_told(serve: Serve, folder: Path) -> None:
@@ -173,7 +175,7 @@ def test_call_that_takes_too_long_is_ended_and_told(serve: Serve, folder: Path) 
     service.says("waiting")
     assert service.end() == 0
     service.says("ended 1 call that took longer than 1 s (drain_timeout_s)")
-    caller.join(10)
+    caller.join(WITHIN_S)
     assert not caller.is_alive()
 
 
@@ -192,7 +194,7 @@ def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
     service.says("finishing what is under way")
     assert exchange(url, "tasks/get", task, session)[0]["result"]["status"] == "working"
     (folder / "boils").touch()
-    assert service.process.wait(10) == 0
+    assert service.process.wait(WITHIN_S) == 0
     assert (folder / "tea").read_text() == "ready"
 
 
@@ -211,7 +213,7 @@ async def test_streams_end_in_order_when_the_server_stops(serve: Serve, folder: 
     ):
         assert standing.status == old.status == 200
         assert await asyncio.to_thread(service.end) == 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await standing.read()
             assert b"event: endpoint" in await old.read()
             farewell = await socket.receive()

@@ -11,6 +11,7 @@ from mcpdesk.hosting.channel import Pipe
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import Direction
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import Frames
 
@@ -104,6 +105,6 @@ async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() 
     message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
     pipe.feed(orjson.dumps(message) + b"\n")
     pipe.eof()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await pipe.drained()
     pipe.close()

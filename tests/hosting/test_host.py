@@ -15,6 +15,7 @@ from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
 from tests.support.desk import running_desk, until
 from tests.support.folders import write
+from tests.support.patience import WITHIN_S
 from tests.support.tokens import SECRET, token
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -97,7 +98,7 @@ async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
     async with running_desk(folder, meet=True):
         reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
         writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             assert await reader.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
         writer.close()
     assert not Path(rendezvous.meeting_point(folder)).exists()
@@ -120,7 +121,7 @@ async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
         async with client.get(url, headers=headers | {"Accept": "text/event-stream"}) as stream:
             file = folder / "tools/hold.py"
             file.write_text(file.read_text(encoding="utf-8").replace("Block", "Stop"), encoding="utf-8")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WITHIN_S):
                 while b"tools/list_changed" not in await stream.content.readline():
                     pass
         assert desk.catalogue("one").items[0].description == "Stop the loop."

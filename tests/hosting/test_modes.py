@@ -22,6 +22,7 @@ from mcpdesk.protocol.revisions import BY_NAME, R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.server import Server
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.patience import WITHIN_S
 from tests.support.served import make_server
 
 TOOLS = '''
@@ -200,7 +201,7 @@ async def test_web_socket_is_served_in_a_mode(folder: Path) -> None:
                 await socket.send_json(message("initialize", CLIENT))
                 await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
                 await socket.send_json(message("tools/list", identifier=2))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(WITHIN_S):
                     while (answer := await socket.receive_json()).get("id") != 2:
                         pass
                 assert [tool["name"] for tool in answer["result"]["tools"]] == ["look"]
@@ -218,7 +219,7 @@ async def test_event_stream_of_2024_tells_to_post_in_the_same_mode(folder: Path)
                     pass
                 return line.removeprefix("data: ").strip()
 
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WITHIN_S):
                 place = await data()
                 for body in (
                     message("initialize", CLIENT),

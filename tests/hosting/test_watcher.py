@@ -12,6 +12,7 @@ import pytest
 
 from mcpdesk.hosting import watcher
 from mcpdesk.hosting.watcher import is_watched, watch
+from tests.support.patience import WITHIN_S
 
 
 @asynccontextmanager
@@ -29,7 +30,7 @@ async def watching(folder: Path, polling: bool = False) -> AsyncIterator[asyncio
 
 async def until(seen: asyncio.Queue[frozenset[Path]], path: Path) -> None:
     """Wait for a report that names the path."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while path not in await seen.get():
             pass
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.official import ROOT, Place, place_of
+from tests.support.patience import WITHIN_S
 from tests.support.workshop import workshop
 
 
@@ -48,4 +49,4 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
             raise AssertionError("".join(said))
         process.terminate()
         process.stderr.read()
-        assert process.wait(10) == 0
+        assert process.wait(WITHIN_S) == 0

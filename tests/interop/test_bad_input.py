@@ -22,11 +22,11 @@ import pytest
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from tests.support.official import ROOT
+from tests.support.patience import WITHIN_S
 from tests.support.rough import REPORTED, rough
 
 MCPDESK = [sys.executable, "-m", "mcpdesk"]
 HELLO = ROOT / "sample_servers" / "hello"
-WITHIN_S = 15.0
 LIMIT = 16 << 20
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"%b","_meta":%b,"arguments":%b}}'
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

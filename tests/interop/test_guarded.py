@@ -27,6 +27,7 @@ from tests.cli.conftest import Service, started_services
 from tests.support.curl import JSON, Fetched, fetch
 from tests.support.folders import write
 from tests.support.official import stdio
+from tests.support.patience import WITHIN_S
 from tests.support.tokens import SECRET, jwk, jwks, token
 
 WALLET = sample_servers() / "wallet"
@@ -169,7 +170,7 @@ async def test_no_key_and_no_token_is_in_the_capture_or_in_what_the_program_says
         async with aiohttp.ClientSession() as client, client.ws_connect(f"{url}/ws?api_key={key}") as socket:
             for line in (json.dumps(message | {"jwt": text}), broken):
                 await socket.send_str(line)
-                await socket.receive_str(timeout=10)
+                await socket.receive_str(timeout=WITHIN_S)
         assert service.end() == 0
         service.lines += [line.rstrip() for line in service.process.stderr or ()]
     captures = [path.read_text() for path in (tmp_path / "captures").iterdir()]

@@ -16,11 +16,11 @@ import pytest
 from mcpdesk.server.conversation import Conversation
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import sessions
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
 MANY = 1_000
-WITHIN_S = 20.0
 SOON_S = 2.0
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
 HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"

@@ -20,9 +20,9 @@ from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Heard, session, stdio
+from tests.support.patience import WITHIN_S
 from tests.support.workshop import workshop
 
-WITHIN_S = 20.0
 QUESTIONS = json.dumps(
     [
         {"question": "Which database?", "header": "Storage", "options": ["PostgreSQL", {"label": "SQLite"}]},

@@ -11,6 +11,7 @@ import pytest
 from mcpdesk.jobs import endings, family
 from mcpdesk.jobs.endings import TERM_GRACE_S, Endings
 from mcpdesk.jobs.process_table import Row
+from tests.support.patience import WITHIN_S
 
 MANY = 8
 
@@ -44,14 +45,14 @@ async def test_one_look_serves_all_that_end_at_once(looks: list[int]) -> None:
     assert found == [2] * MANY
     assert looks[0] == MANY and sum(looks[1:]) == MANY
     for child in children:
-        assert child.wait(5) == -15
+        assert child.wait(WITHIN_S) == -15
 
 
 async def test_who_ignores_term_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endings, "TERM_GRACE_S", TERM_GRACE_S / 10)
     child = started("trap '' TERM; sleep 300 & echo; while :; do wait; done")
     assert await Endings().end(child.pid, "e.2") == 2
-    assert child.wait(5) == -9
+    assert child.wait(WITHIN_S) == -9
 
 
 async def test_nobody_is_left_to_end(looks: list[int]) -> None:

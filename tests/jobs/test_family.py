@@ -11,6 +11,7 @@ import pytest
 
 from mcpdesk.jobs.family import NEAR, is_surely_alone, living, marked, members, signal_all
 from mcpdesk.jobs.process_table import MARK
+from tests.support.patience import WITHIN_S
 
 NOBODY = 2**22 + 1
 """No process has this number."""
@@ -62,7 +63,7 @@ def test_a_leader_and_its_children_belong_to_the_family(sleepers: list[subproces
     found = members({leader.pid: "no mark at all"})[leader.pid]
     assert len(found) == 3
     signal_all(found, 9)
-    leader.wait(5)
+    leader.wait(WITHIN_S)
     assert {row.pid for row in living(found)} <= {row.pid for row in found} - {leader.pid}
 
 
@@ -88,7 +89,7 @@ def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subproc
 def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None:
     mark = f"f.{token_hex(4)}"
     with start(command, **{MARK: f"{mark};"}) as leader:
-        assert leader.wait(5) == 0
+        assert leader.wait(WITHIN_S) == 0
     is_alone = is_surely_alone(leader.pid, mark)
     left = members({leader.pid: mark})[leader.pid]
     signal_all(left, 9)

@@ -7,6 +7,7 @@ import subprocess
 
 from mcpdesk.jobs.guard_program import marked_processes, read_groups
 from mcpdesk.jobs.process_table import MARK
+from tests.support.patience import WITHIN_S
 
 
 def test_groups_that_were_released_are_forgotten() -> None:
@@ -25,4 +26,4 @@ def test_only_processes_with_the_mark_are_found() -> None:
     finally:
         for sleeper in sleepers:
             sleeper.kill()
-            sleeper.wait(5)
+            sleeper.wait(WITHIN_S)

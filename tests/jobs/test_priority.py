@@ -10,6 +10,7 @@ import pytest
 
 from mcpdesk.jobs import priority
 from mcpdesk.jobs.priority import NICE, stand_back
+from tests.support.patience import WITHIN_S
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sessions have no priority elsewhere")
@@ -19,7 +20,7 @@ async def test_a_program_its_children_and_its_session_stand_back() -> None:
         "bash", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    await asyncio.wait_for(stand_back(process.pid), 10)
+    await asyncio.wait_for(stand_back(process.pid), WITHIN_S)
     out, _ = await process.communicate(b"\n")
     first, second, *session = out.decode().splitlines()
     wanted = str(NICE)
@@ -36,9 +37,9 @@ async def test_a_system_that_is_in_no_hurry_is_asked_again(monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_text", write)
     monkeypatch.setattr(priority, "AGAIN_S", 0.001)
-    await asyncio.wait_for(stand_back(2**22 + 1), 5)
+    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
     assert answers == []
 
 
 async def test_who_is_gone_is_left_alone() -> None:
-    await asyncio.wait_for(stand_back(2**22 + 1), 5)
+    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)

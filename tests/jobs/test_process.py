@@ -16,6 +16,7 @@ import pytest
 from mcpdesk.jobs.endings import TERM_GRACE_S
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Ended, run
+from tests.support.patience import WITHIN_S
 
 ESCAPE = """
 import os, time
@@ -54,7 +55,7 @@ def survivors(sign: str) -> list[psutil.Process]:
 
 
 async def until_written(path: Path) -> str:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WITHIN_S
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline, f"{path} was never written"
         await asyncio.sleep(0.01)
@@ -159,7 +160,7 @@ async def test_cancelling_ends_everything(tmp_path: Path) -> None:
     await until_written(path)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, WITHIN_S)
     assert not survivors("sleep 101.25") and not survivors("sleep 101.5")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.jobs import process_table
 from mcpdesk.jobs.process_table import MARK, lives, look, marks, newest, row, rows
+from tests.support.patience import WITHIN_S
 
 NAME = "a) R 1 (b"
 """A program's name that looks like the fields after it."""
@@ -57,7 +58,7 @@ def test_who_waits_to_be_collected_is_told_apart(sleeper: subprocess.Popen[bytes
 
 def test_who_is_gone_is_nowhere() -> None:
     with subprocess.Popen(["true"]) as child:
-        assert child.wait(5) == 0
+        assert child.wait(WITHIN_S) == 0
     assert not psutil.pid_exists(child.pid)
     assert row(child.pid) is None and marks(child.pid) == ""
     assert rows([child.pid]) == {}

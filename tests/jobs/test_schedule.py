@@ -10,6 +10,7 @@ import pytest
 
 from mcpdesk.jobs import schedule
 from mcpdesk.jobs.schedule import Schedule
+from tests.support.patience import WITHIN_S
 
 Make = Callable[..., Schedule]
 
@@ -48,7 +49,7 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
         return None
 
     make(work, Clock()).poke()
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), WITHIN_S)
     assert calls == [0, 1, 2]
 
 
@@ -62,7 +63,7 @@ async def test_what_wants_nothing_is_called_when_it_is_poked(make: Make) -> None
     each = make(work, Clock())
     for _ in range(3):
         each.poke()
-        await asyncio.wait_for(called.wait(), 5)
+        await asyncio.wait_for(called.wait(), WITHIN_S)
         called.clear()
 
 
@@ -75,10 +76,10 @@ async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
 
     each = make(work, Clock())
     each.poke()
-    await asyncio.wait_for(called.wait(), 5)
+    await asyncio.wait_for(called.wait(), WITHIN_S)
     called.clear()
     each.poke()
-    await asyncio.wait_for(called.wait(), 5)
+    await asyncio.wait_for(called.wait(), WITHIN_S)
 
 
 async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +91,7 @@ async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.M
         return 1e12
 
     make(work, Clock()).poke()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         for _ in range(3):
             await looks.acquire()
 
@@ -110,5 +111,5 @@ async def test_work_that_fails_is_logged_and_tried_again(
 
     with caplog.at_level(logging.ERROR):
         make(work, Clock()).poke()
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), WITHIN_S)
     assert "disk full" in caplog.text

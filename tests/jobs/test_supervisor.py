@@ -14,6 +14,7 @@ from queue import Queue
 import pytest
 
 from mcpdesk.jobs.supervisor import FLOOD_RATE, MOST_REST_S, Supervisor
+from tests.support.patience import WITHIN_S
 
 BUSY_AT_THE_END = """
 import os
@@ -42,8 +43,8 @@ def test_what_comes_of_a_coroutine_is_reported_on_its_thread(supervisor: Supervi
 
     for value in (5, 0):
         supervisor.run(work(value), lambda outcome: reported.put((outcome, threading.current_thread().name)))
-    assert reported.get(timeout=5) == (2, "programs")
-    assert isinstance(reported.get(timeout=5)[0], ZeroDivisionError)
+    assert reported.get(timeout=WITHIN_S) == (2, "programs")
+    assert isinstance(reported.get(timeout=WITHIN_S)[0], ZeroDivisionError)
 
 
 def test_what_was_read_is_paid_for_with_a_rest(supervisor: Supervisor) -> None:
@@ -63,7 +64,7 @@ def test_what_was_read_is_paid_for_with_a_rest(supervisor: Supervisor) -> None:
         os.close(writer)
 
     supervisor.run(work(int(FLOOD_RATE)), lambda outcome: None)
-    assert ticks.get(timeout=5) >= MOST_REST_S
+    assert ticks.get(timeout=WITHIN_S) >= MOST_REST_S
 
 
 def test_nothing_is_said_when_a_process_ends_with_programs_running() -> None:
@@ -72,5 +73,5 @@ def test_nothing_is_said_when_a_process_ends_with_programs_running() -> None:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as child:  # fmt: skip
         assert child.stdout is not None and child.stdout.read(1) == b"!"
-        out, err = child.communicate(b"!", timeout=10)
+        out, err = child.communicate(b"!", timeout=WITHIN_S)
     assert (out, err.decode(), child.returncode) == (b"", "", 0)

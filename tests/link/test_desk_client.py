@@ -13,6 +13,7 @@ from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.server.resource import Resource
 from tests.support.asked_client import Asked
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 ERAS = [LATEST, LATEST_HANDSHAKE]
@@ -26,7 +27,7 @@ async def test_calls_run_side_by_side_and_find_their_answers() -> None:
     stuck = client.request("tools/call", {"name": "forever"})
     quick = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     failed = client.request("tools/call", {"name": "nope"})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         outcome = await asyncio.wrap_future(quick.outcome)
         error = (await asyncio.wrap_future(failed.outcome)).error
     assert outcome.result is not None and outcome.raw.startswith(b'{"jsonrpc"')
@@ -64,20 +65,20 @@ class Desk:
 
     async def question(self, state: str = "waiting") -> Question:
         """The next question in that state."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while (question := await self._came.get()).state != state:
                 pass
         return question
 
     async def listening(self) -> None:
         """Wait until one subscription holds: the next one begins before the last one ends."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while len(self.peer.services.subscriptions) != 1:  # noqa: ASYNC110 (a turn of the loop, no time)
                 await asyncio.sleep(0)
 
     async def text(self, call: DeskCall) -> str:
         """What the tool answered."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None, outcome
         return str(outcome.result["content"][0]["text"])
@@ -151,7 +152,7 @@ async def test_a_refused_message_ends_the_call_where_the_server_cannot_be_told()
     desk = Desk()
     call = desk.call("capital")
     desk.inbox.decline((await desk.question()).id, "no time")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         error = (await asyncio.wrap_future(call.outcome)).error
     assert error == {"code": -1, "message": "The request for a message was declined at the desk: no time"}
     assert desk.client.running == 0
@@ -197,7 +198,7 @@ async def test_without_a_screen_the_desk_offers_no_forms() -> None:
     desk = Desk()
     desk.inbox.audience = 0
     call = desk.call("greet")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         outcome = await asyncio.wrap_future(call.outcome)
     assert outcome.error is not None and outcome.error["code"] == -32021
     assert await desk.text(desk.call("places")) == '["file:///srv"]'

@@ -14,6 +14,7 @@ from mcpdesk.link.values import Outcome
 from mcpdesk.protocol import tasks
 from mcpdesk.server.tool import Tool
 from tests.support.asked_client import ANYTHING
+from tests.support.patience import WITHIN_S
 from tests.support.task_server import TaskPeer
 
 
@@ -25,7 +26,7 @@ class TaskDesk:
         names = ("wait", "boom", "refused", "ask", "two")
         self.peer.server.tools.replace(
             [
-                Tool(name, getattr(self.peer.tasks, name), ANYTHING, task="required", timeout_s=5)
+                Tool(name, getattr(self.peer.tasks, name), ANYTHING, task="required", timeout_s=60)
                 for name in names
             ]
             + [Tool("optional", self.peer.tasks.plain, ANYTHING, task="optional")]
@@ -40,11 +41,11 @@ class TaskDesk:
         return self.client.request("tools/call", {"name": tool, "arguments": {}})
 
     async def outcome(self, call: DeskCall) -> Outcome:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             return await asyncio.wrap_future(call.outcome)
 
     async def question(self) -> Question:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while (question := await self._came.get()).state != "waiting":
                 pass
         return question
@@ -60,7 +61,7 @@ async def test_the_result_of_a_task_is_that_of_the_call() -> None:
     desk = TaskDesk()
     call = desk.call("wait")
     await desk.peer.tasks.running.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while call.progress is None or "half way" not in call.progress.message:  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert call.progress.message == "a task, working: half way"
@@ -94,12 +95,12 @@ async def test_cancelling_the_call_cancels_its_task() -> None:
     desk = TaskDesk()
     call = desk.call("wait")
     await desk.peer.tasks.running.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while call.progress is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
     call.cancel()
     assert (await desk.outcome(call)).cancelled
-    await asyncio.wait_for(desk.peer.tasks.over.wait(), 5)
+    await asyncio.wait_for(desk.peer.tasks.over.wait(), WITHIN_S)
     assert desk.peer.tasks.ended == ["cancelled"]
     assert [view.status for view in desk.peer.services.jobs.snapshot()] == ["cancelled"]
     desk.peer.services.jobs.close()

@@ -19,6 +19,7 @@ from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.transports import rendezvous
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.patience import WITHIN_S
 
 CODE = '''
 from mcpdesk import Context
@@ -35,7 +36,6 @@ async def quick() -> str:
     """Answer."""
     return "ok"
 '''
-WITHIN_S = 20.0
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 FORMS = {"elicitation": {}}
 OPENING: dict[str, Any] = {

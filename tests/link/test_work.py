@@ -13,6 +13,7 @@ import pytest
 from mcpdesk.link.work import WINDOW
 from mcpdesk.link.work_values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.patience import WITHIN_S
 
 BUILTINS = '["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]'
 LASTING = '''
@@ -38,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 async def call(desk: RunningDesk, name: str, **arguments: Any) -> dict[str, Any]:
     """The structured result of a tool that works."""
     made = desk.request("own", "tools/call", {"name": name, "arguments": arguments})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         outcome = await asyncio.wrap_future(made.outcome)
     assert outcome.result is not None and not outcome.result.get("isError"), outcome
     return dict(outcome.result["structuredContent"])
@@ -110,7 +111,7 @@ async def test_a_call_that_is_a_task_is_a_job_as_well(folder: Path) -> None:
         assert (job.kind, job.name, job.number, job.state) == (JobKind.TASK, "wait", 0, JobState.RUNNING)
         assert desk.busy() == ("1 running call", "1 running job") and desk.output(job.id, -1) is None
         desk.kill_job(job.id)
-        outcome = await asyncio.wait_for(asyncio.wrap_future(made.outcome), 5)
+        outcome = await asyncio.wait_for(asyncio.wrap_future(made.outcome), WITHIN_S)
         assert outcome.error is not None and "cancelled at the desk" in outcome.error["message"]
         assert only(desk).state is JobState.CANCELLED and desk.busy() == ()
 

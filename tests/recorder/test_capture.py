@@ -48,7 +48,7 @@ def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
             break
     child.send_signal(signal.SIGKILL)
     killed = time.time()
-    child.communicate(timeout=5)
+    child.communicate(timeout=WITHIN_S)
     archive = Archive(path)
     due = max(number for number, moment in told if moment < killed - 0.5)
     assert archive.count > due > 100
@@ -285,7 +285,7 @@ def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(WITHIN_S)
     recording.close()
     assert sorted(number for own in numbers for number in own) == list(range(8000))
     for at, own in enumerate(numbers):

@@ -20,6 +20,7 @@ from mcpdesk.server.home import Home
 from mcpdesk.server.schema import compile_schema
 from mcpdesk.server.validators import Validators
 from mcpdesk.tools import BUILTINS
+from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 
 
@@ -74,7 +75,7 @@ async def call(loaded: Loaded, name: str, caller: Caller | None = None, /, **arg
     tool = next(tool for tool in loaded.tools if tool.name == name)
     accepts, _ = Validators().of(tool)
     assert accepts.failures(arguments) == []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         return await tool.handler(arguments, caller or Caller())  # type: ignore[arg-type]
 
 

@@ -19,6 +19,7 @@ from tests.cli.conftest import ROOT, Service
 from tests.seeds.test_runtime import address, calling, rpc
 from tests.support.curl import JSON, fetch
 from tests.support.folders import write
+from tests.support.patience import WITHIN_S
 from tests.support.stdio_server import Server
 
 BOTH = JSON | {"Accept": "application/json, text/event-stream"}
@@ -206,7 +207,7 @@ class Forbidden(Service):
 def ask_at(path: Path, request: str) -> tuple[int, Any]:
     """POST to a Unix socket; status and body."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(WITHIN_S)
         client.connect(str(path))
         head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Connection: close\r\nContent-Length: {len(request)}\r\n\r\n{request}".encode())

@@ -13,6 +13,7 @@ from mcpdesk.server.callbacks import Callbacks, said, uri_of
 from mcpdesk.storage.callbacks import Callback
 from mcpdesk.storage.database import Database
 from tests.support.desk import until
+from tests.support.patience import WITHIN_S
 
 
 def silent(level: str, data: Any) -> None:
@@ -37,7 +38,7 @@ async def test_only_one_of_two_processes_fires(pair: tuple[Callbacks, Callbacks]
     first, second = pair
     await first.set("tea", 0.05, 1, "client", silent)
     await second.wake()
-    await asyncio.wait_for(fired.wait(), 5)
+    await asyncio.wait_for(fired.wait(), WITHIN_S)
     await first.close()
     await second.close()
     assert (await second.all())[0].fired == 1
@@ -93,9 +94,9 @@ async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path
 
     data.run = slow  # type: ignore[method-assign]
     setting = asyncio.create_task(callbacks.set("tea", 0.05, 1, "client", silent))
-    await asyncio.wait_for(is_kept.wait(), 5)
+    await asyncio.wait_for(is_kept.wait(), WITHIN_S)
     setting.cancel()
-    await asyncio.wait_for(fired.wait(), 5)
+    await asyncio.wait_for(fired.wait(), WITHIN_S)
     await callbacks.close()
     data.close()
 

@@ -11,6 +11,7 @@ from mcpdesk.errors import ClientError
 from mcpdesk.server import client_requests
 from mcpdesk.server.server import Limits
 from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, text_of
+from tests.support.patience import WITHIN_S
 
 
 async def opened(revision: str = "2025-11-25", capabilities: dict[str, Any] | None = None) -> Asked:
@@ -174,7 +175,7 @@ async def test_a_slow_answer_keeps_the_connection_alive(monkeypatch: pytest.Monk
     beats = asyncio.Event()
     monkeypatch.setattr(peer.channel, "keep_alive", beats.set)
     call(peer, "greet")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await beats.wait()
     peer.answer(await peer.question("elicitation/create"), ADA)
     assert text_of(await peer.response(1)) == "Hello, Ada!"

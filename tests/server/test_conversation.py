@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.server import Limits
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer, make_server
 
 
@@ -330,7 +331,7 @@ async def test_a_closed_channel_ends_a_whole_batch() -> None:
     peer.send([calling(1, "forever"), calling(2, "forever")])
     await asyncio.sleep(0)
     peer.channel.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await peer.channel.drained()
     assert peer.channel.dialogue.is_idle
 
@@ -340,7 +341,7 @@ async def test_a_batch_that_came_before_the_end_of_its_channel_is_not_begun() ->
     await peer.shake_hands("2025-03-26")
     peer.send([calling(1, "boom")])
     peer.channel.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await peer.channel.drained()
     assert peer.logged == []
 

@@ -8,6 +8,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call
 from mcpdesk.server.deadlines import TIMED_OUT, Deadlines
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 
@@ -23,7 +24,7 @@ async def test_a_call_over_its_limit_is_ended_and_others_are_not() -> None:
     deadlines.forget(forgotten)
     deadlines.watch(brief, 0.01)
     deadlines.watch(long, 60)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.wait({brief.task})
     assert (brief.stop, long.stop, forgotten.stop) == (TIMED_OUT, "", "")
     assert list(deadlines) == [brief, long]

@@ -16,6 +16,7 @@ from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.resource import Resource
 from mcpdesk.server.server import Limits
 from mcpdesk.server.tool import Tool
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 OBJECT = {"type": "object"}
@@ -143,7 +144,7 @@ async def test_a_cancelled_call_that_goes_on_is_not_answered() -> None:
     peer = peer_with(swallow_the_limit)
     peer.modern(1, "tools/call", {"name": "swallow_the_limit"})
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await peer.channel.drained()
     assert peer.received == []
 

@@ -11,6 +11,7 @@ from mcpdesk.errors import ClientError
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 PAGES = (Page("Which?", options=(Option("a"), Option("b"))),)
@@ -37,7 +38,7 @@ class Elsewhere(Peer):
         arrived = asyncio.Event()
         self.inbox.subscribe(lambda _: arrived.set())
         self.modern(1, "tools/call", {"name": "both"})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             await arrived.wait()
         return self.inbox.questions()[0].id
 

@@ -16,6 +16,7 @@ from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.tool import Tool
 from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, AskingServer, text_of
+from tests.support.patience import WITHIN_S
 
 
 def retry(response: dict[str, Any], **answers: Any) -> dict[str, Any]:
@@ -295,7 +296,7 @@ async def test_cancelling_a_later_round_ends_the_handler() -> None:
     asked = await peer.round(1, "stubborn")
     params = {"name": "stubborn"} | retry(asked, **{"roots-1": ROOTS})
     peer.modern(2, "tools/call", params, **{CAPABILITIES_KEY: EVERYTHING})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await went_on.wait()
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
         await gone.wait()

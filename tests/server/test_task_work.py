@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.server import task_work
 from tests.support.asked_client import ADA
 from tests.support.official_schema import problems
+from tests.support.patience import WITHIN_S
 from tests.support.task_server import TaskPeer, TaskServer
 
 RELATED = "io.modelcontextprotocol/related-task"
@@ -209,7 +210,7 @@ async def test_another_session_sees_none_of_them_and_they_end_with_their_own() -
     assert (await other.core("tasks/list", {}))["result"]["tasks"] == []
     assert (await other.ask("tasks/get", {"taskId": task}))["error"]["code"] == -32602
     peer.channel.close("the client left")
-    await asyncio.wait_for(peer.tasks.over.wait(), 5)
+    await asyncio.wait_for(peer.tasks.over.wait(), WITHIN_S)
     assert len(peer.services.jobs) == 0
 
 
@@ -220,7 +221,7 @@ async def test_who_waits_for_a_result_sees_signs_of_life(monkeypatch: pytest.Mon
     monkeypatch.setattr(peer.channel, "keep_alive", alive.set)
     task = (await peer.start_core("wait"))["taskId"]
     waiting = peer.begin("tasks/result", {"taskId": task})
-    await asyncio.wait_for(alive.wait(), 5)
+    await asyncio.wait_for(alive.wait(), WITHIN_S)
     peer.tasks.go.set()
     assert "result" in await peer.response(waiting)
     peer.services.jobs.close()

@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.jobs.store import JobStore
 from mcpdesk.protocol.tasks import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
+from tests.support.patience import WITHIN_S
 from tests.support.task_server import EXTENDED, TaskPeer, TaskServer
 
 TOM = {"action": "accept", "content": {"name": "Tom"}}
@@ -302,5 +303,5 @@ async def test_the_core_that_stops_ends_its_tasks() -> None:
     await peer.start("wait")
     await peer.tasks.running.wait()
     peer.services.jobs.close()
-    await asyncio.wait_for(peer.tasks.over.wait(), 5)
+    await asyncio.wait_for(peer.tasks.over.wait(), WITHIN_S)
     assert peer.tasks.ended == ["cancelled"] and len(peer.services.jobs) == 0

@@ -21,6 +21,7 @@ from mcpdesk.tui.widgets.section import Section
 from mcpdesk.tui.widgets.tab_strip import TabStrip
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame
+from tests.support.patience import WITHIN_S
 
 PANES_HERE = {**STUBS, "activity": PANES["activity"]}
 AnySection = TypeVar("AnySection", bound=Section)
@@ -60,7 +61,7 @@ async def activity(
 
 async def until(pilot: Pilot[None], holds: Callable[[], object]) -> None:
     """Let the screen go on until something holds."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not holds():
             await pilot.pause(0.01)
 

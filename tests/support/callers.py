@@ -19,6 +19,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.tool import CLAIMS, Tool
 from mcpdesk.transports.base import Rules
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 from tests.support.tokens import AUDIENCE, ISSUER, jwk, jwks
 
@@ -145,7 +146,7 @@ def _opening(path: str) -> Route:
         try:
             async with served.client.ws_connect(served.url + path, headers=sent[0]) as socket:
                 await socket.send_str(orjson.dumps(modern() | sent[1]).decode())
-                return Outcome(200, {}, (await socket.receive_str(timeout=5)))
+                return Outcome(200, {}, (await socket.receive_str(timeout=WITHIN_S)))
         except aiohttp.WSServerHandshakeError as refused:
             headers = refused.headers or {}
             return Outcome(refused.status, headers, "")

@@ -20,6 +20,7 @@ from textual.widgets import Input
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import WITHIN_S
 
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
 PORT = 3333
@@ -77,7 +78,7 @@ def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params
     body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
     whole = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
     request = urllib.request.Request(link.host.url("desk"), body, whole)
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
         answer.read()
         return str(answer.headers["Mcp-Session-Id"])
 

@@ -17,6 +17,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.server import Limits, Server
 from mcpdesk.server.tool import Tool
 from tests.support.asked_client import ANYTHING, EVERYTHING, NAME
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 EXTENDED = EVERYTHING | {"extensions": {EXTENSION: {}}}
@@ -34,7 +35,7 @@ class TaskServer:
         known = {"tool_timeout_s": 0.3, "question_timeout_s": 5.0, "max_tasks": 20} | limits
         self.server = Server("tasks", "1", limits=Limits(**known))
         optional = (self.wait, self.boom, self.refused, self.ask, self.two, self.unsendable, self.stuck)
-        tools = [Tool(each.__name__, each, ANYTHING, task="optional", timeout_s=5) for each in optional]
+        tools = [Tool(each.__name__, each, ANYTHING, task="optional", timeout_s=60) for each in optional]
         tools += [
             Tool("plain", self.plain, ANYTHING),
             Tool("brief", self.stuck, ANYTHING, task="optional", timeout_s=0.1),
@@ -172,7 +173,7 @@ async def become(jobs: JobStore, identifier: str, *states: str) -> None:
     job = jobs._jobs[identifier]
     changed = asyncio.Event()
     forget = job.listen(changed.set)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while job.status not in states:
             changed.clear()
             await changed.wait()

@@ -17,6 +17,7 @@ from mcpdesk.server.asked import Elicited
 from mcpdesk.server.asking import form
 from mcpdesk.tools.ask_client import answers_of, form_of
 from tests.support.asked_client import Asked
+from tests.support.patience import WITHIN_S
 
 PAGES = (
     Page("Which database?", "Storage", (Option("SQLite", "one file"), Option("PostgreSQL"))),
@@ -89,6 +90,6 @@ async def test_an_open_desk_is_asked_first(peer: Asked) -> None:
     peer.inbox.subscribe(lambda _: arrived.set())
     await peer.shake({"elicitation": {}})
     peer.request(1, "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTIONS}})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await arrived.wait()
     assert not [each for each in peer.received if each.get("method") == "elicitation/create"]

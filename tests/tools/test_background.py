@@ -16,6 +16,7 @@ from mcpdesk.jobs.priority import NICE
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.background import PIECE_BYTES
+from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 
 
@@ -31,7 +32,7 @@ async def read(context: ToolContext, number: int) -> ToolResult[Any]:
 async def ended(context: ToolContext, number: int) -> None:
     program = context.home.programs.get(number)
     assert program is not None
-    await asyncio.wait_for(program.over.wait(), 10)
+    await asyncio.wait_for(program.over.wait(), WITHIN_S)
 
 
 async def written(context: ToolContext, number: int, what: str) -> None:
@@ -39,7 +40,7 @@ async def written(context: ToolContext, number: int, what: str) -> None:
     program = context.home.programs.get(number)
     assert program is not None
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         while what not in program.output.text():
             more = asyncio.Event()
             program.output.notify(partial(loop.call_soon_threadsafe, more.set))

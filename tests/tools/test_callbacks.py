@@ -13,6 +13,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.server.callbacks import Callbacks
 from mcpdesk.server.home import Home
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 
 
@@ -61,7 +62,7 @@ async def passed(home: Home, clock: Clock, seconds: float) -> None:
     version = home.callbacks.version
     clock.now += seconds
     home.callbacks._schedule.poke()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while home.callbacks.version == version:  # noqa: ASYNC110 (a snapshot tells nobody)
             await asyncio.sleep(0)
 
@@ -99,7 +100,7 @@ async def test_it_survives_the_server_and_catches_up_once(home: Home, clock: Clo
     callbacks = Callbacks(again.data, clock)
     callbacks.subscribe(lambda callback, has_fired: heard.put_nowait((callback.fired, has_fired)))
     await callbacks.wake()
-    assert await asyncio.wait_for(heard.get(), 5) == (1, True)
+    assert await asyncio.wait_for(heard.get(), WITHIN_S) == (1, True)
     assert heard.empty() and callbacks.snapshot[0].left == 9
     await callbacks.close()
     await again.close()

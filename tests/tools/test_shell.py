@@ -13,6 +13,7 @@ from mcpdesk.hosting.builtins import built_in
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
+from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 
 
@@ -81,7 +82,7 @@ async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
     gate = home.folder / "gate"
     command = f"mkfifo {gate}; echo first; read < {gate}; echo second"
     running = asyncio.create_task(call(home, context, command=command))
-    await asyncio.wait_for(context.reported.wait(), 5)
+    await asyncio.wait_for(context.reported.wait(), WITHIN_S)
     assert context.reports == [(6, "first\n")]
     gate.write_text("go\n")
     assert (await running).structured["stdout"] == "first\nsecond\n"
@@ -107,10 +108,10 @@ async def test_a_nul_character_is_refused(home: Home) -> None:
 async def test_cancelling_ends_the_command(home: Home) -> None:
     context = ToolContext(wants_progress=True, home=home)
     running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
-    await asyncio.wait_for(context.reported.wait(), 5)
+    await asyncio.wait_for(context.reported.wait(), WITHIN_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, WITHIN_S)
 
 
 def test_its_own_timeout_is_never_cut_by_the_servers() -> None:

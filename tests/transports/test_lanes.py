@@ -7,6 +7,7 @@ import contextlib
 from contextvars import ContextVar
 
 from mcpdesk.transports.lanes import Lanes
+from tests.support.patience import WITHIN_S
 
 
 async def test_short_work_runs_in_order_in_one_task() -> None:
@@ -52,7 +53,7 @@ async def test_work_that_waits_holds_nobody_up() -> None:
         await asyncio.sleep(0)
     assert done == ["quick", "quick"]
     gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await lanes.finished()
     assert done == ["quick", "quick", "waited", "waited"]
     assert len(lanes) == 0
@@ -100,7 +101,7 @@ async def test_work_let_go_in_one_turn_ends_in_another() -> None:
     await asyncio.sleep(0)
     assert seen == ["began"] * 40
     gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await lanes.finished()
     assert seen[40:] == ["ended"] * 40
     lanes.close()
@@ -135,7 +136,7 @@ async def test_a_call_cancelled_while_it_waits_leaves_its_lane_to_others() -> No
 
     for _ in range(2):
         lanes.run(work())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             await lanes.finished()
     assert seen == ["cancelled"] * 2
     lanes.close()
@@ -168,7 +169,7 @@ async def test_a_cancellation_too_late_for_its_work_does_not_meet_the_next() -> 
 
     lanes.run(cancels_itself())
     lanes.run(next_one())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await lanes.finished()
     assert seen == ["done"]
     lanes.close()
@@ -194,6 +195,6 @@ async def test_a_lane_cancelled_while_its_call_ends_parks_no_more() -> None:
     lanes.run(ends_slowly())
     await ending.wait()
     lane.cancel()
-    done, _ = await asyncio.wait({lane}, timeout=5)
+    done, _ = await asyncio.wait({lane}, timeout=WITHIN_S)
     assert done == {lane}
     lanes.close()

@@ -14,6 +14,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.search.engines import ENGINES, USUAL
+from tests.support.patience import WITHIN_S
 from tests.tools.search.fixtures import (
     CAPTCHA,
     EMPTY,
@@ -174,10 +175,10 @@ async def test_a_feed_with_entities_is_not_unfolded(served: Engines) -> None:
 async def test_a_cancelled_search_ends_at_once(served: Engines) -> None:
     served.answers["github"] = served.never
     running = asyncio.create_task(search(served, "github", timeout_s=60))
-    await asyncio.wait_for(served.has_hung.wait(), 5)
+    await asyncio.wait_for(served.has_hung.wait(), WITHIN_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, WITHIN_S)
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\x1b[2J", "x" * 1001])

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcpdesk.tools.web.proxy import guarding_proxy
+from tests.support.patience import WITHIN_S
 from tests.tools.web.pages import Site, site
 
 
@@ -21,7 +22,7 @@ async def through(proxy: str, request: str) -> bytes:
     host, port = proxy.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request.replace("\n", "\r\n").encode())
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), WITHIN_S)
     writer.close()
     return answer
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcpdesk.transports.base import Rules
+from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -22,7 +23,7 @@ async def answer(url: str, *headers: str, body: bytes = b"") -> AsyncIterator[as
     reader, writer = await asyncio.open_connection(host, int(port))
     head = "\r\n".join(("POST /mcp HTTP/1.1", f"Host: {host}", *headers, "", ""))
     writer.write(head.encode() + body)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         yield reader
     writer.close()
     await writer.wait_closed()

@@ -23,6 +23,7 @@ from mcpdesk.transports.http.dashboard_place import PLACE
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import KEY, Dashboard, dashboard
 from tests.support.desk import until
+from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
 WITH_KEY = {"X_API_Key": KEY}
@@ -143,7 +144,7 @@ async def test_signing_out_ends_the_cookie_and_its_open_pages(shown: Dashboard) 
     async with shown.events(Cookie=cookie) as events:
         answer = await shown.post("sign-out", Cookie=cookie)
         assert answer.status == 204 and "Max-Age=0" in answer.headers["Set-Cookie"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while await events.next() is not None:
                 pass
     assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 401
@@ -451,7 +452,7 @@ async def test_a_stopping_core_ends_its_pages(tmp_path: Path) -> None:
         assert host.http is not None
         stopped = asyncio.run_coroutine_threadsafe(host.http.close(), host._loop)  # type: ignore[arg-type]
         await asyncio.wrap_future(stopped)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             assert b"event: hello" in await reading
 
 

@@ -24,6 +24,7 @@ from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connection import MOST_DIALOGUES
 from tests.support.callers import call, checking, good_headers, guarding, modern, public_keys, routing
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served
 from tests.support.tokens import token
 
@@ -360,7 +361,7 @@ async def test_hosted_code_is_told_the_claims_and_not_the_token() -> None:
 
 async def ask(socket: Any, **more: Any) -> Any:
     await socket.send_str(orjson.dumps(modern() | more).decode())
-    answer = orjson.loads(await socket.receive_str(timeout=5))
+    answer = orjson.loads(await socket.receive_str(timeout=WITHIN_S))
     return answer.get("result", {}).get("structuredContent") or answer["error"]
 
 

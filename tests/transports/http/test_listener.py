@@ -8,6 +8,7 @@ import pytest
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import listener
+from tests.support.patience import WITHIN_S
 from tests.support.rude import all_of, connected, posted
 from tests.support.site import serving
 
@@ -28,7 +29,7 @@ async def test_the_longest_idle_connection_makes_room() -> None:
                 other.write(ASK)
                 newest.write(ASK)
                 for reader in (second, third):
-                    async with asyncio.timeout(5):
+                    async with asyncio.timeout(WITHIN_S):
                         while b"HTTP/1.1 200" not in await reader.readline():
                             pass
 

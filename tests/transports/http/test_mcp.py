@@ -14,6 +14,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import VERSION_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
+from tests.support.patience import WITHIN_S
 from tests.support.site import events, serving
 
 CALL = {
@@ -189,7 +190,7 @@ async def test_the_standing_stream_carries_list_changes() -> None:
             async with served.client.get(f"{served.url}/mcp/sample", headers=named) as second:
                 assert second.status == 409
             served.peer.server.tools.replace([])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(WITHIN_S):
                 while b"list_changed" not in await stream.content.readline():
                     pass
 
@@ -246,7 +247,7 @@ async def test_closing_the_connection_cancels_a_stateless_call_only() -> None:
         waiting = [asyncio.create_task(_read(post)) for post in posts]
         asked = asyncio.Event()
         served.peer.inbox.subscribe(lambda question: asked.set())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while len(served.peer.inbox.questions()) < 2:
                 asked.clear()
                 await asked.wait()
@@ -401,12 +402,12 @@ async def test_a_standing_stream_that_broke_off_may_be_opened_again_at_once() ->
         first = await served.client.get(url, headers=headers | stream)
         assert (await served.client.get(url, headers=headers | stream)).status == 409
         first.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while (again := await served.client.get(url, headers=headers | stream)).status == 409:
                 pass
         assert again.status == 200
         served.peer.server.tools.replace([])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             while b"tools/list_changed" not in await again.content.readline():
                 pass
         again.close()
@@ -432,7 +433,7 @@ async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
             _, writer = await asyncio.open_connection(host, int(port))
             writer.write(head.encode() + body[:cut])
             writer.transport.abort() if cut % 2 else writer.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             assert (await served.modern("tools/list")).status == 200
             while len(served.hosted.dialogues) > 1:
                 assert (await served.client.get(f"{served.url}/health")).status == 200

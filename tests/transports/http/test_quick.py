@@ -18,9 +18,8 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.quick import QuickConnection
 from mcpdesk.transports.http.repeated import Repeated
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
-
-WITHIN_S = 5.0
 
 
 class Wire:

@@ -10,6 +10,7 @@ from aiohttp import web
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.ready import ONE_WRITE, Ready
+from tests.support.patience import WITHIN_S
 
 SESSION = {"Mcp-Session-Id": "abc"}
 
@@ -24,7 +25,7 @@ async def answered(answer: web.StreamResponse, asked: bytes) -> bytes:
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(asked)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         head = await reader.readuntil(b"\r\n\r\n")
         sizes = [int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")]
         body = await reader.readexactly(sum(sizes))

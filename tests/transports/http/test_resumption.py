@@ -16,9 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.http.resumption import EventStore, Shelf
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
-
-WITHIN_S = 5.0
 
 
 class Workshop:

@@ -10,6 +10,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import sessions as module
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import EventStream
+from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.served import Peer
 from tests.support.site import serving
@@ -20,7 +21,7 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
     kept = Sessions(ttl_s=0.0)
     session = Session(Peer().endpoint, "t")
     kept.keep(session)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not session.is_closed:
             await turn()
     assert len(kept) == 0

@@ -15,9 +15,8 @@ from mcp.client.sse import sse_client
 
 from mcpdesk.transports.base import Rules
 from tests.support.desk import until
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
-
-WITHIN_S = 5.0
 
 
 class Stream:
@@ -111,6 +110,14 @@ async def test_batches_are_taken_from_sessions_of_their_revision_only() -> None:
         assert [each["id"] for each in orjson.loads(answers)] == [1, 2]
         await two.shake_hands("2024-11-05")
         assert await two.post(batch) == 400
+
+
+async def test_messages_count_against_the_bodies_held_only_while_they_are_taken() -> None:
+    text = "y" * 400
+    async with serving(Rules(max_bodies_bytes=1000)) as served, listening(served) as stream:
+        for number in range(5):
+            await stream.request(number, "ping", {"text": text})
+            assert (await stream.message())["id"] == number
 
 
 async def test_messages_reach_their_own_connection_only() -> None:

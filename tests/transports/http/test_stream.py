@@ -41,7 +41,7 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1024)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await over.wait()
     assert sum(put) < 64 << 20
     writer.close()
@@ -59,7 +59,7 @@ async def test_one_message_may_be_of_any_size() -> None:
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         seen = 0
         while chunk := await reader.read(1 << 20):
             seen += len(chunk)
@@ -86,14 +86,14 @@ async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_las
             stream.put(b"x" * 1_000)
             await stream.drain()
         stream.put(b"y")
-        await asyncio.wait_for(all_came.wait(), 5)
+        await asyncio.wait_for(all_came.wait(), WITHIN_S)
         return await stream.finish()
 
     listener = Listener(answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await reader.readuntil(b"y")
         all_came.set()
         await reader.read()

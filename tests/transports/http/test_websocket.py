@@ -22,9 +22,9 @@ from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import websocket as module
 from tests.support.desk import until
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 
-WITHIN_S = 5.0
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[True]]"
 ECHO = {"name": "echo", "arguments": {"text": "hi"}}
 STEPS = {"name": "steps", "_meta": {"progressToken": "p"}}
