@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.transports.http.budget import Budget, Holding
+from mcpdesk.transports.http.budget import Holding
 from mcpdesk.transports.http.repeated import Known
 
 
@@ -11,11 +11,11 @@ class Arriving:
 
     __slots__ = ("_holding", "_missing", "_pieces", "known")
 
-    def __init__(self, known: Known, budget: Budget) -> None:
+    def __init__(self, known: Known, holding: Holding) -> None:
         self.known = known
         self._missing = known.size
         self._pieces: list[bytes] = []
-        self._holding = Holding(budget)
+        self._holding = holding
 
     @property
     def is_whole(self) -> bool:

@@ -56,13 +56,12 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
 async def _receive(request: web.BaseRequest, limit: int, body: bytearray) -> None:
     connection = request.protocol
     assert isinstance(connection, Connection)
-    holding = connection.budget.holding()
     while piece := await request.content.readany():
         body += piece
         if len(body) > limit:
             raise _too_large(None, limit)
-        if not holding.take(len(piece)):
-            raise _too_many(connection.budget.most())
+        if not connection.holding.take(len(piece)):
+            raise _too_many(connection.holding.most)
 
 
 def _too_many(most: int) -> Refused:

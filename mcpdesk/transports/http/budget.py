@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 
@@ -13,21 +12,18 @@ class Budget:
         self.held = 0
         self.most = most
 
-    def holding(self) -> Holding:
-        """What the running task holds; given back when the task is over."""
-        holding = Holding(self)
-        task = asyncio.current_task()
-        assert task is not None
-        task.add_done_callback(lambda _: holding.give_back())
-        return holding
-
 
 class Holding:
-    """One request's part of a budget."""
+    """One connection's part of a budget: that of the request being received or answered."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._size = 0
+
+    @property
+    def most(self) -> int:
+        """Bytes that all together may hold now."""
+        return self._budget.most()
 
     def take(self, size: int) -> bool:
         """Hold so many more; False: that would be too many."""

@@ -15,7 +15,7 @@ from aiohttp.web_protocol import RequestHandler
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.budget import Budget
+from mcpdesk.transports.http.budget import Budget, Holding
 from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.repeated import Repeated
 
@@ -48,13 +48,14 @@ class Connection(RequestHandler):
         "_read_at",
         "_waits_for",
         "_waits_since",
-        "budget",
         "dialogues",
+        "holding",
     )
 
     def __init__(self, *args: Any, budget: Budget, leave: Callable[[Dialogue], None], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.budget = budget
+        self.holding = Holding(budget)
+        """What the body of its request takes, until that is answered."""
         self.dialogues: dict[tuple[str, str, str], Dialogue] = {}
         self._leave = leave
         self._newest: StreamReader = EMPTY_PAYLOAD

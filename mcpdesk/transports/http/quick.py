@@ -131,7 +131,7 @@ class QuickConnection(Connection):
         else:
             self._request_count += 1
             self._came = 0
-            self._arriving = Arriving(known, self.budget)
+            self._arriving = Arriving(known, self.holding)
             self._go_on(self._arriving, data[begin:], waiter)
         return True
 
@@ -150,15 +150,9 @@ class QuickConnection(Connection):
         if arriving.is_whole:
             self._arriving = None
             self._waiter, self._resting = None, waiter
-            self._lanes.run(self._serve_arrived(arriving))
+            self._lanes.run(self._serve(Repeated(arriving.known, arriving.body(), self)))
             if rest:
                 self.data_received(rest)
-
-    async def _serve_arrived(self, arriving: Arriving) -> None:
-        try:
-            await self._serve(Repeated(arriving.known, arriving.body(), self))
-        finally:
-            arriving.give_back()
 
     def _drop_arriving(self) -> None:
         if self._arriving is not None:
@@ -198,7 +192,10 @@ class QuickConnection(Connection):
         start_time: float | None,
         request_handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
     ) -> tuple[web.StreamResponse, bool]:
-        answered = await super()._handle_request(request, start_time, request_handler)
+        try:
+            answered = await super()._handle_request(request, start_time, request_handler)
+        finally:
+            self.holding.give_back()
         if type(request) is not Repeated:
             self._learn(request)
         return answered
@@ -232,8 +229,9 @@ class QuickConnection(Connection):
         """What `RequestHandler.start` does for one request."""
         handler = self._request_handler
         is_lost, is_over = False, True
-        if handler is None:
-            return  # The client left before this began.
+        if handler is None:  # The client left before this began.
+            self.holding.give_back()
+            return
         self._quick_aio = self._lanes.lane
         self._request_in_progress, self._current_request = True, request
         try:
@@ -258,6 +256,7 @@ class QuickConnection(Connection):
         finally:
             self._quick_aio = self._current_request = None
             self._request_in_progress = False
+            self.holding.give_back()
             if self._handler_waiter is not None and not self._handler_waiter.done():
                 self._handler_waiter.set_result(None)
             self._rest(is_over)

@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import listener
 from mcpdesk.transports.http.arriving import Arriving
-from mcpdesk.transports.http.budget import Budget
+from mcpdesk.transports.http.budget import Budget, Holding
 from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.repeated import Known
 from tests.support.patience import WITHIN_S
@@ -21,7 +21,7 @@ LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 
 
 def arriving(size: int, budget: Budget) -> Arriving:
-    return Arriving(Known(b"", Head(make_mocked_request("POST", "/")), size, None), budget)
+    return Arriving(Known(b"", Head(make_mocked_request("POST", "/")), size, None), Holding(budget))
 
 
 def test_pieces_make_a_whole_and_what_follows_is_left() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import body as module
-from mcpdesk.transports.http.budget import Budget
-from tests.support.rude import HEAD, WITHIN_S, all_of, connected, turn
+from mcpdesk.transports.http.budget import Budget, Holding
+from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
 from tests.support.site import serving
 
 LARGE = 1 << 20
@@ -22,16 +22,28 @@ def large(size: int = LARGE) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * size}})
 
 
-async def test_what_a_task_took_is_given_back_when_it_is_over() -> None:
+def test_what_is_held_is_bounded_and_given_back_once() -> None:
     budget = Budget(lambda: 10)
+    holding, other = Holding(budget), Holding(budget)
+    assert other.take(1)
+    assert [holding.take(6), holding.take(6), holding.take(3)] == [True, False, True]
+    for _ in range(2):
+        holding.give_back()
+        assert budget.held == 1
 
-    async def work() -> list[bool]:
-        holding = budget.holding()
-        return [holding.take(6), holding.take(6), holding.take(4)]
 
-    assert await asyncio.create_task(work()) == [True, False, True]
-    await asyncio.sleep(0)
-    assert budget.held == 0
+@pytest.mark.parametrize("header", [b"Expect: 100-continue\r\n", b"Content-Encoding: identity\r\n"])
+async def test_a_body_that_came_whole_is_held_no_longer_than_its_request(header: bytes) -> None:
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    async with serving() as served, connected(served) as (reader, writer):
+        listener = served.service._listener
+        assert listener is not None
+        async with asyncio.timeout(WITHIN_S):
+            for _ in range(3):
+                writer.write(posted(ping, header))
+                await reader.readuntil(b'"result":{}}')
+                while listener.budget.held:
+                    await turn()
 
 
 async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
