@@ -71,7 +71,8 @@ class JobStore:
         import secrets
 
         self._check_room(server, owner, most)
-        self._check_bytes(server, size, "arguments")
+        if not self._make_room(server, size):
+            raise self._no_room(size, "arguments")
         now = self._clock()
         number = next(self._numbers)
         job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
@@ -137,11 +138,16 @@ class JobStore:
             job.touch(self._clock())
 
     def finish(self, job: Job, status: TaskStatus, ending: Ending, message: str = "") -> None:
-        """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept."""
+        """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept.
+
+        Without a result it is never refused: what a call wrote is held already.
+        """
         if job.is_over:
             return
-        size = len(ending.result) + (0 if job.feed is None else job.feed.shrink())
-        self._check_bytes(job.server, size - job.kept_bytes, "a result")
+        size = len(ending.result) + _written(job)
+        has_room = self._make_room(job.server, size - job.kept_bytes)
+        if ending.result and not has_room:
+            raise self._no_room(size - job.kept_bytes, "a result")
         job.ending = ending
         self._hold(job, size)
         self.version += 1
@@ -151,7 +157,7 @@ class JobStore:
         """End a job for good, and its work soon; False for one that is over."""
         if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
             return False
-        self._hold(job, 0)
+        self._hold(job, _written(job))
         self.version += 1
         job.stop(reason)
         return True
@@ -200,14 +206,17 @@ class JobStore:
         own = self._counts[(server, owner)]
         return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
 
-    def _check_bytes(self, server: str, more: int, what: str) -> None:
-        if self._bytes[server] + more <= self._limit:
-            return
-        self._sweep_now()
+    def _make_room(self, server: str, more: int) -> bool:
+        """Drop what may be dropped until so many bytes fit; whether they do."""
+        if self._bytes[server] + more > self._limit:
+            self._sweep_now()
         while self._bytes[server] + more > self._limit:
-            if more <= self._limit and self._forget_oldest(server, None):
-                continue
-            raise NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
+            if more > self._limit or not self._forget_oldest(server, None):
+                return False
+        return True
+
+    def _no_room(self, more: int, what: str) -> NoRoom:
+        return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
         """Drop the call that has been over for longest, of an owner or of whomever; False: there is none."""
@@ -250,3 +259,8 @@ class JobStore:
         self._sweep_now()
         if self._jobs:
             self._arm()
+
+
+def _written(job: Job) -> int:
+    """About how many bytes are kept of what a call wrote, now that it is over."""
+    return 0 if job.feed is None else job.feed.shrink()

@@ -110,14 +110,13 @@ class JobWork:
     async def _work(self, job: Job, store: JobStore) -> None:
         try:
             body = await self._calls.for_job(self._call, self._tool, self._arguments)
-        except ProtocolError as error:
-            self._fail(job, store, error)
-        except Exception as error:
-            self._fail(job, store, self._calls.refused(self._call, error))
-        else:
             await self._complete(job, store, body)
+        except Exception as error:  # whatever it is: nobody else would ever end the job
+            self._fail(job, store, self._calls.refused(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
+        if job.is_over:
+            return  # it was cancelled, and went on to its end all the same
         assert job.feed is not None
         structured = body.get("structuredContent")
         stdout, stderr, exit_code = gateway.outputs(body, structured)
@@ -144,5 +143,7 @@ class JobWork:
             store.finish(job, status, Ending(b"", error), message or DROPPED)
 
     def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
+        if job.is_over:
+            return
         job.exit_code = 1
         store.finish(job, TaskStatus.FAILED, Ending(error=error), error.message)

@@ -224,6 +224,31 @@ async def test_results_make_room_for_results_until_one_is_too_large() -> None:
     shelf.close()
 
 
+async def test_what_a_call_wrote_keeps_it_from_ending_in_no_way() -> None:
+    shelf = Shelf(kept_bytes=1000)
+    shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=1000, feed=Feed())
+    job = call(shelf, most=10)
+    assert job.feed is not None
+    job.feed.stdout("x" * 600)
+    with pytest.raises(NoRoom):
+        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    shelf.finish(job, TaskStatus.COMPLETED, Ending())
+    assert job.status is TaskStatus.COMPLETED and job.feed.tails()[0] == "x" * 600
+    shelf.close()
+
+
+async def test_what_a_cancelled_call_wrote_counts_until_it_makes_room() -> None:
+    shelf = Shelf(kept_bytes=1000)
+    cancelled, job = call(shelf, most=10), call(shelf, most=10)
+    assert cancelled.feed is not None
+    cancelled.feed.stdout("x" * 450)
+    shelf.cancel(cancelled, "enough")
+    assert cancelled.kept_bytes == 900
+    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"x" * 600))
+    assert shelf.find(cancelled.id, "") is None and shelf.find(job.id, "") is job
+    shelf.close()
+
+
 async def test_stopping_waits_for_the_work_of_calls() -> None:
     shelf = Shelf()
     ended = asyncio.Event()

@@ -14,7 +14,7 @@ from mcpdesk.hosting.gateway import GatewayEndpoint
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.gateway_calls import GatewayDirect
-from mcpdesk.server.gateway_jobs import job_owner, job_roots
+from mcpdesk.server.gateway_jobs import DROPPED, job_owner, job_roots
 from mcpdesk.server.job_reader import JobReader, facts
 from mcpdesk.server.server import Limits
 from mcpdesk.server.tool import Tool, ToolResult
@@ -129,6 +129,59 @@ async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
     ] == "a"
     assert caller.store.cancel(job, "enough")
     await ended(job)
+
+
+async def test_a_job_ends_whatever_its_tool_returns() -> None:
+    async def odd(arguments: Any, context: Any) -> Any:
+        return ToolResult(({"type": "text"},), {"a": 1})
+
+    caller = Caller()
+    caller.peer.server.tools.replace([Tool("odd", odd, {"type": "object"})])
+    job = await ended(await caller.begin("odd"))
+    assert job.status is TaskStatus.FAILED and job.exit_code == 1
+
+
+async def test_a_job_ends_when_nothing_of_it_can_be_kept() -> None:
+    async def loud(arguments: Any, context: Any) -> Any:
+        context.feed.stdout("x" * 600)
+        return "done"
+
+    caller = Caller()
+    caller.store._limit = 1000
+    caller.peer.server.tools.replace(
+        [*caller.peer.server.tools, Tool("loud", loud, {"type": "object"})],
+    )
+    await caller.begin("forever", filling="x" * 900)
+    job = await ended(await caller.begin("loud"))
+    assert job.status is TaskStatus.COMPLETED and job.message == DROPPED and not job.ending.result
+    await caller.store.stop()
+
+
+async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
+    went_on = asyncio.Event()
+
+    async def stubborn(arguments: Any, context: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            went_on.set()
+        if arguments["how"] == "raises":
+            raise ValueError("too late")
+        return "too late"
+
+    caller = Caller()
+    caller.peer.server.tools.replace([Tool("stubborn", stubborn, {"type": "object"})])
+    for how in ("returns", "raises"):
+        job = await caller.begin("stubborn", how=how)
+        with JobReader(job) as reader:
+            while job.started is None:
+                await reader.changed(WITHIN_S)
+        went_on.clear()
+        assert caller.store.cancel(job, "enough")
+        await asyncio.wait_for(went_on.wait(), WITHIN_S)
+        await asyncio.gather(*caller.store._works)
+        assert job.status is TaskStatus.CANCELLED
+        assert (job.exit_code, job.message, facts(job)["stdout"]) == (None, "enough", "")
 
 
 async def test_a_job_belongs_to_its_principal() -> None:
