@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
 from itertools import count
 from typing import Any
 
 from mcpdesk.bridge.answers import excerpt
-from mcpdesk.bridge.handshake import answer_to, opened, opening
+from mcpdesk.bridge.handshake import answer_to, opened, opening, withdrawal
 from mcpdesk.bridge.line import IDENTITY, Line, kinds_of
 from mcpdesk.bridge.listening import Listening
+from mcpdesk.bridge.partings import Partings, within_parting
 from mcpdesk.bridge.wire import REFUSED, Reply, Wire
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer
+from mcpdesk.errors import HttpError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
 from mcpdesk.protocol.stateless import SERVER_KEY, request_meta
 
-PARTING_S = 2.0
-"""How long taking leave may take."""
 MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
 
 
@@ -70,10 +68,7 @@ async def _shaken(wire: Wire) -> Line:
             raise
         listening = Listening(wire)
         try:
-            async with AsyncExitStack() as unless_open:
-                unless_open.push_async_callback(listening.hang_up)
-                await listening.open()
-                unless_open.pop_all()
+            await listening.open()
         except HttpError:
             raise error from None
         return listening
@@ -146,7 +141,7 @@ class Session:
         self._ids = count(1)
         self._headers: dict[str, str] = {}
         self._opening = asyncio.Lock()
-        self._partings: set[asyncio.Task[None]] = set()
+        self._partings = Partings()
 
     async def open(self) -> None:
         """Shake hands. Raises: CallError when the server does not."""
@@ -180,12 +175,9 @@ class Session:
 
     async def close(self) -> None:
         """End the session; a server that does not answer soon is left alone."""
-        if self._partings:
-            await asyncio.wait(self._partings, timeout=PARTING_S)
+        await self._partings.end()
         if "Mcp-Session-Id" in self._headers:
-            with suppress(CallError, TimeoutError):
-                async with asyncio.timeout(PARTING_S):
-                    await self._wire.delete(self._headers)
+            await within_parting(self._wire.delete(self._headers))
         await self._wire.close()
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -193,25 +185,11 @@ class Session:
         try:
             reply = await self._wire.post(_request(identifier, method, params), self._headers, self._asked)
         except asyncio.CancelledError:
-            self._withdraw(identifier)
+            self._partings.begin(self._notify(withdrawal(identifier), self._headers))
             raise
         if reply.status == 404 and "Mcp-Session-Id" in self._headers:
             raise reply.failure(self.target)
         return reply.result(identifier, self.target)
-
-    def _withdraw(self, identifier: int) -> None:
-        """Tell the server that nobody waits for a request, without waiting for it."""
-        params = {"requestId": identifier, "reason": "nobody waits any more"}
-        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-
-        async def tell() -> None:
-            with suppress(CallError, TimeoutError):
-                async with asyncio.timeout(PARTING_S):
-                    await self._notify(message, self._headers)
-
-        task = asyncio.get_running_loop().create_task(tell())
-        self._partings.add(task)
-        task.add_done_callback(self._partings.discard)
 
     async def _notify(self, message: dict[str, Any], headers: Mapping[str, str]) -> None:
         reply = await self._wire.post(message, headers)

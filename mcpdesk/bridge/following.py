@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable
 from typing import Any
 
 from mcpdesk.bridge.line import Line
+from mcpdesk.bridge.partings import within_parting
 from mcpdesk.errors import CallError, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.tasks import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
 
 SLOWEST_POLL_MS = 10_000
-PARTING_S = 2.0
 DECLARED: JSONObject = {"_meta": {CAPABILITIES_KEY: {"extensions": EXTENSION_CAPABILITY}}}
 """What goes along with each request about a task of the extension."""
 
@@ -52,15 +52,14 @@ async def call_as_task(line: Line, params: JSONObject, headers: dict[str, str]) 
     return await _cancelling(line, named, line.request("tasks/result", named, {}), {})
 
 
-async def _cancelling(line: Line, named: JSONObject, work: Any, declared: JSONObject) -> JSONObject:
+async def _cancelling(
+    line: Line, named: JSONObject, work: Awaitable[JSONObject], declared: JSONObject
+) -> JSONObject:
     try:
-        result: JSONObject = await work
+        return await work
     except asyncio.CancelledError:
-        with suppress(CallError, TimeoutError):
-            async with asyncio.timeout(PARTING_S):
-                await asyncio.shield(line.request("tasks/cancel", named | declared, {}))
+        await within_parting(line.request("tasks/cancel", named | declared, {}))
         raise
-    return result
 
 
 async def _polled(line: Line, created: JSONObject) -> JSONObject:
@@ -81,6 +80,8 @@ async def _polled(line: Line, created: JSONObject) -> JSONObject:
                     error.get("data"),
                     line.target,
                 )
+            case TaskStatus.COMPLETED | TaskStatus.FAILED as status if task is not created:
+                raise InvalidAnswer(f"a task is {status!r} and does not say how it ended", line.target)
             case TaskStatus.CANCELLED:
                 raise CallError("the task was cancelled", line.target)
             case TaskStatus.WORKING:

@@ -1,4 +1,4 @@
-"""What a client says and hears in a handshake, and what it answers to a server that asks. Sans-IO."""
+"""What a client says and hears in a handshake, what it answers, and how it takes a request back. Sans-IO."""
 
 from __future__ import annotations
 
@@ -38,3 +38,9 @@ def answer_to(message: Any) -> JSONObject | None:
         return answer | {"result": {}}
     error = {"code": int(ErrorCode.METHOD_NOT_FOUND), "message": "this client offers nothing"}
     return answer | {"error": error}
+
+
+def withdrawal(identifier: int) -> JSONObject:
+    """What tells a server that a request needs no answer any more."""
+    params = {"requestId": identifier, "reason": "nobody waits any more"}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from mcpdesk.bridge.answers import excerpt, is_response, result_of
-from mcpdesk.bridge.handshake import answer_to, opened, opening
+from mcpdesk.bridge.handshake import answer_to, opened, opening, withdrawal
+from mcpdesk.bridge.partings import Partings
 from mcpdesk.bridge.wire import Wire
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
@@ -22,7 +23,7 @@ from mcpdesk.protocol.revisions import R1, Revision
 
 
 class Listening:
-    """One connection. It lasts as long as its stream, and what waits fails with it."""
+    """A connection lasts as long as its stream, and what waits fails with it; the next request opens another."""
 
     mirrors = False
 
@@ -34,29 +35,39 @@ class Listening:
         self._wire = wire
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._place: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._place: asyncio.Future[str]
         self._reader: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._partings = Partings()
 
     async def open(self) -> None:
         """Listen, learn where to post, and shake hands. Raises: CallError when it goes another way here."""
-        self._reader = asyncio.get_running_loop().create_task(self._read())
-        await self._place
-        result = await self.request("initialize", opening(R1), {})
-        self.revision, self.server, self.instructions = opened(result, self.target)
-        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        loop = asyncio.get_running_loop()
+        self._place = loop.create_future()
+        self._reader = loop.create_task(self._read())
+        async with AsyncExitStack() as unless_open:
+            unless_open.push_async_callback(self.hang_up)
+            await self._place
+            result = await self._request("initialize", opening(R1))
+            self.revision, self.server, self.instructions = opened(result, self.target)
+            await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            unless_open.pop_all()
 
     async def request(self, method: str, params: JSONObject, headers: Mapping[str, str]) -> JSONObject:
         """The result. Raises: CallError."""
+        async with self._opening:
+            if self._reader is not None and self._reader.done():
+                await self.open()
+        return await self._request(method, params)
+
+    async def _request(self, method: str, params: JSONObject) -> JSONObject:
         identifier = next(self._ids)
         self._waiting[identifier] = waiting = asyncio.get_running_loop().create_future()
         try:
             await self._post({"jsonrpc": "2.0", "id": identifier, "method": method, "params": params})
             return result_of(await waiting, identifier, self.target)
         except asyncio.CancelledError:
-            with suppress(CallError):
-                gone = {"requestId": identifier, "reason": "nobody waits any more"}
-                message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone}
-                await asyncio.shield(self._post(message))
+            self._partings.begin(self._post(withdrawal(identifier)))
             raise
         finally:
             del self._waiting[identifier]
@@ -70,6 +81,7 @@ class Listening:
 
     async def close(self) -> None:
         """End the connection, and with it the wire."""
+        await self._partings.end()
         await self.hang_up()
         await self._wire.close()
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from msgspec import Struct
 
 from mcpdesk.bridge.answers import excerpt, is_error, is_response, result_of
-from mcpdesk.errors import DeskUserError, HttpError, InvalidAnswer, ProtocolError
+from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_stream import Event, EventFramer
 from mcpdesk.protocol.jsonrpc import Id
@@ -84,9 +84,11 @@ class Wire:
         self._headers = dict(headers)
         self._max_bytes = max_bytes
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close its connections; no others are opened."""
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
@@ -138,6 +140,8 @@ class Wire:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         import aiohttp
 
+        if self._is_closed:
+            raise CallError("closed while the call was under way", self.target)
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer
+from mcpdesk.errors import CallError, CallTimeout, HttpError, InvalidAnswer
 from tests.support.desk import running_desk, until
 from tests.support.patience import WITHIN_S
 
@@ -25,16 +25,22 @@ class Old:
     def __init__(self, answer: Answer, place: str) -> None:
         self.seen: list[dict[str, Any]] = []
         self.url = ""
+        self.is_mute = False
+        """Whether a stream does not say where to post."""
+        self.is_deaf = False
+        """Whether nobody is told that what was posted arrived."""
         self._answer = answer
         self._place = place
         self._out: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The stream, until None is put into it."""
+        self._out = out = asyncio.Queue[str | None]()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        await response.write(f"event: endpoint\ndata: {self._place}\n\n".encode())
-        while (text := await self._out.get()) is not None:
+        if not self.is_mute:
+            await response.write(f"event: endpoint\ndata: {self._place}\n\n".encode())
+        while (text := await out.get()) is not None:
             await response.write(text.encode())
         return response
 
@@ -47,6 +53,8 @@ class Old:
             self.send({"jsonrpc": "2.0", "id": message["id"], "result": told})
         elif "id" in message and "method" in message:
             self._answer(self, message)
+        if self.is_deaf:
+            await asyncio.Event().wait()
         return web.Response(status=202)
 
     def send(self, message: Any) -> None:
@@ -79,6 +87,13 @@ async def old_server(answer: Answer, place: str = "/messages?id=7") -> AsyncIter
 def content(old: Old, message: dict[str, Any]) -> None:
     result = {"content": [{"type": "text", "text": message["params"]["name"]}]}
     old.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def content_or_end(old: Old, message: dict[str, Any]) -> None:
+    if message["params"]["name"] == "end":
+        old.end()
+    else:
+        content(old, message)
 
 
 async def test_own_servers_speak_it_with_the_client(folder: Path) -> None:
@@ -119,6 +134,26 @@ async def test_end_of_the_stream_ends_what_waits() -> None:
             await client.call_tool("x")
 
 
+async def test_call_after_the_end_of_the_stream_opens_another() -> None:
+    async with old_server(content_or_end) as old, Client(old.url) as client:
+        with pytest.raises(HttpError, match="ended the connection"):
+            await client.call_tool("end")
+        calls = await asyncio.gather(*(client.call_tool(str(n)) for n in range(5)))
+        assert [each["content"][0]["text"] for each in calls] == list("01234")
+    assert [each["method"] for each in old.seen].count("initialize") == 2
+
+
+async def test_stream_that_could_not_be_opened_again_is_tried_at_the_next_call() -> None:
+    async with old_server(content_or_end) as old, Client(old.url) as client:
+        with pytest.raises(HttpError, match="ended the connection"):
+            await client.call_tool("end")
+        old.is_mute = True
+        with pytest.raises(CallTimeout):
+            await client.call_tool("x", timeout_s=0.3)
+        old.is_mute = False
+        assert (await client.call_tool("x"))["content"][0]["text"] == "x"
+
+
 async def test_closing_ends_what_waits() -> None:
     async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
         async with Client(old.url) as client:
@@ -134,8 +169,19 @@ async def test_cancelled_call_is_told() -> None:
         await client.connect()
         with pytest.raises(CallError, match="no answer within"):
             await client.call_tool("x", timeout_s=0.2)
-        assert old.seen[-1]["method"] == "notifications/cancelled"
+        await until(lambda: old.seen[-1]["method"] == "notifications/cancelled")
         assert old.seen[-1]["params"]["requestId"] == old.seen[-2]["id"]
+
+
+async def test_nobody_waits_for_a_server_to_hear_that_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpdesk.bridge.partings.PARTING_S", 0.1)
+    async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
+        async with Client(old.url) as client:
+            await client.connect()
+            old.is_deaf = True
+            with pytest.raises(CallTimeout):
+                await client.call_tool("x", timeout_s=0.2)
+        assert old.seen[-1]["method"] == "notifications/cancelled"
 
 
 @pytest.mark.parametrize("place", ["http://127.0.0.1:1/messages", "//example.org/x", "https://127.0.0.1/x"])

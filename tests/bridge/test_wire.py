@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge.wire import Reply, Wire, checked_url
-from mcpdesk.errors import DeskUserError, HttpError, InvalidAnswer, RpcError
+from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream
 
@@ -38,6 +38,16 @@ async def test_json_answer_is_read() -> None:
     assert seen.headers["accept"] == "application/json, text/event-stream"
     assert seen.headers["content-type"] == "application/json"
     assert seen.headers["x-own"] == "1"
+
+
+async def test_nothing_is_asked_once_it_is_closed() -> None:
+    async with scripted(lambda seen: json(result(seen, {}))) as server:
+        wire = Wire(server.url, {})
+        await wire.post(PING, {})
+        await wire.close()
+        with pytest.raises(CallError, match="closed while the call was under way"):
+            await wire.post(PING, {})
+    assert len(server.seen) == 1
 
 
 async def test_answer_among_events_is_found_and_the_rest_handed_on() -> None:
