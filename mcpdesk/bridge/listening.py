@@ -23,7 +23,7 @@ from mcpdesk.protocol.revisions import R1, Revision
 
 
 class Listening:
-    """A connection lasts as long as its stream, and what waits fails with it; the next request opens another."""
+    """Connections, one after the other: each lasts as long as its stream, and what waits fails with it."""
 
     mirrors = False
 
