@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
@@ -48,6 +49,7 @@ class Connection(RequestHandler):
         "_read_at",
         "_waits_for",
         "_waits_since",
+        "_wire",
         "dialogues",
         "holding",
     )
@@ -68,6 +70,8 @@ class Connection(RequestHandler):
         self._raw_headers: Any = None
         self._head: Head | None = None
         self._on_lost: Callable[[], None] | None = None
+        self._wire: asyncio.Transport | None = None
+        """The base forgets it when it closes, with what was not read yet."""
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
         """What to run when the peer is gone, while one answer is written; None when that is over."""
@@ -110,6 +114,10 @@ class Connection(RequestHandler):
                 del self.dialogues[key]
                 dialogue.close("another caller came by this connection")
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
+
     def data_received(self, data: bytes) -> None:
         """Parse more of what came, and notice whether it finished a head or went into a body."""
         known, in_body = self._request_count, not self._newest.is_eof()
@@ -134,7 +142,7 @@ class Connection(RequestHandler):
 
     def check(self, now: float, patience_s: float) -> None:
         """Give a client up that lets us wait for the rest of its request, or that reads no answers."""
-        awaited = self._awaited()
+        awaited = None if self.transport is None else self._awaited()
         if awaited is None or awaited != self._waits_for:
             self._waits_for, self._waits_since = awaited, now
         elif now - self._waits_since > patience_s + self._came / SLOWEST:
@@ -202,15 +210,16 @@ class Connection(RequestHandler):
             self.force_close()
 
     def _check_reading(self, now: float) -> None:
-        if not self.writing_paused or self.transport is None:
+        wire = self._wire
+        if wire is None or not (self.writing_paused or wire.is_closing()):
             self._least_unread = 0
             return
-        unread = self.transport.get_write_buffer_size()
+        unread = wire.get_write_buffer_size()
         if not self._least_unread or unread < self._least_unread:
             self._least_unread, self._read_at = unread, now
         elif now - self._read_at > UNREAD_S:
             log.warning("ended a connection that left %d bytes of answers unread", unread)
-            self.transport.abort()
+            wire.abort()
 
 
 def head_of(request: web.BaseRequest) -> Head:

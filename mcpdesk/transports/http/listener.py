@@ -129,8 +129,9 @@ class Listener(web.Server):
 
     def _sweep(self) -> None:
         now, patience_s = self._loop.time(), self._rules().request_timeout_s
-        for connection in self._open():
-            connection.check(now, patience_s)
+        for connection in self.connections:
+            if isinstance(connection, Connection):
+                connection.check(now, patience_s)
         for dialogue in [each for each in self._left if each.is_idle]:
             del self._left[dialogue]
             dialogue.close("the client disconnected")

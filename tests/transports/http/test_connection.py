@@ -14,7 +14,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connection, listener
-from tests.support.rude import HEAD, WITHIN_S, all_of, connected, turn
+from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
 from tests.support.site import Served, serving
 
 HASTY = Rules(request_timeout_s=0.2)
@@ -125,6 +125,31 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
             async with asyncio.timeout(WITHIN_S):
                 await gone.wait()
         assert len(gone_after) < 2_000
+
+
+async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "UNREAD_S", 0.1)
+    monkeypatch.setattr(listener, "SWEEP_S", 0.05)
+    async with serving() as served:
+
+        async def much(arguments: dict[str, Any], context: Context) -> Any:
+            return "x" * (16 << 20)
+
+        served.hosted.server.tools.replace([Tool("much", much, {"type": "object"})])
+        open_ones = served.service._listener
+        assert open_ones is not None
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
+        async with connected(served) as (_, writer):
+            writer.write(posted(body))
+            async with asyncio.timeout(WITHIN_S):
+                while not any(each.writing_paused for each in open_ones.connections):
+                    await turn()
+                (number,) = served.recorder.connections
+                assert served.service.hang_up(number)
+                while open_ones.connections:
+                    await turn()
 
 
 class Workshop:
