@@ -45,7 +45,9 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 def is_block(value: object) -> bool:
     """Whether a value looks like a content block rather than like data."""
-    return isinstance(value, dict) and _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys()
+    if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys():
+        return False
+    return value["type"] != "text" or isinstance(value["text"], str)
 
 
 _REQUIRED: dict[str, frozenset[str]] = {

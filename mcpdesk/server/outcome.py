@@ -87,7 +87,11 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
 
 
 def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
-    body: JSONObject = {"content": list(output.content), "isError": output.is_error}
+    blocks = list(output.content)
+    for index, block in enumerate(blocks):
+        if not content.is_block(block):
+            return failed(f"{tool.name} returned what is no result: content[{index}] is no content block")
+    body: JSONObject = {"content": blocks, "isError": output.is_error}
     if output.meta:
         body["_meta"] = output.meta
     if output.structured is not None:

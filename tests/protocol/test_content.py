@@ -32,6 +32,7 @@ def test_resources_carry_text_or_a_blob() -> None:
         (content.resource_link("a:b", "n"), True),
         (content.embedded("a:b", "x"), True),
         ({"type": "text"}, False),
+        ({"type": "text", "text": 5}, False),
         ({"type": "dog", "text": "x"}, False),
         ({"type": ["text"], "text": "x"}, False),
         ("text", False),

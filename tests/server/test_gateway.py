@@ -11,6 +11,7 @@ import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.gateway import GatewayEndpoint
+from mcpdesk.jobs import files
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.gateway_calls import GatewayDirect
@@ -131,14 +132,30 @@ async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
     await ended(job)
 
 
-async def test_a_job_ends_whatever_its_tool_returns() -> None:
+async def test_a_job_ends_whatever_goes_wrong_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def makes(arguments: Any, context: Any) -> Any:
+        context.produced(tmp_path / "a")
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no disk")
+
+    monkeypatch.setattr(files, "noted", broken)
+    caller = Caller()
+    caller.peer.server.tools.replace([Tool("makes", makes, {"type": "object"})])
+    job = await ended(await caller.begin("makes"))
+    assert job.status is TaskStatus.FAILED and job.exit_code == 1 and "no disk" in job.message
+
+
+async def test_a_job_whose_tool_returns_no_content_block_says_so() -> None:
     async def odd(arguments: Any, context: Any) -> Any:
         return ToolResult(({"type": "text"},), {"a": 1})
 
     caller = Caller()
     caller.peer.server.tools.replace([Tool("odd", odd, {"type": "object"})])
     job = await ended(await caller.begin("odd"))
-    assert job.status is TaskStatus.FAILED and job.exit_code == 1
+    assert job.status is TaskStatus.FAILED and "content[0] is no content block" in job.message
 
 
 async def test_a_job_ends_when_nothing_of_it_can_be_kept() -> None:

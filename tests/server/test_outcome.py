@@ -65,6 +65,13 @@ def test_an_explicit_result_says_everything_itself() -> None:
     assert tool_body(TOOL, ToolResult(structured={"a": 1}), None)["content"] == [content.text('{"a":1}')]
 
 
+@pytest.mark.parametrize("odd", [{"type": "text"}, {"type": "text", "text": 5}, "text", None])
+@pytest.mark.parametrize("is_error", [False, True])
+def test_what_is_no_content_block_is_a_tool_error(odd: Any, is_error: bool) -> None:
+    body = tool_body(TOOL, ToolResult((content.text("a"), odd), is_error=is_error), None)
+    assert body["isError"] and "content[1] is no content block" in body["content"][0]["text"]
+
+
 @pytest.mark.requirement("6.4")
 def test_nothing_is_a_result_where_the_schema_has_null() -> None:
     schema = {"type": ["object", "null"]}
