@@ -41,8 +41,8 @@ def command(
 ) -> int:
     """Call TOOL of TARGET, a server folder or the URL of a server, and print its result."""
     from mcpdesk.bridge.text import result_text
-    from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_json, print_text
+    from mcpdesk.cli.target import client
 
     params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
     with client(target, reach) as peer:

@@ -25,8 +25,8 @@ Examples:
 def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
     """Read the resource URI of TARGET, a server folder or the URL of a server. Binary contents are written as
     they are."""
-    from mcpdesk.cli.exchange import client
     from mcpdesk.cli.printing import print_bytes, print_json, print_text
+    from mcpdesk.cli.target import client
 
     with client(target, reach) as peer:
         result = peer.request("resources/read", {"uri": uri}, timeout_s)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.cli.exchange import Client
+from mcpdesk.cli.client import Client
 from mcpdesk.cli.reach import Reach, hinted
 from mcpdesk.errors import HttpError, RemoteProtocolError, RpcError
 
@@ -23,16 +23,12 @@ class RemoteClient(Client):
     """Sends requests over HTTP, in whatever revision the server has."""
 
     def __init__(self, bridge: BridgeClient, runner: asyncio.Runner) -> None:
+        super().__init__(list)  # a server tells strangers nothing of what it does not offer
         self._bridge = bridge
         self._runner = runner
-        self.left_out = list  # a server tells strangers nothing of what it does not offer
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The result of one request.
-
-        Raises: RemoteProtocolError for a JSON-RPC error; CallError without an answer; DeskUserError for a
-        server that wants a key or token.
-        """
+        """The result of one request. Raises: CallError without an answer, besides."""
         if method == "tools/call":
             call = self._bridge.call_tool(params["name"], params.get("arguments"), timeout_s=timeout_s)
             return self._run(call)

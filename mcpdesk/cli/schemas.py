@@ -64,7 +64,7 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     """The folder is loaded as a server would load it; what its code prints goes to stderr."""
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.claiming import claiming
-    from mcpdesk.cli.exchange import tell_strays
+    from mcpdesk.cli.hosted_client import tell_strays
     from mcpdesk.hosting.effective import effective_settings
     from mcpdesk.hosting.host import Host, Plan
 

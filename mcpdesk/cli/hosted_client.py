@@ -1,25 +1,25 @@
-"""One client of one server: what `call`, `list`, `read` and `prompt` speak through."""
+"""A client of a server folder that is hosted for as long as a command runs."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcpdesk.cli.client import Client
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.reach import HERE, Reach, folder_needs_none, is_url
 from mcpdesk.cli.report import TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
-from mcpdesk.protocol.jsonrpc import ErrorCode
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
+    from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_call import DeskCall
     from mcpdesk.link.desk_client import DeskClient
     from mcpdesk.link.values import CatalogueItem, Outcome, Progress
@@ -29,19 +29,15 @@ STRAYS = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 
 
-class Client:
-    """Sends requests and waits for their results."""
+class HostedClient(Client):
+    """Sends requests within this process."""
 
-    def __init__(self, desk: DeskClient, left_out: Callable[[], list[CatalogueItem]]) -> None:
+    def __init__(self, desk: DeskClient, shelf: Shelf) -> None:
+        super().__init__(lambda: _left_out(shelf))
         self._desk = desk
-        self.left_out = left_out
-        """What the server would offer, and does not."""
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The result of one request.
-
-        Raises: RemoteProtocolError for a JSON-RPC error; DeskUserError when no answer came in time.
-        """
+        """The result of one request."""
         call = self._desk.request(method, params)
         try:
             outcome = _followed(call, timeout_s)
@@ -58,41 +54,13 @@ class Client:
             )
         return outcome.result or {}
 
-    def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
-        """The items of all pages of a list; none when the server does not offer this kind."""
-        items: list[dict[str, Any]] = []
-        cursors: set[str] = set()
-        params: dict[str, Any] = {}
-        while True:
-            try:
-                page = self.request(method, params, timeout_s)
-            except RemoteProtocolError as error:
-                if error.code == ErrorCode.METHOD_NOT_FOUND:
-                    return items
-                raise
-            items += page.get(key, [])
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return items
-            if cursor in cursors:
-                raise RemoteProtocolError(ErrorCode.INTERNAL_ERROR, f"The pages of {method} have no end.")
-            cursors.add(cursor)
-            params = {"cursor": cursor}
-
 
 @contextmanager
-def client(target: str, reach: Reach = HERE) -> Iterator[Client]:
-    """A client of the server at a URL, or of a server folder, hosted for as long as the block runs.
+def hosted(target: str, mode: str = "") -> Iterator[HostedClient]:
+    """A client of a server folder. What the folder's code prints goes to stderr.
 
-    What a folder's code prints goes to stderr. Raises: DeskError when it cannot be hosted, or reached.
+    Raises: DeskError when it cannot be hosted.
     """
-    if is_url(target):
-        from mcpdesk.cli.remote import remote
-
-        with remote(target, reach) as peer:
-            yield peer
-        return
-    folder_needs_none(reach)
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.effective import effective_settings
@@ -104,7 +72,7 @@ def client(target: str, reach: Reach = HERE) -> Iterator[Client]:
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=reach.mode))
+    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
     with claiming(host, "wire"):
         host.load()
         core = CoreThread(host)
@@ -112,13 +80,15 @@ def client(target: str, reach: Reach = HERE) -> Iterator[Client]:
         try:
             core.started.result()
             endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
-            yield Client(
-                DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision),
-                lambda: [each for each in Shelf(endpoint.server).catalogue().items if not each.definition],
-            )
+            desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
+            yield HostedClient(desk, Shelf(endpoint.server))
         finally:
             core.stop()
             tell_strays(host)
+
+
+def _left_out(shelf: Shelf) -> list[CatalogueItem]:
+    return [item for item in shelf.catalogue().items if not item.definition]
 
 
 def _followed(call: DeskCall, timeout_s: float) -> Outcome:

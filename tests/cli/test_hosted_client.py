@@ -1,4 +1,4 @@
-"""One client of one server in this process."""
+"""A client of a folder hosted in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.cli.exchange import client, progress_line
+from mcpdesk.cli.hosted_client import hosted, progress_line
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
 from mcpdesk.link.values import Progress
 from tests.support.terminal import Desk
@@ -28,7 +28,7 @@ async def steps(ctx: Context) -> str:
 
 
 def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
-    with client(str(folder)) as peer:
+    with hosted(str(folder)) as peer:
         answer = peer.request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}, 10)
         assert answer["content"] == [{"type": "text", "text": "Hello, Ada!"}]
         with pytest.raises(RemoteProtocolError) as unknown:
@@ -37,12 +37,6 @@ def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
         with pytest.raises(DeskUserError) as late:
             peer.request("tools/call", {"name": "wait", "arguments": {"seconds": 20}}, 0.1)
         assert late.value.exit_code == 5
-
-
-def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None:
-    with client(str(folder)) as peer:
-        assert len(peer.request_all("tools/list", "tools", 10)) == 5
-        assert peer.request_all("nothing/list", "nothings", 10) == []
 
 
 def test_progress_is_told_in_words() -> None:
