@@ -38,7 +38,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-async def test_one_look_serves_all_that_end_at_once(looks: list[int]) -> None:
+async def test_one_look_serves_all_that_end_at_once(
+    looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "TERM_GRACE_S", WITHIN_S)
     children = [started("sleep 300 & echo; wait") for _ in range(MANY)]
     ended = Endings()
     found = await asyncio.gather(*(ended.end(child.pid, "e.1") for child in children))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from secrets import token_hex
 
 from mcpdesk.jobs.guard_program import marked_processes, read_groups
 from mcpdesk.jobs.process_table import MARK
@@ -15,14 +16,15 @@ def test_groups_that_were_released_are_forgotten() -> None:
 
 
 def test_only_processes_with_the_mark_are_found() -> None:
+    own = token_hex(8)
     sleepers = [
-        subprocess.Popen(["sleep", "200"], env=os.environ | {MARK: f"outer.1;{mark};"})
-        for mark in ("abc.1", "abd.1", "abc.12")
+        subprocess.Popen(["sleep", "200"], env=os.environ | {MARK: f"outer{own}.1;{mark};"})
+        for mark in (f"c{own}.1", f"d{own}.1", f"c{own}.12")
     ]
     try:
-        assert marked_processes(b"abc.") == [sleepers[0].pid, sleepers[2].pid]
-        assert marked_processes(b"abc.1;") == [sleepers[0].pid]
-        assert marked_processes(b"outer.1;") == [sleeper.pid for sleeper in sleepers]
+        assert set(marked_processes(f"c{own}.".encode())) == {sleepers[0].pid, sleepers[2].pid}
+        assert marked_processes(f"c{own}.1;".encode()) == [sleepers[0].pid]
+        assert set(marked_processes(f"outer{own}.1;".encode())) == {sleeper.pid for sleeper in sleepers}
     finally:
         for sleeper in sleepers:
             sleeper.kill()
