@@ -86,7 +86,8 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
     that does not count.
     """
     from mcpdesk.hosting.effective import effective_settings
-    from mcpdesk.hosting.host import Host, Plan
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.plan import Plan
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))

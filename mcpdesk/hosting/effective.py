@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mcpdesk import paths
 from mcpdesk.hosting.manifest import FILE, read_manifest
+from mcpdesk.hosting.plan import Plan
 from mcpdesk.settings import BY_VARIABLE, ENV_FILE, Resolved, is_setting, read_env_file, resolve
-
-if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Plan
 
 
 def effective_settings(
@@ -46,8 +43,6 @@ def plan_for(
 
     Raises: DeskUserError, ManifestError as `effective_settings`.
     """
-    from mcpdesk.hosting.host import Plan
-
     resolved = effective_settings(flags, environ, folders[0] if folders else None)
     return Plan(
         folders=tuple(folders),

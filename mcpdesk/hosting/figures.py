@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
@@ -16,8 +16,10 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.hosting.host import Host
+    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import JobView
+    from mcpdesk.recorder.capture import Recording
+    from mcpdesk.server.services import Services
 
 QUEUED = "queued"
 """An asynchronous call whose turn has not come."""
@@ -26,16 +28,31 @@ LOOKED_AT = 256
 """Peers whose latest calls are looked at: with thousands of them, those that came last say enough."""
 
 
-def figures(host: Host) -> list[Figure]:
+class Core(Protocol):
+    """What is looked at."""
+
+    recording: Recording
+    inbox: Inbox
+    services: Services
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it started."""
+
+    def endpoints(self) -> list[HostedEndpoint]:
+        """Of its servers."""
+
+
+def figures(core: Core) -> list[Figure]:
     """Everything but what listeners count themselves. On the core's loop."""
-    return [*_of_core(host), *_of_servers(host), *_of_work(host)]
+    return [*_of_core(core), *_of_servers(core), *_of_work(core)]
 
 
-def _of_core(host: Host) -> Iterator[Figure]:
-    recording = host.recording
-    waiting = sum(question.state is QuestionState.WAITING for question in host.inbox.questions())
+def _of_core(core: Core) -> Iterator[Figure]:
+    recording = core.recording
+    waiting = sum(question.state is QuestionState.WAITING for question in core.inbox.questions())
     yield Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})])
-    yield Figure("uptime_seconds", "gauge", "How long the core has run.", [Sample(host.uptime_s)])
+    yield Figure("uptime_seconds", "gauge", "How long the core has run.", [Sample(core.uptime_s)])
     yield Figure("frames_total", "counter", "Frames recorded.", [Sample(recording.frames)])
     yield Figure(
         "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.settled_bytes)]
@@ -43,8 +60,8 @@ def _of_core(host: Host) -> Iterator[Figure]:
     yield Figure("questions_waiting", "gauge", "Questions that wait for a person.", [Sample(waiting)])
 
 
-def _of_servers(host: Host) -> Iterator[Figure]:
-    endpoints = host.endpoints()
+def _of_servers(core: Core) -> Iterator[Figure]:
+    endpoints = core.endpoints()
     yield Figure("items", "gauge", "What is offered.", [each for one in endpoints for each in _items(one)])
     yield Figure(
         "items_unavailable",
@@ -80,9 +97,9 @@ def _of_servers(host: Host) -> Iterator[Figure]:
     )
 
 
-def _of_work(host: Host) -> Iterator[Figure]:
-    tasks = Counter(map(_state, host.services.jobs.snapshot()))
-    homes = (one.server.home for one in host.endpoints())
+def _of_work(core: Core) -> Iterator[Figure]:
+    tasks = Counter(map(_state, core.services.jobs.snapshot()))
+    homes = (one.server.home for one in core.endpoints())
     programs = Counter(
         view.state
         for home in homes

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
-
 from mcpdesk.auth import api_key
 from mcpdesk.auth.policy import key_due
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
@@ -24,13 +22,13 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.hosting.plan import Plan
 from mcpdesk.hosting.rules import rules_of
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
-from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Jobs, Rules
 
@@ -46,26 +44,6 @@ ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`: another core of its may go on."""
 SWITCH_INTERVAL_S = 0.0002
 """How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
-
-
-class Plan(Struct, frozen=True):
-    """What a core is to host and where it listens."""
-
-    folders: tuple[Path, ...]
-    settings: Settings
-    origins: dict[str, str] = field(default_factory=dict)
-    http: bool = True
-    may_move: bool = False
-    """Take the next free port when the chosen one is taken."""
-    meet: bool = True
-    """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
-    watch: bool = True
-    draws_first: bool = False
-    """Listen on HTTP only once the screen says it is drawn, `DRAWING_S` seconds later at the latest."""
-    capture: Path | None = None
-    """The capture file; None keeps frames in memory only."""
-    mode: str = ""
-    """Serve every folder in this mode, and nothing else of it."""
 
 
 class Host:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.figures import figures
-from mcpdesk.hosting.host import Host, Plan
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.plan import Plan
 from mcpdesk.inbox.question import Page
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.settings import resolve
