@@ -23,7 +23,7 @@ from mcpdesk.transports.pipe import (
 log = logging.getLogger(__name__)
 
 CLOSE_S = 1.0
-"""How long a closing listener lets its peers read what was answered."""
+"""How long a peer whose connection we end may read what was answered."""
 
 
 class UnixListener:
@@ -51,9 +51,7 @@ class UnixListener:
         for connection in connections:
             connection.end()
         if connections:
-            await asyncio.wait([one.gone for one in connections], timeout=CLOSE_S)
-        for connection in connections:
-            connection.abort()
+            await asyncio.wait([one.gone for one in connections])
 
     def hang_up(self, connection: int) -> bool:
         """End one connection; False when it is none of these."""
@@ -127,14 +125,15 @@ class _Connection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def end(self) -> None:
-        """Write what was answered so far, then close."""
+        """Write what was answered so far, then close; for long nobody is waited for to read it."""
         if self._pipe is not None:
             self._pipe.close()
         self._transport.close()
+        asyncio.get_running_loop().call_later(CLOSE_S, self._give_up)
 
-    def abort(self) -> None:
-        """Close without writing anything more."""
-        self._transport.abort()
+    def _give_up(self) -> None:
+        if not self.gone.done():
+            self._transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
         """Open the pipe once it is clear who speaks; returns the bytes that belong to it."""

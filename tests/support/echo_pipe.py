@@ -14,6 +14,7 @@ class EchoPipe:
 
     def __init__(self, server: str | None, transport: str, peer: str) -> None:
         self.server, self.transport, self.peer = server, transport, peer
+        self.connection = 1
         self.send: Callable[[bytes], None] = lambda data: None
         self.lines: list[bytes] = []
         self.paused = asyncio.Event()

@@ -172,6 +172,38 @@ async def test_peer_that_never_reads_is_cut_off(path: Path, monkeypatch: pytest.
         await pipe.closed.wait()
 
 
+@pytest.mark.parametrize("how", ["disconnected", "left by the listener"])
+async def test_peer_that_does_not_read_when_it_is(
+    how: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 0.01)
+    core = EchoCore()
+    async with listening(core, path) as listener, connected(path) as (_, writer):
+        writer.write(b"one\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        pipe = await core.pipes.get()
+        pipe.send(b"y" * (4 << 20))
+        (connection,) = listener._connections
+        if how == "disconnected":
+            assert listener.hang_up(pipe.connection)
+        else:
+            await listener.close()
+        await connection.gone
+
+
+async def test_peer_reads_what_was_answered_before_the_listener_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 60.0)
+    core, answer = EchoCore(), b"y" * (4 << 20)
+    async with listening(core, path) as listener, connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        pipe = await core.pipes.get()
+        pipe.send(answer)
+        await listener.close()
+        assert await reader.read() == b"one\n" + answer
+
+
 async def test_other_users_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "peer_credentials", lambda connection: (1, os.getuid() + 1))
     core = EchoCore()
