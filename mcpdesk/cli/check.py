@@ -56,11 +56,10 @@ class Looked:
 
     def __init__(self, folder: str) -> None:
         from mcpdesk.cli.claiming import claiming
-        from mcpdesk.hosting.effective import effective_settings
+        from mcpdesk.hosting.effective import Plan, effective_settings
         from mcpdesk.hosting.host import Host
         from mcpdesk.hosting.lint import lint
         from mcpdesk.hosting.manifest import read_manifest
-        from mcpdesk.hosting.plan import Plan
         from mcpdesk.link.catalogue import Shelf
 
         place = server_folder(folder)

@@ -82,9 +82,8 @@ def _endpoint(url: str, name: str) -> str:
 def _key(folder: Path) -> str:
     """The key callers over TCP have to send; empty when none is due."""
     from mcpdesk.cli.claiming import claiming
-    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.effective import Plan, effective_settings
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.plan import Plan
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, meet=False, watch=False))

@@ -63,9 +63,8 @@ def hosted(target: str, mode: str = "") -> Iterator[HostedClient]:
     """
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.effective import Plan, effective_settings
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.plan import Plan
     from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient

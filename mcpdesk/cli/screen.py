@@ -18,7 +18,7 @@ from mcpdesk.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.plan import Plan
+    from mcpdesk.hosting.effective import Plan
     from mcpdesk.tui.app import DeskApp
 
 GRACE_S = 8.0

@@ -14,8 +14,8 @@ from mcpdesk.cli.signals import Ending
 from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.effective import Plan
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.plan import Plan
 
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""

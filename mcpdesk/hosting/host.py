@@ -17,12 +17,11 @@ from mcpdesk.auth.policy import key_due
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
 from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
-from mcpdesk.hosting.effective import ignored_settings
+from mcpdesk.hosting.effective import Plan, ignored_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
-from mcpdesk.hosting.plan import Plan
 from mcpdesk.hosting.rules import rules_of
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
