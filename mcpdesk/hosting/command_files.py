@@ -116,10 +116,17 @@ def claimed(asked: Sequence[Wanted], place: Place, made: MadeFiles) -> tuple[Pat
             continue
         try:
             found += made.claim([each.path, *matching(each)], place.allowed)
-        except Foreign as error:
+        except (Foreign, OSError) as error:
             made.settle(found)
-            raise BadArgument(each.argument, f"{error}; choose another name") from None
+            why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            raise BadArgument(each.argument, f"{why}; choose another name") from None
     return tuple(found)
+
+
+def settled(asked: Sequence[Wanted], own: tuple[Path, ...], made: MadeFiles) -> None:
+    """What was claimed is there now, as far as it was made."""
+    if own:
+        made.settle(own, [path for each in asked for path in matching(each)])
 
 
 def matching(asked: Wanted) -> list[Path]:

@@ -7,9 +7,9 @@ import contextlib
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.command_argv import build
@@ -17,10 +17,10 @@ from mcpdesk.hosting.command_files import (
     OUTPUT_DIR,
     Place,
     claimed,
-    matching,
     output_names,
     placed,
     produced,
+    settled,
     wanted,
 )
 from mcpdesk.jobs.feed import Feed, Progress
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.command_files import Wanted
     from mcpdesk.jobs.output import Stream
     from mcpdesk.jobs.process import Ended
+
+T = TypeVar("T")
 
 USUAL_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
@@ -97,11 +99,11 @@ class CommandRun:
             if not place.allowed:
                 return await self._run(argv, files, place, context)
             made = context.home.made_files
-            own = await asyncio.to_thread(claimed, files, place, made)
-            try:
+            async with _held(
+                lambda: claimed(files, place, made),
+                lambda own: settled(files, own, made),
+            ):
                 return await self._run(argv, files, place, context)
-            finally:
-                made.settle(own, [path for each in files for path in matching(each)] if own else ())
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[Place]:
@@ -109,17 +111,17 @@ class CommandRun:
         if not self._has_folder:
             yield Place(self._ready.folder, self._ready.folder)
             return
-        folders = context.home.call_folders
-        try:
-            output = await asyncio.to_thread(folders.begin)
-        except OSError as error:
-            told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
-            raise HandlerError(told) from error
-        try:
-            server = context.server
+        folders, server = context.home.call_folders, context.server
+
+        def begin() -> Path:
+            try:
+                return folders.begin()
+            except OSError as error:
+                told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
+                raise HandlerError(told) from error
+
+        async with _held(begin, folders.end) as output:
             yield Place(self._ready.folder, output, server.limits.output_dirs, server.folder)
-        finally:
-            await asyncio.to_thread(folders.end, output)
 
     async def _run(
         self, argv: list[str], files: list[Wanted], place: Place, context: Context
@@ -221,6 +223,18 @@ class _Reporter:
         while self._reports:
             value, total, message = self._reports.popleft()
             await self._context.progress(value, total, message)
+
+
+@contextlib.asynccontextmanager
+async def _held(take: Callable[[], T], give_back: Callable[[T], None]) -> AsyncIterator[T]:
+    """What a thread takes; another gives it back, also where the call ends while it is being taken."""
+    taking = asyncio.create_task(asyncio.to_thread(take))
+    try:
+        yield await asyncio.shield(taking)
+    finally:
+        await asyncio.wait({taking})
+        if taking.exception() is None:
+            await asyncio.to_thread(give_back, taking.result())
 
 
 def _pictures(made: list[Path]) -> list[content.Block]:

@@ -33,10 +33,11 @@ class CallFolders:
             surplus = self._surplus(self._sizes)
             for old in surplus:
                 del self._sizes[old]
-            self._sizes[folder] = None
         for old in surplus:
             shutil.rmtree(old, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
+        with self._lock:
+            self._sizes[folder] = None
         return folder
 
     def end(self, folder: Path) -> None:

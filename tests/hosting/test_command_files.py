@@ -15,10 +15,10 @@ from mcpdesk.hosting.command_files import (
     OUTPUT_DIR,
     Place,
     claimed,
-    matching,
     output_names,
     placed,
     produced,
+    settled,
     wanted,
 )
 from mcpdesk.jobs.made_files import MadeFiles
@@ -126,13 +126,25 @@ def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> N
         own = claimed(asked, place, made)
         for name in ("o", "o.json", "o-1.png", "o-2.png"):
             (shared / "new" / name).write_text(name)
-        made.settle(own, [path for each in asked for path in matching(each)])
+        settled(asked, own, made)
     for name in ("o.json", "o-3.png"):
         (shared / "new" / name).write_text("precious")
         with pytest.raises(BadArgument, match=f"out: .*{name}.* was not made here.* choose another name"):
             claimed(asked, place, made)
         (shared / "new" / name).unlink()
     claimed(asked, place, made)
+
+
+def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_claimed(place: Place) -> None:
+    made, shared = MadeFiles(), place.allowed[0]
+    (shared / "file").write_text("")
+    texts = templates("{first}", "{second}")
+    values = {"first": f"{shared}/new", "second": f"{shared}/file/below/x"}
+    with pytest.raises(BadArgument, match=r"second: '.*/file/below/x': .*; choose another name"):
+        claimed(wanted(texts, values, fixed(place), place), place, made)
+    (shared / "new").write_text("somebody's")
+    with pytest.raises(BadArgument, match=r"first: .*/new.* was not made here"):
+        claimed(wanted(texts, values, fixed(place), place), place, made)
 
 
 def test_only_what_is_there_was_produced(place: Place) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,10 +17,13 @@ from msgspec.structs import replace
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
+from mcpdesk.jobs.call_folders import CallFolders
 from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.made_files import MadeFiles
 from mcpdesk.server.call import Call
 from mcpdesk.settings import resolve
 from tests.support.desk import until
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 ECHO = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
@@ -239,6 +244,33 @@ async def test_cancelled_call_ends_the_program(bench: Bench) -> None:
     bench.peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}})
     await until(lambda: bench.peer.channel.dialogue.is_idle)
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("step", ["folder", "file"])
+async def test_what_is_being_taken_for_a_call_that_ends_is_given_back(
+    bench: Bench, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    owner, name = (CallFolders, "begin") if step == "folder" else (MadeFiles, "claim")
+    take = getattr(owner, name)
+
+    def slowly(*arguments: Any) -> Any:
+        begun.set()
+        go_on.wait(WITHIN_S)
+        return take(*arguments)
+
+    monkeypatch.setattr(owner, name, slowly)
+    await bench.peer.shake_hands()
+    place = bench.folder.parent / "shared" / "map.png"
+    bench.peer.request(9, "tools/call", {"name": "try-draw", "arguments": {"output": str(place)}})
+    await asyncio.to_thread(begun.wait, WITHIN_S)
+    bench.peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
+    go_on.set()
+    await until(lambda: bench.peer.channel.dialogue.is_idle)
+    home = bench.hosted.server.home
+    assert home is not None
+    assert home.call_folders._sizes == {} and list(home.call_folders.root.iterdir()) == []
+    assert not home.made_files._used
 
 
 async def test_many_at_once_each_have_their_folder(bench: Bench) -> None:

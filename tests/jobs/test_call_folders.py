@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mcpdesk.jobs.call_folders import CallFolders
 
 
@@ -50,3 +52,13 @@ def test_what_an_earlier_run_left_counts(tmp_path: Path) -> None:
         earlier.end(folder)
     CallFolders(tmp_path, most=3).begin()
     assert [folder.exists() for folder in left] == [False, True, True]
+
+
+def test_a_folder_that_could_not_be_made_is_not_in_use(tmp_path: Path) -> None:
+    folders = CallFolders(tmp_path / "made")
+    folders.end(folders.begin())
+    folders.root.rmdir()
+    folders.root.write_text("in the way")
+    with pytest.raises(OSError, match=r"made"):
+        folders.begin()
+    assert folders._sizes == {}
