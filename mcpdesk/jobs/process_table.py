@@ -106,8 +106,11 @@ def _row_of_psutil(pid: int) -> Row | None:
 
 def _marks_of_linux(pid: int) -> str:
     deadline = time.monotonic() + EXEC_S
-    while not (raw := _read(pid, "environ")) and not _read(pid, "cmdline") and time.monotonic() < deadline:
-        time.sleep(_EXEC_PAUSE_S)  # neither: it is becoming another program, and the kernel has not set it up
+    while not (raw := _read(pid, "environ")) and not _read(pid, "cmdline"):
+        # Neither: it is ending, or becoming another program which the kernel has not set up.
+        if time.monotonic() > deadline or (found := row(pid)) is None or found.is_ending:
+            break
+        time.sleep(_EXEC_PAUSE_S)
     start = (b"\0" + raw).find(_ASSIGNED)
     return "" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2].decode("ascii", "replace")
 

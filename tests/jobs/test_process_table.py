@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,16 @@ def test_who_is_between_two_programs_is_waited_for(
         process_table, "_read", lambda pid, name: unready.pop() if unready else read(pid, name)
     )
     assert marks(sleeper.pid) == "s.1;" and not unready
+
+
+def test_who_ends_while_it_is_looked_at_is_not_waited_for(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(process_table, "EXEC_S", 10 * WITHIN_S)
+    began = time.monotonic()
+    assert marks(sleeper.pid) == "" and time.monotonic() - began < WITHIN_S
 
 
 def test_who_never_becomes_a_program_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
