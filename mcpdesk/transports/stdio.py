@@ -70,6 +70,7 @@ class StdioTransport:
     def stop(self) -> None:
         """End as if the client had closed its end. Call it on the loop."""
         self._ended.set()
+        self._may_read.set()
 
     async def _converse(self) -> None:
         self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer, self._mode)
@@ -95,7 +96,8 @@ class StdioTransport:
         while not self._ended.is_set():
             self._readable()
             await asyncio.sleep(0)
-            await self._may_read.wait()
+            if not self._ended.is_set():
+                await self._may_read.wait()
 
     def _readable(self) -> None:
         try:

@@ -161,6 +161,17 @@ async def test_large_plain_file_to_a_slow_reader_arrives_whole(client: Client, t
             await serving_aio
 
 
+async def test_serving_a_plain_file_can_be_stopped_while_nobody_reads(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.01)
+    (tmp_path / "in").write_bytes((b"z" * 65_535 + b"\n") * (pipes.HIGH_WATER >> 15))
+    with open(tmp_path / "in", "rb") as source:
+        client.transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
+        async with serving(client) as pipe:
+            await pipe.paused.wait()
+
+
 async def test_no_stdin_at_all_ends_at_once(client: Client) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
