@@ -6,6 +6,7 @@ Snapshots are made anew only when something changed. Intents run on the core's l
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -40,6 +41,7 @@ WINDOW = 1 << 16
 """Bytes of output given at a time; who is further behind goes on this far from the end."""
 PLAN_BYTES = 200_000
 """How much of a plan file is shown."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _STATES = {
     TaskStatus.WORKING: JobState.RUNNING,
     TaskStatus.INPUT_REQUIRED: JobState.WAITING,
@@ -171,7 +173,7 @@ class Work:
 
     def _program(self, job: str) -> Program | None:
         server, _, number = job.rpartition(":")
-        if server not in self._host.folders or not number.isdigit():
+        if server not in self._host.folders or _NUMBER.fullmatch(number) is None:
             return None
         home = self._home(server)
         return home.programs.get(int(number)) if home.has_made("programs") else None

@@ -29,6 +29,8 @@ from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES, DashboardPulse, 
 from mcpdesk.transports.http.stream import EventStream
 
 MOST_BODY = 1 << 20
+MOST_FILTER = 2_000
+"""Characters."""
 OLDER = 200
 """Lines given at a time."""
 PRIVATE = SAFE | {"Cache-Control": "no-store"}
@@ -100,7 +102,7 @@ class DashboardRoutes:
         given = await _body(request)
         pulse = await self._running()
         if name == "watch":
-            return self._watch(pulse, given)
+            return await self._watch(pulse, given)
         status, told = await pulse.board.act(name, given, visitor.name)
         return json_answer(status, encode(told))
 
@@ -149,22 +151,24 @@ class DashboardRoutes:
 
     async def _config(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         try:
-            board = (await self._running()).board
-            text = board.config(request.query.get("server", ""), request.query.get("client", ""))
+            pulse, asked = await self._running(), request.query
+            text = await pulse.apart(pulse.board.config, asked.get("server", ""), asked.get("client", ""))
         except DeskError as error:
             return plain_error(404, str(error))
         return json_answer(200, encode({"text": text}))
 
-    def _watch(self, pulse: DashboardPulse, given: Any) -> web.Response:
+    async def _watch(self, pulse: DashboardPulse, given: Any) -> web.Response:
         """A page says what it wants to see."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job are texts")
+        if len(texts[1]) > MOST_FILTER:
+            return plain_error(422, f"a filter has at most {MOST_FILTER} characters")
         page = pulse.pages.get(texts[0])
         if page is None:
             return plain_error(404, "that page is not open")
         try:
-            pulse.follow(page, texts[1], texts[2])
+            await pulse.follow(page, texts[1], texts[2])
         except DeskError as error:
             return plain_error(422, str(error))
         return json_answer(200, b'{"watched":true}')

@@ -94,18 +94,18 @@ class DashboardPulse:
             self.board.attend(-1)
         self._wake.set()
 
-    def follow(self, page: Page, filter_text: str, job: str) -> None:
+    async def follow(self, page: Page, filter_text: str, job: str) -> None:
         """A page watches something else. Raises: DeskError for a filter that cannot be understood."""
-        self.lane(filter_text)
+        await self.lane(filter_text)
         page.follow(filter_text, job)
         self._wake.set()
 
-    def lane(self, filter_text: str) -> Lines:
+    async def lane(self, filter_text: str) -> Lines:
         """The lines of a filter, one value for all pages that use it. Raises: DeskError."""
-        lane = self.lanes.get(filter_text)
-        if lane is None:
-            lane = self.lanes[filter_text] = self.board.lines(filter_text)
-        return lane
+        if filter_text not in self.lanes:
+            lane = await self.apart(self.board.lines, filter_text)
+            self.lanes.setdefault(filter_text, lane)
+        return self.lanes[filter_text]
 
     async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that takes milliseconds on the thread that looks."""
@@ -186,7 +186,7 @@ class DashboardPulse:
         self.lanes = {text: lane for text, lane in self.lanes.items() if text in wanted}
         is_behind = False
         for text in wanted:
-            lane = self.lane(text)
+            lane = await self.lane(text)
             news, whole = await self.apart(_looked, lane)
             is_behind = is_behind or bool(whole["behind"]) or whole["done"] < 1
             shown = encode({"filter": text, **news}) if news is not None else b""
@@ -209,7 +209,7 @@ class DashboardPulse:
                 continue
             job, end = page.job, page.job_end
             piece = await self.apart(self.board.output, job, end)
-            if page.job != job or page.job_end != end:
+            if page.id not in self.pages or page.job != job or page.job_end != end:
                 continue
             if piece is None:
                 page.tell("output", encode({"job": job, "none": True}))

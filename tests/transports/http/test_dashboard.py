@@ -230,6 +230,10 @@ async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboar
             "watch", {"page": first.page, "filter": "status:what", "job": ""}, **WITH_KEY
         )
         assert status == 422 and "what" in told["error"]
+        status, told = await shown.told(
+            "watch", {"page": first.page, "filter": "a" * 2001, "job": ""}, **WITH_KEY
+        )
+        assert status == 422 and "2000 characters" in told["error"]
         assert (await shown.told("watch", {"page": first.page, "filter": "apple", "job": ""}, **WITH_KEY))[
             0
         ] == 200
@@ -311,8 +315,9 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
         assert ended["running"] == 0 and ended["jobs"][0]["state"] in ("killed", "failed")
         assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 409
         assert (await shown.told("cancel-job", {"job": "shop:99"}, **WITH_KEY))[0] == 404
-        await shown.told("watch", {"page": events.page, "filter": "", "job": "shop:99"}, **WITH_KEY)
-        assert (await events.until("output"))["none"]
+        for nothing in ("shop:99", "shop:\u00b2", "shop:" + "9" * 5000):
+            await shown.told("watch", {"page": events.page, "filter": "", "job": nothing}, **WITH_KEY)
+            assert (await events.until("output", lambda told, job=nothing: told["job"] == job))["none"]
 
 
 async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
