@@ -106,9 +106,10 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
 
 def _name(path: Path, home: Path | None, taken: dict[str, Produced]) -> str:
     inside = home is not None and path.is_relative_to(home)
-    name = PurePath(path.relative_to(home) if inside and home is not None else path.name)
+    text = path.relative_to(home).as_posix() if inside and home is not None else path.name
+    name = PurePath(text.encode("utf-8", "replace").decode())
     chosen, number = name, 1
     while chosen.as_posix() in taken and taken[chosen.as_posix()].path != path:
         number += 1
         chosen = name.with_name(f"{name.stem}-{number}{name.suffix}")
-    return chosen.as_posix().encode("utf-8", "replace").decode()
+    return chosen.as_posix()

@@ -19,8 +19,8 @@ from mcpdesk.jobs.files import Produced
 
 ARCHIVE_BYTES = 4 << 30
 """More than this is not put into one archive: its files can be had one by one."""
-FIRST_YEAR = 1980
-"""Archives know no earlier time."""
+EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+"""Archives know no other times."""
 
 
 class Parcel(Struct, frozen=True):
@@ -61,7 +61,7 @@ def archive(made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parce
 
 def _pack(packed: zipfile.ZipFile, file: Produced, roots: Sequence[Path]) -> None:
     changed = time.gmtime(file.stamp[3] // 10**9)[:6]
-    member = zipfile.ZipInfo(file.name, changed if changed[0] >= FIRST_YEAR else (FIRST_YEAR, 1, 1, 0, 0, 0))
+    member = zipfile.ZipInfo(file.name, min(max(changed, EARLIEST), LATEST))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     with (
         os.fdopen(files.opened(file, roots), "rb") as source,

@@ -73,6 +73,13 @@ def test_two_files_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> Non
     assert [file.name for file in found] == ["a.txt", "a-2.txt", "a-3.txt"]
 
 
+def test_names_that_no_text_can_tell_apart_are_told_apart(home: Path) -> None:
+    paths = [home / os.fsdecode(name) for name in (b"\xff.txt", b"\xfe.txt")]
+    for path in paths:
+        path.write_text("x")
+    assert [file.name for file in files.noted(paths, [home])] == ["?.txt", "?-2.txt"]
+
+
 def test_a_folder_that_is_a_link_itself_still_holds_its_files(home: Path) -> None:
     link = home.parent / "link"
     link.symlink_to(home)

@@ -67,12 +67,13 @@ def test_another_content_has_another_tag(tmp_path: Path) -> None:
         os.close(each.descriptor)
 
 
-def test_a_file_older_than_archives_is_packed_all_the_same(tmp_path: Path) -> None:
-    made(tmp_path, "a", "b")
-    os.utime(tmp_path / "a", (0, 0))
-    old = files.noted([tmp_path / "a", tmp_path / "b"], [tmp_path])
-    with zipfile.ZipFile(io.BytesIO(content(parcel.archive(old, [tmp_path], "job")))) as archive:
-        assert archive.getinfo("a").date_time[0] == 1980
+def test_a_file_of_a_time_archives_do_not_know_is_packed_all_the_same(tmp_path: Path) -> None:
+    made(tmp_path, "old", "new")
+    os.utime(tmp_path / "old", (0, 0))
+    os.utime(tmp_path / "new", (7e9, 7e9))
+    odd = files.noted([tmp_path / "old", tmp_path / "new"], [tmp_path])
+    with zipfile.ZipFile(io.BytesIO(content(parcel.archive(odd, [tmp_path], "job")))) as archive:
+        assert [archive.getinfo(name).date_time[0] for name in ("old", "new")] == [1980, 2107]
 
 
 def test_a_file_that_is_gone_spoils_the_archive_and_leaves_nothing_open(tmp_path: Path) -> None:
