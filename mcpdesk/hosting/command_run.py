@@ -23,6 +23,7 @@ from mcpdesk.hosting.command_files import (
     settled,
     wanted,
 )
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.feed import Feed, Progress
 from mcpdesk.jobs.remarks import remarks
 from mcpdesk.jobs.reports import Reports
@@ -200,8 +201,7 @@ class _Reporter:
     def progress(self, progress: Progress) -> None:
         """It came so far."""
         self._reports.append(progress)
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            self._loop.call_soon_threadsafe(self._more.set)
+        later(self._loop, self._more.set)
 
     async def __aenter__(self) -> None:
         self._report_aio = asyncio.create_task(self._report())

@@ -13,10 +13,12 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from mcpdesk.jobs import family
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.endings import Endings
 from mcpdesk.jobs.guard import GUARD
 from mcpdesk.jobs.output import Output, Stream
@@ -67,13 +69,8 @@ async def run(
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Ended] = loop.create_future()
     done.add_done_callback(asyncio.Future.exception)  # seen, even if the caller is gone
-
-    def report(outcome: Ended | BaseException) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(_settle, done, outcome)
-
     process = Process(argv, folder, environment, output, timeout_s)
-    process.start(report)
+    process.start(partial(later, loop, partial(_settle, done)))
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

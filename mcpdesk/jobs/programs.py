@@ -19,6 +19,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Ended, Process
 from mcpdesk.jobs.usage import Usage, usage_of
@@ -185,11 +186,11 @@ class Programs:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
-        tell = partial(_later, loop, lambda: self._begun(program, begun))
+        tell = partial(later, loop, lambda: self._begun(program, begun))
         process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
         program = Program(number, command, peer, process, output)
         self._running[number] = program
-        process.start(partial(_later, loop, partial(self._over, program, begun)))
+        process.start(partial(later, loop, partial(self._over, program, begun)))
         try:
             await begun
         except asyncio.CancelledError:
@@ -239,12 +240,6 @@ class Programs:
 
     def _forget(self, number: int) -> None:
         self._programs.pop(number).output.remove()
-
-
-def _later(loop: asyncio.AbstractEventLoop, function: object, *values: object) -> None:
-    """From the program's thread to the loop, which may be closed by then."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *values)  # type: ignore[arg-type]
 
 
 def _output(folder: Path, number: int) -> Output:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import orjson
 from msgspec.structs import replace
 
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.feed import START, Feed, News
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway
@@ -152,8 +153,7 @@ class JobReader:
         if self._is_stirred:
             return
         self._is_stirred = True
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stirred.set)
+        later(self._loop, self._stirred.set)
 
 
 async def _happens(event: asyncio.Event, within_s: float | None) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
@@ -130,18 +131,13 @@ async def _report(output: Output, context: Context) -> None:
     loop, reported = asyncio.get_running_loop(), 0
     while True:
         more = asyncio.Event()
-        output.notify(partial(_tell, loop, more))
+        output.notify(partial(later, loop, more.set))
         if output.size > reported:
             reported = output.size
             await context.progress(reported, message=output.end(PROGRESS_BYTES))
         else:
             await more.wait()
         await asyncio.sleep(PROGRESS_EVERY_S)
-
-
-def _tell(loop: asyncio.AbstractEventLoop, more: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(more.set)
 
 
 def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult[Run]:

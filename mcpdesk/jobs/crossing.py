@@ -1,0 +1,18 @@
+"""From any thread to a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TypeVarTuple, Unpack
+
+Values = TypeVarTuple("Values")
+
+
+def later(
+    loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Values]], object], *values: *Values
+) -> None:
+    """Call a function soon on a loop that may be closed by then, when nobody cares any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *values)
