@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.command_entry import Entry, Ready
 from mcpdesk.hosting.command_run import OUTPUT_SCHEMA, CommandRun
+from mcpdesk.hosting.digest import digest
 from mcpdesk.hosting.found import Found
 from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.server.tool import Tool
@@ -49,7 +49,7 @@ def _tool(ready: Ready, source: str) -> Tool:
         task=command.task or "",
         mirrored=ready.mirrored,
         source=source,
-        fingerprint=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
+        fingerprint=digest(said.encode()),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError
 from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
+from mcpdesk.hosting.digest import digest
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.loader import load_folder
 from mcpdesk.hosting.manifest import FILE
@@ -248,7 +248,7 @@ def _unknown(name: str) -> str:
 
 def _state_name(name: str, folder: Path) -> str:
     """Readable, and different for two folders whose servers have the same name."""
-    return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
+    return f"{name}-{digest(str(folder).encode(), 6)}"
 
 
 def _options(settings: Settings) -> ToolOptions:

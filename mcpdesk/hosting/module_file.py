@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.digest import digest
 
 Function = Callable[..., Any]
 
@@ -45,13 +45,10 @@ class ModuleFile(Struct, frozen=True):
         meaning. The others of `functions` are not among that."""
         nodes = [self._node(each) for each in functions]
         own = {id(node) for node in nodes}
-        shared = hashlib.blake2b(digest_size=16)
-        for node in (*(node for node in self.tree.body if id(node) not in own), *self.helpers):
-            shared.update(f"{ast.dump(node)}\n".encode())
+        others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
+        shared = digest("\n".join(map(ast.dump, others)).encode())
         for function, found in zip(functions, nodes, strict=True):
-            digest = shared.copy()
-            digest.update(f"{function.__qualname__}\n{ast.dump(found) if found else ''}".encode())
-            yield digest.hexdigest()
+            yield digest(f"{shared}\n{function.__qualname__}\n{ast.dump(found) if found else ''}".encode())
 
     def _node(self, function: Function) -> ast.stmt | None:
         name = inspect.unwrap(function).__name__

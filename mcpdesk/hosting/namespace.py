@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import hashlib
 import importlib
 import re
 import sys
@@ -22,6 +21,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from msgspec import Struct
+
+from mcpdesk.hosting.digest import digest
 
 ROOT = "mcpdesk_folders"
 FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
@@ -120,7 +121,7 @@ class Namespace:
         module.__dict__["__builtins__"] = self._builtins
         exec(code, module.__dict__)
         depends = frozenset(self._imported(tree, path))
-        self.sources[module.__name__] = Source(path, tree, _digest(data), depends)
+        self.sources[module.__name__] = Source(path, tree, digest(data), depends)
 
     def _import(
         self,
@@ -232,13 +233,9 @@ def _unbind(name: str) -> None:
         vars(sys.modules[parent]).pop(leaf, None)
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 def _digest_of(path: Path) -> str:
     try:
-        return _digest(path.read_bytes())
+        return digest(path.read_bytes())
     except OSError:
         return ""
 

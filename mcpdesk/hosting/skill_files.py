@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.digest import digest
 from mcpdesk.hosting.front_matter import read_document, text_of
 from mcpdesk.hosting.text_items import mime_type_of, text_or_bytes
 from mcpdesk.server.context import Context
@@ -45,7 +45,7 @@ def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> R
         mime_type=mime_type,
         size=status.st_size,
         source=f"skills/{folder.name}/{place}",
-        fingerprint=hashlib.blake2b(stamp.encode(), digest_size=16).hexdigest(),
+        fingerprint=digest(stamp.encode()),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import re
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from urllib.parse import quote
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.completers import listed
+from mcpdesk.hosting.digest import digest
 from mcpdesk.hosting.found import Found, unfit
 from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
 from mcpdesk.hosting.module_texts import check_arguments
@@ -125,7 +125,7 @@ def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Pr
         values = {each.name: "" for each in arguments} | given
         return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), document.body).strip()
 
-    digest = hashlib.blake2b(document.body.encode(), digest_size=16).hexdigest()
+    mark = digest(document.body.encode())
     return Prompt(
         name=name,
         renderer=render,
@@ -134,7 +134,7 @@ def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Pr
         arguments=arguments,
         completers=_choices(fields.get("arguments", ()), place),
         source=f"{place}:1",
-        fingerprint=digest,
+        fingerprint=mark,
     )
 
 
@@ -232,6 +232,6 @@ def _text(data: bytes) -> str | None:
 
 def _fingerprint(path: Path, data: bytes) -> str:
     if data:
-        return hashlib.blake2b(data, digest_size=16).hexdigest()
+        return digest(data)
     status = path.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
