@@ -1,4 +1,5 @@
-"""The key of a desk: made once, kept in a file only its owner can read, compared in constant time."""
+"""The key of a desk: when it is asked for, made once, kept in a file only its owner can read, compared in
+constant time."""
 
 from __future__ import annotations
 
@@ -11,6 +12,12 @@ FILE_NAME = "api-key"
 KEY_BYTES = 24
 
 log = logging.getLogger(__name__)
+
+
+def is_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
+    """Whether callers have to send the key: always when one was configured, and on TCP when a tool can run
+    programs. `no_auth` is the user's word against both."""
+    return not no_auth and (configured or (runs_programs and over_tcp))
 
 
 def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:

@@ -1,4 +1,4 @@
-"""Who may speak to a server over HTTP before any key is looked at: Origin, Host, and when a key is due.
+"""Who may speak to a server over HTTP before any key is looked at: Origin and Host.
 
 A web page in the user's own browser is the stranger here: `Origin` tells which page calls, `Host` tells a
 name that was made to point at this machine (DNS rebinding). Source: spec 2025-11-25, transports, security.
@@ -62,12 +62,6 @@ def is_loopback(address: str) -> bool:
     """Whether only this machine can reach a listener bound to `address`."""
     name = _bare(address)
     return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
-
-
-def key_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
-    """Whether callers have to send the key: always when one was configured, and on TCP when a tool can run
-    programs. `no_auth` is the user's word against both."""
-    return not no_auth and (configured or (runs_programs and over_tcp))
 
 
 def _site(origin: str) -> tuple[str, Authority] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -40,7 +41,7 @@ def checked(name: str) -> Path:
     from mcpdesk.hosting.manifest import NAME, NAME_RULE
 
     place = Path(name).expanduser()
-    if "://" in name or not NAME.fullmatch(place.name):
+    if "://" in name or not re.fullmatch(NAME, place.name):
         raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
     if place.exists() or place.is_symlink():
         what = "folder" if place.is_dir() else "file"

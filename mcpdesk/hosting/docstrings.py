@@ -7,12 +7,12 @@ import re
 
 from msgspec import Struct, field
 
-SECTION = re.compile(
-    r"^\s*(?:(?:Args|Arguments|Parameters|Params|Attributes|Returns|Raises|Yields|Examples?|Notes?)\s*:?\s*$"
-    r"|:param\b|:returns?:|:raises\b|@param\b)",
-    re.MULTILINE,
+SECTION = (
+    r"(?m)^\s*(?:(?:Args|Arguments|Parameters|Params|Attributes|Returns|Raises|Yields|Examples?|Notes?)"
+    r"\s*:?\s*$"
+    r"|:param\b|:returns?:|:raises\b|@param\b)"
 )
-SHAPED = re.compile(r"^(?:\s|[-*+>|#`~]|\d+[.)]\s)", re.MULTILINE)
+SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
 """How a line begins whose place in the text means something."""
 
 
@@ -28,7 +28,9 @@ class Doc(Struct, frozen=True):
 def read_docstring(docstring: str | None) -> Doc:
     """Read a docstring in the styles of Google, NumPy, Sphinx and Epydoc; plain ones need no parser."""
     clean = inspect.cleandoc(docstring or "")
-    section = SECTION.search(clean)
+    if "\n" not in clean and clean[:1] not in (":", "@"):
+        return Doc(clean)
+    section = re.search(SECTION, clean)
     if section is None:
         return Doc(_flowing(clean))
     from docstring_parser import ParseError, parse
@@ -44,4 +46,4 @@ def read_docstring(docstring: str | None) -> Doc:
 def _flowing(text: str) -> str:
     """Lines broken for the width of an editor as paragraphs; lists, tables and code stay as they are."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
-    return "\n\n".join(each if SHAPED.search(each) else each.replace("\n", " ") for each in paragraphs)
+    return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)

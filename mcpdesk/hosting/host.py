@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth import api_key
-from mcpdesk.auth.policy import key_due
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
 from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
@@ -352,7 +351,9 @@ class Host:
         # Whoever brings a token that counts needs no key besides.
         runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
         configured = bool(self.settings.api_key)
-        return key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
+        return api_key.is_due(
+            runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured
+        )
 
     def _round_key(self) -> bytes:
         return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()

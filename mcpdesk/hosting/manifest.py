@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.places import Step
 
 FILE = "mcp.json"
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 POLICIES = [policy.value for policy in Policy]
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 
@@ -169,7 +169,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         key = next((step for step in reversed(way) if isinstance(step, str)), "")
         told = spoken(message, CHOICES.get(key, ""))
         raise ManifestError(f"{_joined(way)}: {told}", str(path), key, *place_of(text, *way)) from error
-    if file.name and not NAME.fullmatch(file.name):
+    if file.name and not re.fullmatch(NAME, file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
@@ -182,7 +182,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         if policy not in POLICIES:
             raise refuse(f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}", name)
     for name in file.modes:
-        if not NAME.fullmatch(name):
+        if not re.fullmatch(NAME, name):
             raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", name)
     check_auth(file.auth, refuse)
     return file

@@ -13,7 +13,7 @@ from mcpdesk.errors import ManifestError
 
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
-SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
+SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 
 Refuse = Callable[[str, str], ManifestError]
 """Makes an error of a message and the key it is about."""
@@ -129,7 +129,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
     found = [*auth.scopes, *auth.includes, *(each for more in auth.includes.values() for each in more)]
     found += [each for needs in auth.tools.values() for each in needs.scopes]
     for scope in found:
-        if SCOPE.fullmatch(scope) is None:
+        if re.fullmatch(SCOPE, scope) is None:
             allowed = "printable ASCII without spaces, quotes and backslashes"
             raise refuse(f"auth: {scope!r} is no scope; allowed: {allowed}", "auth")
 

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_KEY = re.compile(
-    rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
-)
+_KEY = rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _OWN = frozenset({"modelcontextprotocol", "mcp"})
 _NAMES = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
 LONGEST_SHOWN = 80
@@ -20,7 +18,7 @@ def check_names(keys: Iterable[str]) -> None:
     Raises: ValueError naming the first that is malformed, or that the protocol keeps for itself.
     """
     for key in keys:
-        found, shown = _KEY.fullmatch(key), repr(key[:LONGEST_SHOWN])
+        found, shown = re.fullmatch(_KEY, key), repr(key[:LONGEST_SHOWN])
         if found is None or not key:
             raise ValueError(f"_meta: {shown} is no name; write one like 'example.org/colour'")
         if key in _NAMES or _is_reserved(found["prefix"]):

@@ -1,4 +1,4 @@
-"""The key of a desk: made once, private, and compared whole."""
+"""The key of a desk: asked for in time, made once, private, and compared whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.auth.api_key import FILE_NAME, load_or_create, matches
+from mcpdesk.auth.api_key import FILE_NAME, is_due, load_or_create, matches
 
 
 def test_key_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -67,3 +67,24 @@ def test_wrong_key_does_not_match(given: str | None) -> None:
 
 def test_right_key_matches() -> None:
     assert matches("secret", "secret")
+
+
+@pytest.mark.requirement("12.2")
+@pytest.mark.parametrize(
+    ("runs_programs", "over_tcp", "no_auth", "configured", "due"),
+    [
+        (False, True, False, False, False),
+        (True, True, False, False, True),
+        (True, False, False, False, False),
+        (True, True, True, False, False),
+        (False, True, False, True, True),
+        (False, False, False, True, True),
+        (True, True, True, True, False),
+    ],
+)
+def test_key_is_due_when_programs_can_be_run_or_one_was_configured(
+    runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool, due: bool
+) -> None:
+    assert (
+        is_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured) is due
+    )

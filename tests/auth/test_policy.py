@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from mcpdesk.auth.policy import check_host, check_origin, is_loopback, key_due
+from mcpdesk.auth.policy import check_host, check_origin, is_loopback
 
 LOCAL_ORIGINS = [
     None,
@@ -164,24 +164,3 @@ def test_allowed_host_without_port_allows_every_port() -> None:
 )  # fmt: skip
 def test_loopback_addresses_are_known(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
-
-
-@pytest.mark.requirement("12.2")
-@pytest.mark.parametrize(
-    ("runs_programs", "over_tcp", "no_auth", "configured", "due"),
-    [
-        (False, True, False, False, False),
-        (True, True, False, False, True),
-        (True, False, False, False, False),
-        (True, True, True, False, False),
-        (False, True, False, True, True),
-        (False, False, False, True, True),
-        (True, True, True, True, False),
-    ],
-)
-def test_key_is_due_when_programs_can_be_run_or_one_was_configured(
-    runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool, due: bool
-) -> None:
-    assert (
-        key_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured) is due
-    )
