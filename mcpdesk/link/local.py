@@ -274,10 +274,18 @@ class LocalLink:
         done: Future[bool] = Future()
 
         def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
             try:
-                done.set_result(function())
+                result = function()
             except ValueError as error:
                 done.set_exception(error)
+            except Exception as error:
+                # A mistake of ours, which the loop tells of. Whoever waits for the future has to hear, too.
+                done.set_exception(error)
+                raise
+            else:
+                done.set_result(result)
 
         self._host.call_soon(run)
         return done

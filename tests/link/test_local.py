@@ -140,6 +140,21 @@ async def test_a_question_is_declined_from_the_link(folder: Path) -> None:
         assert outcome.result["structuredContent"]["status"] == "declined"
 
 
+async def test_an_intent_that_goes_wrong_keeps_nobody_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_desk(folder) as desk:
+
+        def broken(*_: object) -> bool:
+            raise RuntimeError("out of order")
+
+        monkeypatch.setattr(desk.host.inbox, "decline", broken)
+        async with asyncio.timeout(WITHIN_S):
+            with pytest.raises(RuntimeError, match="out of order"):
+                await asyncio.wrap_future(desk.decline(1))
+    assert "out of order" in caplog.text
+
+
 async def test_the_first_answer_wins_and_says_whose_it_was(folder: Path) -> None:
     async with running_desk(folder) as desk:
         desk.request(
