@@ -161,9 +161,9 @@ class Home:
     async def wake(self) -> None:
         """Take up what a previous run left. Raises: StorageError."""
         if self._file.exists():
-            await recall(self)
             await self.approvals.recall()
             await self.callbacks.wake()
+            await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
 
     async def close(self) -> None:
         """The server stops."""

@@ -53,11 +53,16 @@ async def test_a_plan_is_taken_up_by_the_next_run(home: Home) -> None:
     await again.close()
 
 
-async def test_a_plan_nobody_can_read_is_named_with_its_file(home: Home) -> None:
+async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: Home) -> None:
     await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
+    await home.approvals.cycle("Bash")
+    await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: None)
+    again = Home(home.folder, home.state)
     with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):
-        await home.wake()
-    assert home.plan is None
+        await again.wake()
+    assert again.plan is None and not again.approvals.allows("Bash")
+    assert [callback.message for callback in again.callbacks.snapshot] == ["later"]
+    await again.close()
 
 
 async def test_a_forgotten_plan_stays_forgotten(home: Home) -> None:
