@@ -47,7 +47,7 @@ class Schedule:
             self._poked.clear()
             try:
                 due = await self._work()
-            except Exception:
+            except Exception:  # whatever it was: what is due later is to be done all the same
                 _log.exception("what was due could not be done")
                 due = self._clock() + TROUBLE_S
             left = LOOK_S if due is None else min(LOOK_S, due - self._clock())

@@ -358,7 +358,7 @@ async def make_context(server: Server, services: Services, call: Call, name: str
             context.context = await server.create_context(context.request)
         except HandlerError:
             raise
-        except Exception as error:
+        except Exception as error:  # `context.py` is hosted code
             from mcpdesk.server.outcome import author_lines, described
 
             place = author_lines(error, server.folder)[1] or "context.py"

@@ -98,7 +98,7 @@ class Dispatcher:
             body = await work
         except ProtocolError:
             raise
-        except Exception as error:
+        except Exception as error:  # readers and renderers are hosted code
             raise self.refused(call, error) from error
         return self.encode(call, body)
 

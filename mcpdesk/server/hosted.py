@@ -27,7 +27,7 @@ async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit
     deadlines.watch(call, limit_s)
     try:
         output = await work
-    except BaseException as error:
+    except BaseException as error:  # hosted code may raise anything, `SystemExit` as well
         if call.stop != TIMED_OUT:
             if isinstance(error, Exception) or _is_ended(call, error):
                 raise

@@ -61,7 +61,7 @@ def said(error: BaseException) -> str:
     """The text of an exception of hosted code, which may fail even at saying it."""
     try:
         return str(error)
-    except Exception as another:
+    except Exception as another:  # `__str__` is hosted code as well
         return f"(its text cannot be had: {type(another).__name__})"
 
 

@@ -120,7 +120,7 @@ class ToolCalls:
             raise
         except BadArgument as error:
             return self.refused_arguments(tool, [Failure((error.name,), error.reason)])
-        except Exception as error:
+        except Exception as error:  # a handler is hosted code
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)
             return outcome.raised(tool.name, error)
