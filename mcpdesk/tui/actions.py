@@ -67,6 +67,8 @@ WORKBENCH: tuple[Action, ...] = (
         "Write a part of the result, or all of it, to a file in the working folder.", footer=False),
     Action("watch", "w", "watch resource", "Workbench", "workbench",
         "Read the resource again whenever the server says that it changed, or stop.", footer=False),
+    Action("back", "escape", "back to the catalogue", "Workbench", "workbench",
+        "Out of the arguments or the result, so that letters and digits are keys again.", footer=False),
 )  # fmt: skip
 
 CATALOGUE: tuple[Action, ...] = (

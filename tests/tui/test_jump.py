@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.tui.screens.jump import JumpScreen
 from tests.support.frame import running_frame
+from tests.support.workbench import bench, link_with, tool
 
 
 async def test_a_letter_goes_to_its_widget() -> None:
@@ -23,6 +24,17 @@ async def test_letters_stand_where_their_widgets_are() -> None:
         await pilot.pause()
         labels = [label.region.offset for label in app.screen.query(".letter")]
         assert labels == [widget.region.offset for widget in app.screen.targets.values()]
+
+
+async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
+    properties = {f"field{number}": {"type": "string"} for number in range(12)}
+    form = link_with(tool("wide", {"type": "object", "properties": properties}))
+    async with bench(form, size=(80, 24)) as it:
+        first, *_, last = [each.region.offset for each in it.pane.query("#form Input")]
+        await it.pilot.press("ctrl+o")
+        await it.pilot.pause()
+        letters = [label.region.offset for label in it.app.screen.query(".letter")]
+        assert first in letters and last not in letters
 
 
 async def test_a_digit_shows_a_screen_and_other_keys_do_nothing() -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -35,15 +36,17 @@ class JumpScreen(ModalScreen["Widget | str | None"]):
     JumpScreen:ansi .letter { background: ansi_yellow; color: ansi_black; }
     """
 
-    def __init__(self, targets: Sequence[Widget]) -> None:
+    def __init__(self, seen: Sequence[tuple[Widget, Region]]) -> None:
+        """`seen` are widgets with what of each can be seen."""
         super().__init__()
-        self.targets = dict(zip(LETTERS, targets, strict=False))
+        self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
+        self._places = [region.offset for _, region in seen]
 
     def compose(self) -> ComposeResult:
         """A letter at the top left of each target."""
-        for letter, target in self.targets.items():
+        for letter, place in zip(self.targets, self._places, strict=False):
             label = Static(letter, classes="letter", markup=False)
-            label.styles.offset = (target.region.x, target.region.y)
+            label.styles.offset = place
             yield label
         yield Static("a letter jumps there · a digit shows that screen · esc stays", classes="hint")
 

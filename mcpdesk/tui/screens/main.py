@@ -218,8 +218,9 @@ class MainScreen(Screen[None]):
         """Letters over everything that takes the focus."""
         from mcpdesk.tui.screens.jump import JumpScreen
 
-        targets = [widget for widget in self.focus_chain if widget.region and widget.is_on_screen]
-        chosen = await self.app.push_screen_wait(JumpScreen(targets))
+        targets = [widget for widget in self.focus_chain if widget.is_on_screen]
+        seen = [(widget, self.find_widget(widget).visible_region) for widget in targets]
+        chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
         if isinstance(chosen, Widget):
             self.set_focus(chosen)
         elif chosen in SCREENS:

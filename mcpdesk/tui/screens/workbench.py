@@ -96,8 +96,7 @@ class WorkbenchPane(Vertical):
         listed = [one for one in items if (one.kind, one.name) == (kind, name)]
         if listed:
             self.catalogue.reveal(listed[0])
-        item = listed[0] if listed else CatalogueItem(kind, name, name)
-        self._aimed = item
+        self._aimed = item = listed[0] if listed else CatalogueItem(kind, name, name)
         self._load(item, False, arguments)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -191,9 +190,8 @@ class WorkbenchPane(Vertical):
         listed = [one for one in items if one.kind is ItemKind.RESOURCE and one.name == event.uri]
         if listed:
             self.catalogue.reveal(listed[0])
-        self._open(
-            listed[0] if listed else CatalogueItem(ItemKind.RESOURCE, event.uri, event.uri), enter=True
-        )
+        item = listed[0] if listed else CatalogueItem(ItemKind.RESOURCE, event.uri, event.uri)
+        self._open(item, enter=True)
 
     def action_call(self) -> None:
         """Call with what is entered; the second time even if it does not fit."""
@@ -301,6 +299,10 @@ class WorkbenchPane(Vertical):
     def action_filter(self) -> None:
         """Go to the catalogue's filter."""
         self.catalogue.filter.focus()
+
+    def action_back(self) -> None:
+        """Esc: out of the arguments or the result."""
+        self.catalogue.rows.focus()
 
     def action_watch(self) -> None:
         """Watch the resource that was read here, or stop."""
