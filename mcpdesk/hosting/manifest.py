@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting import manifest_auth
-from mcpdesk.hosting.manifest_auth import Auth, check_auth
+from mcpdesk.hosting.manifest_auth import Auth, Part, Refuse, check_auth
 from mcpdesk.server.approvals import Policy
 from mcpdesk.setting import Given, converted
 
@@ -25,18 +25,14 @@ POLICIES = [policy.value for policy in Policy]
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 
 
-class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the manifest; unknown keys are mistakes."""
-
-
-class Mode(_Part):
+class Mode(Part):
     """A selection of tools."""
 
     tools: list[str]
     description: str = ""
 
 
-class Icon(_Part):
+class Icon(Part):
     """A picture of the server."""
 
     src: str
@@ -45,7 +41,7 @@ class Icon(_Part):
     theme: Literal["light", "dark"] | None = None
 
 
-class _File(_Part):
+class _File(Part):
     """The whole file."""
 
     name: str = ""
@@ -138,7 +134,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         found = dict(pairs)
         for key in found if len(found) < len(pairs) else ():
             if sum(each == key for each, _ in pairs) > 1:
-                line, column = _place(text, key, last=True)
+                line, column = _last_place(text, key)
                 raise ManifestError(f"the key {key!r} is given twice", str(path), key, line, column)
         return found
 
@@ -154,36 +150,38 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 
 
 def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
-    def refuse(message: str, key: str) -> ManifestError:
-        return ManifestError(message, str(path), key, *_place(text, key))
+    def refuse(message: str, *trail: Step) -> ManifestError:
+        from mcpdesk.hosting.places import place_of
+
+        key = next((step for step in reversed(trail) if isinstance(step, str)), "")
+        return ManifestError(message, str(path), key, *place_of(text, *trail))
 
     _refuse_unknown(data, refuse)
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        from mcpdesk.hosting.places import place_of
         from mcpdesk.hosting.spoken import spoken
 
         message, _, where = str(error).partition(" - at `$")
         way = _way(data, where.strip(".`"))
-        key = next((step for step in reversed(way) if isinstance(step, str)), "")
-        told = spoken(message, CHOICES.get(key, ""))
-        raise ManifestError(f"{_joined(way)}: {told}", str(path), key, *place_of(text, *way)) from error
+        told = spoken(message, CHOICES.get(str(way[-1]) if way else "", ""))
+        raise refuse(f"{_joined(way)}: {told}", *way) from error
     if file.name and not re.fullmatch(NAME, file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
             converted(Given(settings.BY_NAME[name], value, FILE))
         except DeskUserError as error:
-            raise refuse(f"settings.{error.message} {error.hint}", name) from error
+            raise refuse(f"settings.{error.message} {error.hint}", "settings", name) from error
         if not settings.BY_NAME[name].from_folder:
-            raise refuse(f"settings.{name}: only a flag or the environment may set it", name)
+            raise refuse(f"settings.{name}: only a flag or the environment may set it", "settings", name)
     for name, policy in file.approvals.items():
         if policy not in POLICIES:
-            raise refuse(f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}", name)
+            told = f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}"
+            raise refuse(told, "approvals", name)
     for name in file.modes:
         if not re.fullmatch(NAME, name):
-            raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", name)
+            raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", "modes", name)
     check_auth(file.auth, refuse)
     return file
 
@@ -216,29 +214,30 @@ def _joined(way: tuple[Step, ...]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
-def _refuse_unknown(data: dict[str, Any], refuse: Any) -> None:
+def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
     """Look for keys nobody knows, everywhere in the file."""
-    for trail, given, known in _places(data):
+    for trail, given, known in _parts(data):
         for key in given:
             if key not in known:
-                raise refuse(f"{trail}{key}: unknown key{_suggestion(trail, key, known)}", key)
+                told = f"{_joined((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
+                raise refuse(told, *trail, key)
 
 
-def _places(data: dict[str, Any]) -> list[tuple[str, dict[str, Any], list[str]]]:
-    """Each object of the file whose keys are fixed: where it is, the object, and its keys."""
-    found: list[tuple[str, Any, list[str]]] = [("", data, _names(_File))]
-    found += [(trail, given, _names(part)) for trail, given, part in manifest_auth.places(data.get("auth"))]
-    found.append(("settings.", data.get("settings"), list(settings.BY_NAME)))
+def _parts(data: dict[str, Any]) -> list[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
+    """Each object of the file whose keys are fixed: the way to it, the object, and its keys."""
+    found: list[tuple[tuple[Step, ...], Any, list[str]]] = [((), data, _names(_File))]
+    found += [(trail, given, _names(part)) for trail, given, part in manifest_auth.parts(data.get("auth"))]
+    found.append((("settings",), data.get("settings"), list(settings.BY_NAME)))
     modes = data.get("modes")
     for name, mode in modes.items() if isinstance(modes, dict) else ():
-        found.append((f"modes.{name}.", mode, _names(Mode)))
+        found.append((("modes", name), mode, _names(Mode)))
     icons = data.get("icons")
     for index, item in enumerate(icons if isinstance(icons, list) else ()):
-        found.append((f"icons[{index}].", item, _names(Icon)))
-    return [place for place in found if isinstance(place[1], dict)]
+        found.append((("icons", index), item, _names(Icon)))
+    return [part for part in found if isinstance(part[1], dict)]
 
 
-def _suggestion(trail: str, key: str, known: list[str]) -> str:
+def _suggestion(trail: tuple[Step, ...], key: str, known: list[str]) -> str:
     import difflib
 
     if not trail and key in settings.BY_NAME:
@@ -251,14 +250,14 @@ def _names(part: type[Struct]) -> list[str]:
     return list(part.__struct_fields__)
 
 
-def _place(text: str, key: str, last: bool = False) -> tuple[int | None, int | None]:
-    """Line and column of a key, counted from 1."""
+def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
+    """Line and column of where a key stands last, counted from 1, for a text that cannot be parsed."""
     import json
 
     found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
     if not found:
         return None, None
-    start = found[-1 if last else 0].start()
+    start = found[-1].start()
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from mcpdesk.errors import ManifestError
 
+if TYPE_CHECKING:
+    from mcpdesk.hosting.places import Step
+
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 
-Refuse = Callable[[str, str], ManifestError]
-"""Makes an error of a message and the key it is about."""
+
+class Refuse(Protocol):
+    """Makes an error of a message and the way to what it is about."""
+
+    def __call__(self, message: str, *trail: Step) -> ManifestError: ...
 
 
-class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A part of the manifest; unknown keys are mistakes."""
 
 
-class Jwt(_Part):
+class Jwt(Part):
     """How tokens are checked."""
 
     algorithms: list[str] = []
@@ -35,14 +41,14 @@ class Jwt(_Part):
     leeway_s: float = 0
 
 
-class Needs(_Part):
+class Needs(Part):
     """What one tool asks of its callers."""
 
     requires_jwt: bool = True
     scopes: list[str] = []
 
 
-class Auth(_Part):
+class Auth(Part):
     """Who may call."""
 
     requires_jwt: bool = False
@@ -65,19 +71,22 @@ def check_auth(auth: Auth, refuse: Refuse) -> None:
     if auth.jwt is None:
         for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
             if getattr(auth, key):
-                raise refuse(f"auth.{key}: needs auth.jwt, which says how tokens are checked", key)
+                raise refuse(f"auth.{key}: needs auth.jwt, which says how tokens are checked", "auth", key)
         return
     _check_jwt(auth.jwt, refuse)
     if auth.resource and not _is_web(auth.resource):
-        raise refuse("auth.resource: has to be an address like https://h.example/mcp/name", "resource")
+        raise refuse(
+            "auth.resource: has to be an address like https://h.example/mcp/name", "auth", "resource"
+        )
     for url in auth.authorization_servers:
         if not _is_web(url):
-            raise refuse(
-                f"auth.authorization_servers: {url!r} is not allowed; {_WEB}", "authorization_servers"
-            )
+            told = f"auth.authorization_servers: {url!r} is not allowed; {_WEB}"
+            raise refuse(told, "auth", "authorization_servers")
     if auth.authorization_servers and not (auth.jwt.issuer and audiences(auth)):
         reason = "tokens of others, or made for others, would count"
-        raise refuse(f"auth.jwt: needs issuer and audience with authorization_servers: {reason}", "jwt")
+        raise refuse(
+            f"auth.jwt: needs issuer and audience with authorization_servers: {reason}", "auth", "jwt"
+        )
 
 
 def audiences(auth: Auth) -> frozenset[str]:
@@ -87,17 +96,18 @@ def audiences(auth: Auth) -> frozenset[str]:
     return frozenset(each for each in named if each) or frozenset([auth.resource] if auth.resource else [])
 
 
-def places(auth: Any) -> list[tuple[str, Any, type[msgspec.Struct]]]:
-    """Each object of the part as it was read, with where it is and what it is to be."""
-    found: list[tuple[str, Any, type[msgspec.Struct]]] = [("auth.", auth, Auth)]
+def parts(auth: Any) -> list[tuple[tuple[Step, ...], Any, type[msgspec.Struct]]]:
+    """Each object of the part as it was read, with the way to it and what it is to be."""
+    found: list[tuple[tuple[Step, ...], Any, type[msgspec.Struct]]] = [(("auth",), auth, Auth)]
     if isinstance(auth, dict):
-        found.append(("auth.jwt.", auth.get("jwt"), Jwt))
+        found.append((("auth", "jwt"), auth.get("jwt"), Jwt))
         tools = auth.get("tools")
         for name, needs in tools.items() if isinstance(tools, dict) else ():
-            found.append((f"auth.tools.{name}.", needs, Needs))
+            found.append((("auth", "tools", name), needs, Needs))
     return found
 
 
+_ALGORITHMS = ("auth", "jwt", "algorithms")
 _WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
 
@@ -105,24 +115,23 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
     from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers know no tokens
 
     if sum(bool(getattr(jwt, name)) for name in SOURCES) != 1:
-        raise refuse(f"auth.jwt: needs exactly one of {', '.join(SOURCES)}", "jwt")
+        raise refuse(f"auth.jwt: needs exactly one of {', '.join(SOURCES)}", "auth", "jwt")
     if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
-        raise refuse('auth.jwt.algorithms: needs at least one, like "HS256", and never "none"', "algorithms")
+        told = 'auth.jwt.algorithms: needs at least one, like "HS256", and never "none"'
+        raise refuse(told, *_ALGORITHMS)
     for name in jwt.algorithms:
         if name not in ALGORITHMS:
-            raise refuse(
-                f"auth.jwt.algorithms: {name!r} is not known; known: {_listed(ALGORITHMS)}", "algorithms"
-            )
+            told = f"auth.jwt.algorithms: {name!r} is not known; known: {_listed(ALGORITHMS)}"
+            raise refuse(told, *_ALGORITHMS)
     unfit = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
     if unfit and not jwt.jwks_file:
         wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        raise refuse(f"auth.jwt.algorithms: {_listed(unfit)} cannot do without {wanted}", "algorithms")
+        raise refuse(f"auth.jwt.algorithms: {_listed(unfit)} cannot do without {wanted}", *_ALGORITHMS)
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
-        raise refuse(f"auth.jwt.jwks_url: {_WEB}", "jwks_url")
+        raise refuse(f"auth.jwt.jwks_url: {_WEB}", "auth", "jwt", "jwks_url")
     if not 0 <= jwt.leeway_s <= LONGEST_LEEWAY_S:
-        raise refuse(
-            f"auth.jwt.leeway_s: 0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}", "leeway_s"
-        )
+        told = f"auth.jwt.leeway_s: 0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
+        raise refuse(told, "auth", "jwt", "leeway_s")
 
 
 def _check_scopes(auth: Auth, refuse: Refuse) -> None:

@@ -71,6 +71,12 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         ('{"icons": [{}]}', ":1:12:", "icons[0]: lacks the key src"),
         ('{"icons": [{"src": "a", "size": "b"}]}', ":1:25:", "did you mean sizes?"),
         ('{"settings": {"port": "abc"}}', ":1:15:", "a whole number from 0 to 65535"),
+        ('{"approvals": {"port": "ask"},\n "settings": {"port": "abc"}}', ":2:15:", "a whole number"),
+        (
+            '{"modes": {"jwt": {"tools": []}},\n "auth": {"jwt": {"secret_env": "S"}}}',
+            ":2:11:",
+            "needs at least one",
+        ),
         ('{"settings": {"prt": 1}}', ":1:15:", "did you mean port?"),
         ('{"settings": {"no_auth": true}}', ":1:15:", "only a flag or the environment"),
         ('{"auth": {"jwt": {"algorithm": []}}}', ":1:19:", "did you mean algorithms?"),
