@@ -130,7 +130,7 @@ def sweep(runtime: str) -> None:
     with _Locked(runtime):
         for name in os.listdir(runtime)[:SWEPT]:
             point = f"{runtime}/{name}"
-            if _is_point(name) and _is_stale(point):
+            if _is_point(name) and is_stale(point):
                 _clear(point)
 
 
@@ -165,7 +165,7 @@ def _is_point(name: str) -> bool:
     return name.endswith(".sock") and bool(inode) and not set(device + inode) - set("0123456789abcdef")
 
 
-def _is_stale(point: str) -> bool:
+def is_stale(point: str) -> bool:
     """Whether nobody listens there any more. Does not wait for one that is busy."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)

@@ -15,6 +15,7 @@ from aiohttp import web
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
+from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import Refused, no_method, no_mode, plain_error
@@ -286,7 +287,9 @@ def _bind_unix(path: Path) -> socket.socket:
     except OSError as error:
         raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
     if path.is_socket():
-        _clear_stale(path)
+        if not rendezvous.is_stale(str(path)):
+            raise TransportError(f"{path} is served by another process")
+        path.unlink()
     elif path.exists():
         raise TransportError(f"cannot listen on {path}: something else is there already")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -299,13 +302,3 @@ def _bind_unix(path: Path) -> socket.socket:
     finally:
         os.umask(mask)
     return sock
-
-
-def _clear_stale(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink()
-            return
-    raise TransportError(f"{path} is served by another process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -375,6 +376,24 @@ async def test_a_socket_that_cannot_be_is_refused_with_the_reason(tmp_path: Path
         for path, words in cases.items():
             with pytest.raises(TransportError, match=f"cannot listen on {path}: .*{words}"):
                 await HttpService(served).listen_unix(path)
+
+
+async def test_a_socket_whose_owner_accepts_nobody_is_left_to_it_at_once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    from mcpdesk.errors import TransportError
+    from mcpdesk.transports.http.service import HttpService
+
+    path = tmp_path_factory.mktemp("u") / "h.sock"
+    with socket.socket(socket.AF_UNIX) as owner, socket.socket(socket.AF_UNIX) as waiting:
+        owner.bind(str(path))
+        owner.listen(0)
+        waiting.connect(str(path))
+        async with serving() as served:
+            # Beside the loop: what blocks would keep any time from being up.
+            listening = asyncio.to_thread(asyncio.run, HttpService(served).listen_unix(path))
+            with pytest.raises(TransportError, match="served by another process"):
+                await asyncio.wait_for(listening, WITHIN_S)
 
 
 async def test_the_unix_socket_serves_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
