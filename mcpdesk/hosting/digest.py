@@ -6,7 +6,10 @@ goes around it in the same way.
 
 from __future__ import annotations
 
-from _blake2 import blake2b
+try:
+    from _blake2 import blake2b
+except ImportError:  # a Python built without hashes of its own
+    from hashlib import blake2b
 
 
 def digest(data: bytes, size: int = 16) -> str:
