@@ -28,7 +28,8 @@ class DashboardPlace:
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
         """The answer to what is asked of the dashboard; None: nothing is."""
-        if not (path.startswith(PLACE) or (path == "/" and wants_page(request))):
+        is_below = path == PLACE or path.startswith(f"{PLACE}/")
+        if not (is_below or (path == "/" and wants_page(request))):
             return None
         if self._routes is None:
             if self._site.board is None:

@@ -86,6 +86,12 @@ async def test_nothing_but_the_pages_files_is_served(shown: Dashboard, name: str
     assert (await shown.get(f"/dashboard/{name}")).status in (401, 404)
 
 
+async def test_what_only_begins_like_the_dashboard_is_none_of_it(shown: Dashboard) -> None:
+    for name in ("app.js", "events", "s"):
+        answer = await shown.get(f"/dashboard{name}", **WITH_KEY)
+        assert answer.status == 404 and "served" in (await answer.json())["error"]
+
+
 def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> None:
     for place in files("mcpdesk").joinpath("web").iterdir():
         text = place.read_text()
