@@ -16,7 +16,7 @@ from mcpdesk.hosting.command_argv import Name, Template, check_template, names_i
 from mcpdesk.hosting.command_files import OUTPUT_DIR, is_own
 from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.hosting.places import Step
-from mcpdesk.hosting.spoken import spoken, steps
+from mcpdesk.hosting.spoken import joined, parted, spoken, steps
 from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.schema import SchemaError, compile_schema
 
@@ -136,8 +136,8 @@ class Entry:
         try:
             return msgspec.convert(self._given, Command)
         except msgspec.ValidationError as error:
-            message, _, where = str(error).partition(" - at `$")
-            trail = steps(where.strip("`"))
+            message, where = parted(error)
+            trail = steps(where)
             key = str(trail[0]) if trail else ""
             choices = CHOICES.get(key, "")
             raise self._mistake(spoken(message, choices), *trail) from None
@@ -253,9 +253,7 @@ class Entry:
         return self._mistake(f"unknown key; {hint}", key)
 
     def _mistake(self, message: str, *trail: Step) -> RegistrationError:
-        shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in trail)
-        told = f"{shown.lstrip('.')}: {message}" if shown else message
-        return RegistrationError(told, self.source(*trail))
+        return RegistrationError(f"{joined(trail)}: {message}" if trail else message, self.source(*trail))
 
 
 CHOICES = {"progress": "json-lines, percent", "task": "optional, required"}

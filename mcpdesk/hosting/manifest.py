@@ -160,12 +160,12 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        from mcpdesk.hosting.spoken import spoken
+        from mcpdesk.hosting.spoken import joined, parted, spoken
 
-        message, _, where = str(error).partition(" - at `$")
-        way = _way(data, where.strip(".`"))
+        message, where = parted(error)
+        way = _way(data, where)
         told = spoken(message, CHOICES.get(str(way[-1]) if way else "", ""))
-        raise refuse(f"{_joined(way)}: {told}", *way) from error
+        raise refuse(f"{joined(way)}: {told}", *way) from error
     if file.name and not re.fullmatch(NAME, file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
@@ -191,7 +191,7 @@ def _way(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     from mcpdesk.hosting.spoken import steps
 
     before, unknown, behind = trail.partition("[...]")
-    way = steps("." + before)
+    way = steps(before)
     if not unknown:
         return way
     parent: Any = data
@@ -210,16 +210,14 @@ def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
     return False
 
 
-def _joined(way: tuple[Step, ...]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
-
-
 def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
     """Look for keys nobody knows, everywhere in the file."""
     for trail, given, known in _parts(data):
         for key in given:
             if key not in known:
-                told = f"{_joined((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
+                from mcpdesk.hosting.spoken import joined
+
+                told = f"{joined((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
                 raise refuse(told, *trail, key)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mcpdesk.hosting.places import Step
 
@@ -17,6 +18,17 @@ def spoken(message: str, choices: str = "") -> str:
     if message.startswith("Invalid enum value"):
         return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {choices}"
     return told
+
+
+def parted(error: Exception) -> tuple[str, str]:
+    """What the library complains about, and the way to it as it writes it: `.run[1]`."""
+    message, _, where = str(error).partition(" - at `$")
+    return message, where.strip("`")
+
+
+def joined(way: Iterable[Step]) -> str:
+    """The way to a value, as people read it: `run[1]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def steps(trail: str) -> tuple[Step, ...]:
