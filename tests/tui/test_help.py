@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Static
 
 from mcpdesk.tui.screens.help import HelpScreen
 from tests.support.frame import running_frame
@@ -22,6 +23,14 @@ async def test_help_closes_and_nothing_else_happens(key: str) -> None:
         await pilot.press("question_mark", key)
         await pilot.pause()
         assert app.is_running and app.screen is app.main
+
+
+async def test_help_has_one_ground() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        lines = [each.render_line(y) for each in app.screen.query(Static) for y in range(each.size.height)]
+        assert len({segment.style.bgcolor for line in lines for segment in line if segment.style}) == 1
 
 
 async def test_help_scrolls_where_it_does_not_fit() -> None:

@@ -111,3 +111,22 @@ async def test_control_characters_are_shown_not_sent() -> None:
         rows = app.query_one(LogList)
         rows.extend([entry(1, text="\x1b[31mred\x07", source="\x1b]0;x", where="\x1b")])
         assert "\x1b" not in "".join(segment.text for segment in rows.render_line(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("one\ntwo\n", "one (+2 lines)"),
+        (
+            '  File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money',
+            "HandlerError: no money (+2 lines)",
+        ),
+        ('  File "/s/a.py", line 3', 'File "/s/a.py", line 3'),
+    ],
+)
+async def test_of_a_stack_the_row_says_what_happened(text: str, told: str) -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(0, "error", text=text)])
+        assert "".join(part for part, _ in rows.spans(0, 80)).split(maxsplit=4)[-1].rstrip() == told

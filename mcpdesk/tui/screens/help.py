@@ -87,7 +87,7 @@ class HelpScreen(ModalScreen[None]):
         titles = max(cell_len(row[1]) for _, rows in self.blocks for row in rows)
         keys = max(cell_len(row[0]) for _, rows in self.blocks for row in rows)
         head, key, muted = (
-            self.get_component_rich_style(f"help--{name}") for name in ("head", "key", "muted")
+            self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
         )
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=keys, no_wrap=True)

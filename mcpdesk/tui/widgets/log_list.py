@@ -100,9 +100,9 @@ class LogList(LineList):
         yield _column(line.source, 10), "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
         room = max(10, width - (36 if width >= 70 else 32) - cell_len(where))
-        first, _, rest = line.text.partition("\n")
-        more = f" (+{rest.count(chr(10)) + 1} lines)" if rest else ""
-        text = one_line(first, room - len(more)) + more
+        others = line.text.count("\n")
+        more = f" (+{others} lines)" if others else ""
+        text = one_line(_telling(line.text), room - len(more)) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
 
@@ -163,6 +163,13 @@ class LogList(LineList):
         else:
             self.cursor = next((n for n, row in enumerate(self.rows) if row.number >= chosen.number), 0)
         self.post_message(self.Moved())
+
+
+def _telling(text: str) -> str:
+    """The line that says most: the first, or of a stack the last, where it says what happened."""
+    first, *others = text.rstrip().split("\n")
+    is_stack = first.lstrip().startswith(('File "', "Traceback (most recent"))
+    return others[-1] if is_stack and others else first
 
 
 def _column(text: str, width: int) -> str:
