@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from mcpdesk.auth.access import Access
@@ -30,10 +31,20 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.channel import Channel
     from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
 
+T = TypeVar("T")
+
 DIGESTS = 1000
 """How many are remembered: reading a file again for one takes long."""
 READING = 2
 """Files read at a time for a digest, or archives made: an archive needs room on the disk, both a thread."""
+
+
+def _forgotten(_: object) -> None:
+    """Nothing is to be done with what nobody waits for any more."""
+
+
+def _thrown_away(unwanted: Parcel) -> None:
+    os.close(unwanted.descriptor)
 
 
 class GatewayEndpoint:
@@ -130,8 +141,7 @@ class HostedJobs:
         if known is not None:
             await asyncio.to_thread(files.check, file, roots)
         else:
-            async with self._reading:
-                known = await asyncio.to_thread(files.digest, file, roots)
+            known = await self._read(lambda: files.digest(file, roots))
             if len(self._digests) >= DIGESTS:
                 del self._digests[next(iter(self._digests))]
             self._digests[key] = known
@@ -139,8 +149,12 @@ class HostedJobs:
 
     async def pack(self, made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
-        async with self._reading:
-            return await asyncio.to_thread(parcel.archive, made, roots, name)
+        return await self._read(lambda: parcel.archive(made, roots, name), _thrown_away)
+
+    async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = _forgotten) -> T:
+        """Do it when its turn has come, which lasts as long as the work does, whoever waits for that."""
+        await self._reading.acquire()
+        return await _worked(work, unwanted, self._reading.release)
 
 
 class HostedJob:
@@ -192,7 +206,7 @@ class HostedJob:
             return None
         if len(made) > 1:
             return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await asyncio.to_thread(parcel.single, made[0], self._roots)
+        return await _worked(lambda: parcel.single(made[0], self._roots), _thrown_away)
 
     async def _listed(self, file: Produced) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
@@ -202,3 +216,21 @@ class HostedJob:
             return body | {"sha256": await self._jobs.digest(file, self._roots)}
         except FileGone as error:
             return body | {"sha256": None, "problem": str(error)}
+
+
+async def _worked(
+    work: Callable[[], T], unwanted: Callable[[T], None], over: Callable[[], None] = lambda: None
+) -> T:
+    """Work on a thread. If nobody waits for it any more, `unwanted` gets what comes of it.
+
+    `over` is called at the end of the work in any case.
+    """
+    working = asyncio.create_task(asyncio.to_thread(work))
+    working.add_done_callback(lambda _: over())
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        working.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else unwanted(done.result())
+        )
+        raise

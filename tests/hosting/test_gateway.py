@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,14 +15,16 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.hosting.gateway import HostedJobs
-from mcpdesk.jobs import files
+from mcpdesk.hosting.gateway import READING, HostedJobs
+from mcpdesk.jobs import files, parcel
 from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import Ending
+from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.parcel import Parcel
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.gateway_jobs import job_owner
-from tests.support.desk import running_desk
+from tests.support.desk import running_desk, until
 from tests.support.folders import write
+from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
 TOOLS = '''
@@ -128,17 +132,64 @@ async def test_settings_bound_how_long_jobs_are_kept(tmp_path: Path) -> None:
         assert facts["expires_at"] > facts["finished_at"]
 
 
+def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
+    """A job that is over and made these files."""
+    peer = Peer()
+    peer.server.folder = folder
+    for name in names:
+        (folder / name).write_text(name)
+    store = peer.services.jobs
+    job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, lambda _: None, feed=Feed())
+    job.files = files.noted([folder / name for name in names], [folder])
+    store.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    return HostedJobs(store, {"sample": peer.endpoint}), job, peer
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    jobs, job, peer = finished(tmp_path, *"ab"[:number])
+    name = "single" if number == 1 else "archive"
+    make, go_on, made = getattr(parcel, name), threading.Event(), asyncio.Queue[Parcel]()
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def slowly(*asked: Any) -> Parcel:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(WITHIN_S)
+        found: Parcel = make(*asked)
+        loop.call_soon_threadsafe(made.put_nowait, found)
+        return found
+
+    monkeypatch.setattr(parcel, name, slowly)
+    found = jobs.find(job.id, OPEN)
+    assert found is not None
+    asked = asyncio.create_task(found.parcel())
+    await asyncio.wait_for(begun.wait(), WITHIN_S)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    # Its turn lasts as long as the work does.
+    assert jobs._reading._value == (READING if number == 1 else READING - 1)
+    go_on.set()
+    unwanted = await asyncio.wait_for(made.get(), WITHIN_S)
+    await until(lambda: is_closed(unwanted.descriptor) and jobs._reading._value == READING)
+    peer.services.jobs.close()
+
+
+def is_closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return False
+
+
 async def test_a_digest_is_computed_once_for_a_file_that_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peer, read = Peer(), []
-    jobs = HostedJobs(peer.services.jobs, {"sample": peer.endpoint})
-    peer.server.folder = tmp_path
-    (tmp_path / "a").write_text("a")
-    store = peer.services.jobs
-    job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, read.append, feed=Feed())
-    job.files = files.noted([tmp_path / "a"], [tmp_path])
-    store.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    jobs, job, peer = finished(tmp_path, "a")
+    read: list[str] = []
     digest = files.digest
     monkeypatch.setattr(files, "digest", lambda *asked: read.append("read") or digest(*asked))  # type: ignore[func-returns-value]
     found = jobs.find(job.id, OPEN)
@@ -149,4 +200,4 @@ async def test_a_digest_is_computed_once_for_a_file_that_stays(
     # What is remembered was true of the file the job made.
     (listed,) = orjson.loads(await found.manifest())["files"]
     assert listed["sha256"] is None and "changed" in listed["problem"]
-    store.close()
+    peer.services.jobs.close()
