@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,13 @@ def run(folder: Path, mode: str) -> int:
     from mcpdesk.hosting.host import Host
 
     host = Host(plan_for((folder,), {}, os.environ, http=False))
-    with claiming(host, "wire") as claimed:
+    with ExitStack() as last, claiming(host, "wire") as claimed:
         host.load()
-        loops.run(_serve(host, claimed, mode))  # a faster loop takes longer to import
+        loops.run(_serve(host, claimed, mode, last))  # a faster loop takes longer to import
     return 0
 
 
-async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
+async def _serve(host: Host, claimed: Claimed, mode: str, last: ExitStack) -> None:
     from mcpdesk.transports.stdio import StdioTransport
 
     loop = asyncio.get_running_loop()
@@ -54,24 +55,25 @@ async def _serve(host: Host, claimed: Claimed, mode: str) -> None:
         try:
             await host.wake()
             # The client waits; whoever else may want this core finds it a moment later.
-            opening_aio, telling_aio = asyncio.create_task(host.open()), asyncio.create_task(_tell(host))
+            opening_aio = asyncio.create_task(host.open())
+            telling_aio = asyncio.create_task(_tell(host, last))
             await transport.serve()
         finally:
             if opening_aio is not None:
                 await asyncio.wait([opening_aio])
             await host.stop()
-            telling_aio = telling_aio or asyncio.create_task(_tell(host))
+            telling_aio = telling_aio or asyncio.create_task(_tell(host, last))
             await asyncio.sleep(0)  # a task that never ran would tell nothing
             telling_aio.cancel()
             await asyncio.wait([telling_aio])
         opening_aio.result()
 
 
-async def _tell(host: Host) -> None:
-    """Write what the core has to say to stderr, until cancelled."""
+async def _tell(host: Host, last: ExitStack) -> None:
+    """Write what the core has to say to stderr, until cancelled; the rest `last`: tools may still print."""
     from mcpdesk.cli.journal_printer import JournalPrinter
 
-    with JournalPrinter(host) as printer:
-        while True:
-            printer.follow()
-            await asyncio.sleep(LOOK_S)
+    printer = last.enter_context(JournalPrinter(host))
+    while True:
+        printer.follow()
+        await asyncio.sleep(LOOK_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mcpdesk.auth import api_key
@@ -32,13 +33,13 @@ def run_service(plan: Plan) -> int:
 
     host = Host(plan)
     give_dashboard(host)
-    with claiming(host, "serve"):
+    with ExitStack() as last, claiming(host, "serve"):
         host.load()
-        loops.run(_serve(host), loops.loop_factory())
+        loops.run(_serve(host, last), loops.loop_factory())
     return 0
 
 
-async def _serve(host: Host) -> None:
+async def _serve(host: Host, last: ExitStack) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
@@ -46,7 +47,8 @@ async def _serve(host: Host) -> None:
         loop.call_soon_threadsafe(asked.set)
 
     grace_s = host.settings.drain_timeout_s + GRACE_S
-    with JournalPrinter(host) as log, Ending(stop, grace_s=grace_s) as ending:
+    log = last.enter_context(JournalPrinter(host))  # what was printed until the end is known later still
+    with Ending(stop, grace_s=grace_s) as ending:
         try:
             await host.start()
             log.follow()

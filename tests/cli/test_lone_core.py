@@ -52,6 +52,7 @@ def test_second_client_is_served_by_the_core_of_the_first(folder: Path, servers:
     first = Server(folder)
     servers.append(first)
     first.shake_hands()
+    first.ask("ping", {}, 3)  # the first answer comes before the meeting point, the second one after
     second = Server(folder)
     servers.append(second)
     second.shake_hands()
