@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def test_end_of_the_desk_frees_its_port_and_keeps_capture_and_calls(folder: Path, own_folders: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     for _ in range(2):
         with Desk([str(folder), "--port", str(port)], columns=120, rows=40) as desk:
             desk.see(f"http://127.0.0.1:{port}/mcp/small")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from tests.conformance import baseline
 from tests.conformance.suite import REVISIONS, NotHere, Outcome, Suite, find
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "sample_servers" / "conformance"
@@ -88,7 +88,7 @@ def _totals(outcomes: Iterable[Outcome]) -> str:
 @contextmanager
 def serving(state: Path) -> Iterator[str]:
     """The sample server in a process of its own; gives the URL of its endpoint."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "mcpdesk", "serve", str(FOLDER), "--no-auth"]
     log = state / "server.log"
     with log.open("wb") as errors:
@@ -110,12 +110,6 @@ def serving(state: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

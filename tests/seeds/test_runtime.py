@@ -255,7 +255,7 @@ async def test_a_call_is_cancelled_in_either_spelling(url: str, method: str) -> 
     server = Server(SAMPLES / "hello", "--alone")
     try:
         server.shake_hands()
-        start = {"name": "countdown", "arguments": {"start": 10}, "_meta": {"progressToken": "t"}}
+        start = {"name": "countdown", "arguments": {"start": 60}, "_meta": {"progressToken": "t"}}
         request = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": start}
         server.stdin.write(json.dumps(request).encode() + b"\n")
         server.stdin.flush()

@@ -20,6 +20,7 @@ from tests.seeds.test_runtime import address, calling, rpc
 from tests.support.curl import JSON, fetch
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
+from tests.support.ports import free_port
 from tests.support.stdio_server import Server
 
 BOTH = JSON | {"Accept": "application/json, text/event-stream"}
@@ -73,14 +74,6 @@ def start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         assert service.process.poll() is not None or service.end() == 0
         assert service.process.stderr is not None
         service.process.stderr.close()
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """One nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @pytest.mark.parametrize(("host", "port"), [("DZX_HOST", "PORT"), ("MCPDESK_HOST", "MCPDESK_PORT")])

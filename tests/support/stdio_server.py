@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-WAIT_S = 10.0
+from tests.support.patience import WITHIN_S as WAIT_S
+
 ROOT = str(Path(__file__).parents[2])
 PROGRAM = [
     sys.executable,

@@ -17,8 +17,8 @@ import pytest
 
 from mcpdesk.errors import TransportError
 from mcpdesk.transports import descriptors
+from tests.support.patience import WITHIN_S as WAIT_S
 
-WAIT_S = 5.0
 ROOT = str(Path(__file__).parents[2])
 PRELUDE = """
 import json, os, subprocess, sys

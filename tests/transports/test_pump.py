@@ -17,8 +17,8 @@ import pytest
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports.greeting import read, refusal
+from tests.support.patience import WITHIN_S as WAIT_S
 
-WAIT_S = 5.0
 ROOT = str(Path(__file__).parents[2])
 PROGRAM = [
     sys.executable,

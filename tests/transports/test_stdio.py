@@ -15,8 +15,7 @@ from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import stdio as module
 from mcpdesk.transports.stdio import StdioTransport
 from tests.support.echo_pipe import EchoCore, EchoPipe
-
-WAIT_S = 5.0
+from tests.support.patience import WITHIN_S as WAIT_S
 
 
 class Client:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.transports.strays import LINE_LIMIT, Prints, StrayLine, StrayReader
-
-WAIT_S = 5.0
+from tests.support.patience import WITHIN_S as WAIT_S
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports import unix as module
 from mcpdesk.transports.unix import UnixListener
 from tests.support.echo_pipe import EchoCore
-
-WAIT_S = 5.0
+from tests.support.patience import WITHIN_S as WAIT_S
 
 
 @asynccontextmanager
