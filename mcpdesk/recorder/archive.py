@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -73,14 +74,24 @@ class Archive:
         offset = 0
         with path.open("rb") as lines:
             for raw in lines:
+                size = len(raw)
                 try:
-                    self._place(read_line(raw), part, offset)
+                    line = read_line(raw)
+                    run = [len(each) for each in islice(lines, line.run) if self._is_whole(each)]
+                    size += sum(run)
+                    self._place(line, part, offset, len(run) if line.run else 1)
                 except ValueError:
                     self.unreadable += 1
-                offset += len(raw)
+                offset += size
 
-    def _place(self, line: Line, part: int, offset: int) -> None:
-        """Remember where a line of one kind or another is."""
+    def _is_whole(self, line: bytes) -> bool:
+        """Whether a line of a run was not cut off; counts those that were."""
+        is_whole = line.endswith(b"\n")
+        self.unreadable += not is_whole
+        return is_whole
+
+    def _place(self, line: Line, part: int, offset: int, count: int) -> None:
+        """Remember where a line of one kind or another is; if one of frames, of `count`."""
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
@@ -94,7 +105,7 @@ class Archive:
             line_bytes(line)
             self._last = line.t
             self._places.skip_frames(gap)
-            self._places.add_frame(part, offset)
+            self._places.add(count, part, offset, is_run=line.run > 0)
 
     def _close_connections(self) -> None:
         """What was open when the file ends is closed there: nothing more will come."""

@@ -17,9 +17,20 @@ from time import time
 from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.lines import encoded, frame_lines, frame_pieces, note_line
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote, Said
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
+from mcpdesk.recorder.groups import at_once, one_by_one
+from mcpdesk.recorder.lines import encoded, note_line
+from mcpdesk.recorder.record import (
+    END_BYTES,
+    KEPT_BYTES,
+    ConnectionInfo,
+    Direction,
+    Entry,
+    Frame,
+    HttpNote,
+    Run,
+    Said,
+)
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Made, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
@@ -55,6 +66,7 @@ class Recording:
         self.settled_bytes = 0
         """Bytes of the frames the writer has come to, a moment after they came."""
         self._max_file_bytes = max_file_bytes
+        self._group_bytes = min(_GROUP_BYTES, (max_file_bytes or _GROUP_BYTES << 3) >> 3)
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
         self._desk: set[int] = set()
         """Connections whose frames are written whole: what the desk itself calls for."""
@@ -62,7 +74,7 @@ class Recording:
         self._secret_headers = secret_headers
         self._file: CaptureFile | None = None
         self._segment: Segment
-        self._append: Callable[[Frame], None]
+        self._append: Callable[[Entry], None]
         self._lock = Lock()
         self._fresh = 0
         self._settled = self._claimed = self._gathered = 0
@@ -135,7 +147,7 @@ class Recording:
         """
         if len(frames) == 1:
             return self.frame(connection, direction, frames[0], not doubtful)
-        if max(map(len, frames)) > KEPT_BYTES:
+        if doubtful or not _make_a_run(frames):
             numbers = [
                 self.frame(connection, direction, frame, place not in doubtful)
                 for place, frame in enumerate(frames)
@@ -150,13 +162,8 @@ class Recording:
                 if not number & SEGMENT_MASK:
                     self._open_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
-                self._segment.frames += [
-                    Frame(number, now, connection, direction, data, len(data))
-                    for number, data in enumerate(frames[number - first : stop - first], number)
-                ]
-                self._segment.doubtful.update(
-                    [first + place for place in doubtful if number <= first + place < stop]
-                )
+                data = b"\n".join(frames[number - first : stop - first])
+                self._append(Run(number, now, connection, direction, data, stop - number))
                 store.count = number = stop
         return first
 
@@ -201,20 +208,16 @@ class Recording:
         if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
             self._fresh -= ring.drop_oldest().fresh
         self._segment = ring.open(number)
-        self._append = self._segment.frames.append
+        self._append = self._segment.entries.append
 
     def _fill(self, segment: Segment, stop: int) -> None:
         """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
-        size = sum([len(frame.data) for frame in segment.frames])
-        segment.fresh = size + FRAME_COST * SEGMENT_FRAMES
-        if self._file is not None and segment.is_whole and size <= _GROUP_BYTES:
-            start = max(self._claimed, stop - SEGMENT_FRAMES)
-            unclaimed = segment.frames[start & SEGMENT_MASK :]
-            lines = frame_lines(unclaimed, segment.doubtful)
-            if len(unclaimed) < SEGMENT_FRAMES:
-                size = sum([len(frame.data) for frame in unclaimed])
-            segment.lines = start, size, lines or b""
-            segment.fresh += len(segment.lines[2])
+        made = self._made(segment, max(self._claimed, stop - SEGMENT_FRAMES), stop)
+        segment.fresh = made.cost
+        if self._file is not None and made.is_small:
+            made.groups = list(made.groups)
+            segment.made = made
+            segment.fresh += made.size
         self._fresh += segment.fresh
         if self._fresh > _WAKE_BYTES:
             self._wake.set()
@@ -312,32 +315,32 @@ class Recording:
         if segment is None:
             self._settled = stop
             return
-        made, segment.lines = segment.lines, None
-        if file and made and made[0] == start and made[2]:
-            # The frames themselves are not looked at: they left the processor's cache long ago.
-            self._own_up(start, file)
-            if file.add_group(stop - start, made[2]):
-                ring.account(start, made[1] + FRAME_COST * (stop - start))
-                self._settled = stop
-                self.settled_bytes += made[1]
-                return
-        frames = segment.frames[start & SEGMENT_MASK : (start & SEGMENT_MASK) + stop - start]
-        size = sum([len(frame.data) for frame in frames])
-        ring.account(start, size + FRAME_COST * len(frames))
+        made, segment.made = segment.made, None
+        if made is None or made.start != start:
+            made = self._made(segment, start, stop)
+        ring.account(start, made.cost)
         if file:
             self._own_up(start, file)
-            if segment.is_whole and size <= _GROUP_BYTES:
-                lines = frame_lines(frames, segment.doubtful)
-                if lines and file.add_group(len(frames), lines):
-                    self._settled = stop
-                    self.settled_bytes += size
-                    return
-        for frame in frames:
-            self._settled = frame.number + 1
-            self.settled_bytes += frame.size
-            if file:
-                whole = self._store.waiting.get(frame.number, frame.data)
-                file.add_frame(*frame_pieces(frame, whole, frame.number not in segment.doubtful))
+            for group in made.groups:
+                self._settled += group.count
+                file.add(group)
+        self._settled = stop
+        self.settled_bytes += made.size
+
+    def _made(self, segment: Segment, start: int, stop: int) -> Made:
+        """What is to be written of a segment, from one of its frames up to another."""
+        entries = segment.between(start, stop)
+        held = sum([len(entry.data) for entry in entries])
+        is_small = segment.is_whole and held <= self._group_bytes
+        return Made(
+            start,
+            at_once(entries, segment.doubtful)
+            if is_small
+            else one_by_one(entries, segment.doubtful, self._store.waiting),
+            is_small,
+            sum([entry.size for entry in entries]),
+            held + FRAME_COST * len(entries),
+        )
 
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""
@@ -372,6 +375,14 @@ class Recording:
         self._file = None
         if self._store.places is None:
             self.path = None
+
+
+def _make_a_run(frames: Sequence[bytes]) -> bool:
+    """Whether frames that are JSON can be kept as one value."""
+    whole = b"".join(frames)
+    if len(whole) > KEPT_BYTES and (len(whole) > _GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
+        return False
+    return b"\n" not in whole
 
 
 def _beginning(data: bytes, most: int) -> bytes:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from mcpdesk.recorder.groups import Group
 from mcpdesk.recorder.lines import connection_line, header_line, lost_line, same_line
 from mcpdesk.recorder.places import Places, part_path
 from mcpdesk.recorder.record import ConnectionInfo
@@ -61,22 +62,14 @@ class CaptureFile:
         if info.closed is not None:
             del self._connections[info.number]
 
-    def add_frame(self, *pieces: bytes) -> None:
-        """Append the line of the next frame, in a new part when this one is full."""
-        size = sum(map(len, pieces))
+    def add(self, group: Group) -> None:
+        """Append the lines of the next frames, in a new part when this one is full."""
+        size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
             self._rotate()
-        self.places.add_frame(len(self.places.parts) - 1, self._offset)
-        self._put(*pieces)
-
-    def add_group(self, count: int, lines: bytes) -> bool:
-        """Append the lines of the next `count` frames at once; False when they do not fit into this part."""
-        if self._max_bytes is not None and self._offset + len(lines) > self._max_bytes:
-            return False
-        self.places.add_group(count, len(self.places.parts) - 1, self._offset)
-        self._put(lines)
-        return True
+        self.places.add(group.count, len(self.places.parts) - 1, self._offset, is_run=group.is_run)
+        self._put(*group.pieces)
 
     def add_note(self, frame: int, line: bytes) -> None:
         """Append the line of a note on an earlier frame."""

@@ -6,31 +6,43 @@
     {"n":1,...,"text":"{\\"jsonrpc\\"..."}         text that is not JSON in one line
     {"n":2,...,"base64":"/w=="}                   bytes that are not UTF-8
     {"n":3,...,"size":1048576,"end":"...}}"}    only beginning and end were kept; `size` is the whole's
+    {"n":4,"t":1764000000.5,"c":1,"d":"out","run":2}    frames recorded together are the lines that follow:
+    {"jsonrpc":"2.0",...}                                frame 4
+    {"jsonrpc":"2.0",...}                                frame 5
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
     {"lost":[7,9]}                 frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
-Format 1 had no `"json"`. Knows no file.
+Format 1 had no `"json"`, format 2 no `"run"`. Knows no file.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Container, Iterator, Sequence
-from itertools import chain
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.record import (
+    END_BYTES,
+    KEPT_BYTES,
+    ConnectionInfo,
+    Direction,
+    Entry,
+    Frame,
+    HttpNote,
+    Run,
+)
 
-FORMAT = 2
+FORMAT = 3
 _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
 _WORDS = ("in", "out")
 _FRAME = b'{"n":'
 _JSON = b',"json":'
+_RUN = b',"run":'
 _HEAD_BYTES = 120
 """What stands before the frame in a line is shorter."""
 
@@ -51,6 +63,7 @@ class Line(msgspec.Struct, gc=False):
     base64: str | None = None
     size: int | None = None
     end: str | None = None
+    run: int = 0
     connection: ConnectionInfo | None = None
     note: HttpNote | None = None
     same: list[int] | None = None
@@ -88,43 +101,6 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
         return None
     if b"\n" in b"".join([frame.data for frame in frames]):
         return None
-    return b"".join([_lines(run) for run in _runs(frames)])
-
-
-def _runs(frames: Sequence[Frame]) -> Iterator[Sequence[Frame]]:
-    """The same frames: those recorded together, and what lies between."""
-    start = first = 0
-    while start < len(frames) - 1:
-        # Only frames recorded together have the very same object for a time.
-        moment = frames[start].time
-        if frames[start + 1].time is not moment:
-            start += 1
-            continue
-        if first < start:
-            yield frames[first:start]
-        first, end = start + 1, len(frames)
-        while end - first > 1:
-            middle = (first + end) // 2
-            if frames[middle].time is moment:
-                first = middle
-            else:
-                end = middle
-        yield frames[start:end]
-        start = first = end
-    if first < len(frames):
-        yield frames[first:]
-
-
-def _lines(frames: Sequence[Frame]) -> bytes:
-    """The lines of frames that are JSON, of which all were recorded together or none."""
-    one = frames[0]
-    if len(frames) > 1 and frames[1].time is one.time:
-        head = b'"t":%.6f,"c":%d,"d":"%b"' % (one.time, one.connection, _WORDS[one.direction].encode())
-        form = b'{"n":%%d,%b,"json":%%b}\n' % head
-        values = zip(
-            range(one.number, one.number + len(frames)), [frame.data for frame in frames], strict=True
-        )
-        return (form * len(frames)) % tuple(chain.from_iterable(values))
     raw = msgspec.Raw
     return _encoder.encode_lines(
         [
@@ -134,6 +110,21 @@ def _lines(frames: Sequence[Frame]) -> bytes:
     )
 
 
+def run_pieces(run: Run) -> Sequence[bytes]:
+    """What the lines of a run consist of: they are written without a copy."""
+    return b"%b%b%d}\n" % (_head(run), _RUN, run.count), run.data, b"\n"
+
+
+def run_lines(lines: Sequence[bytes]) -> list[bytes]:
+    """The lines of a run, without their newlines, as if each frame had a whole line of its own.
+
+    Raises: ValueError when there is no run.
+    """
+    first, *frames = lines
+    number, rest = read_line(first).n, first[first.index(b",") : first.index(_RUN)]
+    return [b"%b%d%b%b%b}\n" % (_FRAME, number + at, rest, _JSON, data) for at, data in enumerate(frames)]
+
+
 def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
     """The line of one frame. `whole` is all that is left of its bytes."""
     return b"".join(frame_pieces(frame, whole, is_json))
@@ -141,16 +132,17 @@ def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
 
 def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
     """What the line of one frame consists of: a large frame is written without a copy."""
-    head = b'{"n":%d,"t":%.6f,"c":%d,"d":"%b"' % (
-        frame.number,
-        frame.time,
-        frame.connection,
-        _WORDS[frame.direction].encode(),
-    )
+    head = _head(frame)
     if len(whole) == frame.size:
         is_value = b"\n" not in whole if is_json else _are_values([whole])
         return (head, _JSON, whole, b"}\n") if is_value else (head, _text(whole), b"}\n")
     return head, _text(whole), b',"size":%d%b}\n' % (frame.size, _end(frame.end))
+
+
+def _head(entry: Entry) -> bytes:
+    """What every line of frames begins with."""
+    word = _WORDS[entry.direction].encode()
+    return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
 
 
 def _text(data: bytes) -> bytes:

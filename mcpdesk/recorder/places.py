@@ -2,7 +2,8 @@
 
 A place is one integer: the part's index in the upper bits, the byte offset in the lower. Zero means nowhere,
 since every part begins with its header. Frames written at once share the place of the first of them: their
-lines follow each other, one for each frame.
+lines follow each other, one for each frame. The place of a run has the highest bit set: its first line tells
+what the frames have in common, the others are the frames.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
+from mcpdesk.recorder.lines import run_lines
+
 _PART_BITS = 40
 _OFFSET_MASK = (1 << _PART_BITS) - 1
+_RUN = 1 << 63
 _FIRST_READ = 4 << 10
 _LARGEST_READ = 16 << 20
 
@@ -39,13 +43,10 @@ class Places:
     def __len__(self) -> int:
         return len(self._frames)
 
-    def add_frame(self, part: int, offset: int) -> None:
-        """Say where the next frame's line is; `part` counts from 0."""
-        self._frames.append(part << _PART_BITS | offset)
-
-    def add_group(self, count: int, part: int, offset: int) -> None:
-        """Say where the lines of the next `count` frames begin."""
-        self._frames.extend(array("Q", (part << _PART_BITS | offset,)) * count)
+    def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
+        """Say where the lines of the next `count` frames begin; `part` counts from 0."""
+        place = part << _PART_BITS | offset | is_run * _RUN
+        self._frames.extend(array("Q", (place,)) * count)
 
     def skip_frames(self, count: int) -> None:
         """Say that the next `count` frames are nowhere."""
@@ -77,7 +78,7 @@ class Places:
             if place and place == self._group[0]:
                 return self._group[2][number - self._group[1]]
             start, stop = self._neighbours(number, place)
-            if stop - start > 1:
+            if stop - start > 1 or place & _RUN:
                 return self._grouped(number, place, start, stop)
         return self._line(self._frames, number)
 
@@ -113,14 +114,16 @@ class Places:
         return start, stop
 
     def _grouped(self, number: int, place: int, start: int, stop: int) -> bytes | None:
-        """One line of a group, which is read whole."""
+        """One line of a group, which is read whole. Frames of a run have one there, too."""
+        is_run = bool(place & _RUN)
         try:
-            read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start)
+            read = self._read((place & ~_RUN) >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
         except OSError:
             return None
         if read is None:
             return None
-        lines = [line + b"\n" for line in read.split(b"\n")[:-1]]
+        found = read.split(b"\n")[:-1]
+        lines = run_lines(found) if is_run else [line + b"\n" for line in found]
         self._group = (place, start, lines)
         return lines[number - start]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,39 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     """Length of the whole frame in bytes."""
     end: bytes = b""
     """The last bytes of a frame that was cut."""
+
+
+class Run(msgspec.Struct, gc=False, frozen=True):
+    """Small frames recorded together, each JSON in one line: one value for all of them."""
+
+    number: int
+    """The first one's."""
+    time: float
+    connection: int
+    direction: Direction
+    data: bytes
+    """The frames, with a newline between any two."""
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Length of the frames in bytes."""
+        return len(self.data) - self.count + 1
+
+    def frames(self, start: int, stop: int) -> list[Frame]:
+        """Those of the frames whose numbers are from `start` up to `stop`."""
+        return [
+            Frame(number, self.time, self.connection, self.direction, data, len(data))
+            for number, data in enumerate(self.split(start, stop), max(start, self.number))
+        ]
+
+    def split(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of these frames."""
+        return self.data.split(b"\n")[max(0, start - self.number) : max(0, stop - self.number)]
+
+
+Entry: TypeAlias = Frame | Run
+"""What is kept as one value."""
 
 
 class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):

@@ -1,29 +1,50 @@
 """The newest frames and notes in memory, bounded in bytes.
 
 Frames lie in segments of 128, so that a reader finds one by its number without a lock, and the collector sees
-one list where there are 128 untracked records.
+one list where there are up to 128 untracked records: those recorded together are one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
-from mcpdesk.recorder.record import Frame, HttpNote, Said
+from msgspec import Struct
+
+from mcpdesk.recorder.groups import Group
+from mcpdesk.recorder.record import Entry, Frame, HttpNote, Run, Said
 
 SEGMENT_BITS: Final = 7
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 256
-"""Bytes a frame costs besides its data: record, numbers, object headers, what the allocator adds."""
+"""Bytes a record costs besides its data: numbers, object headers, what the allocator adds."""
+_number = attrgetter("number")
+
+
+class Made(Struct):
+    """What is to be written of a segment."""
+
+    start: int
+    """The first frame of it."""
+    groups: Iterable[Group]
+    is_small: bool
+    """Whether it is made fast."""
+    size: int
+    """Bytes of the frames."""
+    cost: int
+    """Bytes of memory they take."""
 
 
 class Segment:
     """Up to 128 successive frames and the encoded notes on them."""
 
-    __slots__ = ("cost", "doubtful", "frames", "fresh", "is_whole", "lines", "notes", "said")
+    __slots__ = ("cost", "doubtful", "entries", "fresh", "is_whole", "made", "notes", "said")
 
     def __init__(self) -> None:
-        self.frames: list[Frame] = []
+        self.entries: list[Entry] = []
         self.doubtful: set[int] = set()
         """Numbers of the frames that are not known to be JSON."""
         self.notes: dict[int, bytes | HttpNote] = {}
@@ -32,10 +53,37 @@ class Segment:
         self.cost = 0
         self.fresh = 0
         """Bytes it held when it was full."""
-        self.lines: tuple[int, int, bytes] | None = None
-        """Of a full segment, for the capture file: the first frame, bytes of the frames, and their lines."""
+        self.made: Made | None = None
+        """Of a full segment, what nobody wrote yet."""
         self.is_whole = True
         """Whether no frame here was cut short."""
+
+    def between(self, start: int, stop: int) -> list[Entry]:
+        """What was recorded from frame `start` on and before `stop`."""
+        entries = self.entries
+        return entries[bisect_left(entries, start, key=_number) : bisect_left(entries, stop, key=_number)]
+
+    def frames(self, start: int, stop: int) -> list[Frame]:
+        """Its frames from `start` up to `stop`, as far as they have come."""
+        found: list[Frame] = []
+        for entry in self._holding(start, stop):
+            found += entry.frames(start, stop) if isinstance(entry, Run) else (entry,)
+        return found
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        """What is kept of the bytes of these frames."""
+        found: list[bytes] = []
+        for entry in self._holding(start, stop):
+            found += entry.split(start, stop) if isinstance(entry, Run) else (entry.data,)
+        return found
+
+    def _holding(self, start: int, stop: int) -> list[Entry]:
+        """What holds frames from `start` up to `stop`."""
+        entries = self.entries
+        first = bisect_left(entries, start, key=_number)
+        if first and isinstance(entries[first - 1], Run):
+            first -= 1
+        return entries[first : bisect_left(entries, stop, key=_number)]
 
 
 class Ring:
@@ -58,9 +106,8 @@ class Ring:
     def frame(self, number: int) -> Frame | None:
         """The frame of that number while it is in memory."""
         segment = self.segment(number)
-        if segment is None or (at := number & SEGMENT_MASK) >= len(segment.frames):
-            return None
-        return segment.frames[at]
+        found = segment.frames(number, number + 1) if segment else None
+        return found[0] if found else None
 
     def account(self, number: int, size: int) -> None:
         """Count `size` more bytes towards the segment of `number`."""

@@ -12,7 +12,7 @@ import msgspec
 from mcpdesk.recorder.lines import line_bytes, line_frame, line_note, read_line
 from mcpdesk.recorder.places import Places
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
-from mcpdesk.recorder.ring import SEGMENT_MASK, Ring
+from mcpdesk.recorder.ring import Ring
 
 _decode_note = msgspec.json.Decoder(HttpNote).decode
 
@@ -39,8 +39,7 @@ class Store:
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Successive frames; None for those that are gone."""
         if segment := self.ring.segment(start):
-            at = start & SEGMENT_MASK
-            found = segment.frames[at : at + stop - start]
+            found = segment.frames(start, stop)
             if len(found) == stop - start:
                 return found
         return [self.frame(number) for number in range(start, stop)]
@@ -69,11 +68,12 @@ class Store:
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone."""
-        frames = self.frames(start, stop)
         segment = self.ring.segment(start)
-        if segment is not None and segment.is_whole and len(segment.frames) >= len(frames):
-            return [frame.data for frame in frames if frame is not None]
-        return [b"" if frame is None else self._all_of(frame) for frame in frames]
+        if segment is not None and segment.is_whole:
+            found = segment.data(start, stop)
+            if len(found) == stop - start:
+                return found
+        return [b"" if frame is None else self._all_of(frame) for frame in self.frames(start, stop)]
 
     def _all_of(self, frame: Frame) -> bytes:
         return frame.data if len(frame.data) == frame.size else self.whole(frame.number)

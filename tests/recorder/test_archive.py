@@ -10,8 +10,9 @@ import pytest
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.lines import run_pieces
 from mcpdesk.recorder.query import parse
-from mcpdesk.recorder.record import HttpNote
+from mcpdesk.recorder.record import Frame, HttpNote, Run
 from mcpdesk.recorder.view import View
 from tests.support.traffic import IN, OUT, call, connection, text
 
@@ -53,6 +54,36 @@ def test_damage_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines))
     archive = Archive(path)
     assert (archive.count, archive.unreadable) == (6, 3)
+    archive.close()
+
+
+def test_a_run_that_was_cut_off_keeps_the_frames_that_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    recording = recorded(path, exchanges=1)
+    run = Run(2, 5.0, 1, OUT, b"\n".join(text(number, "late") for number in range(3)), 3)
+    whole = path.read_bytes()
+    written = b"".join(run_pieces(run))
+    ends = [len(whole) + at + 1 for at, byte in enumerate(written) if byte == ord("\n")]
+    for size in range(len(whole), len(whole) + len(written) + 1):
+        path.write_bytes((whole + written)[:size])
+        archive = Archive(path)
+        came = sum(end <= size for end in ends[1:])
+        assert archive.count == 2 + came
+        assert archive.unreadable == (size not in (len(whole), *ends, ends[0] - 1))
+        assert [archive.whole(2 + at) for at in range(came)] == [text(at, "late") for at in range(came)]
+        archive.close()
+    assert recording.index.frame(2) is None
+
+
+def test_captures_of_earlier_formats_are_read_as_before(tmp_path: Path) -> None:
+    lines = [
+        b'{"capture":2,"part":1,"first":0,"started":1.000}\n',
+        b'{"n":0,"t":1.000000,"c":1,"d":"in","text":"{}"}\n',
+        b'{"n":1,"t":2.500000,"c":1,"d":"out","json":[1]}\n',
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+    archive = Archive(tmp_path / "a.jsonl")
+    assert archive.frames(0, 2) == [Frame(0, 1.0, 1, IN, b"{}", 2), Frame(1, 2.5, 1, OUT, b"[1]", 3)]
     archive.close()
 
 

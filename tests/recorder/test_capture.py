@@ -146,6 +146,45 @@ def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, siz
     second.close()
 
 
+def test_frames_recorded_together_are_written_and_kept_as_one_value(tmp_path: Path) -> None:
+    frames = [b'{"jsonrpc":"2.0","method":"m%d"}' % number for number in range(300)]
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    recording.frame(1, IN, b"{}", True)
+    recording.together(1, OUT, frames)
+    recording.frame(2, IN, b"[]", True)
+    recording.close()
+    assert recording.index.data(0, 302) == [b"{}", *frames, b"[]"]
+    lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
+    assert sum(line.startswith(b'{"n":') for line in lines) == 2 + 3
+    assert all(frame in lines for frame in frames)
+    archive = Archive(tmp_path / "a.jsonl")
+    for number in (301, 130, 0, 127, 300, 128):
+        found, kept = archive.frame(number), recording.index.frame(number)
+        assert found is not None and kept is not None
+        assert (found.data, found.number, found.direction) == (kept.data, kept.number, kept.direction)
+        assert abs(found.time - kept.time) < 1e-5
+    archive.close()
+
+
+def test_what_a_full_recording_of_runs_holds_stays_within_its_budget(tmp_path: Path) -> None:
+    budget = 8 << 20
+    recording = Recording(tmp_path / "a.jsonl", budget)
+    recording.start()
+    tracemalloc.start()
+    for start in range(0, 100_000, 300):
+        recording.together(1, OUT, [b'{"n":%d,"x":"%b"}' % (start + at, b"x" * 150) for at in range(300)])
+        if not start % 3_000:
+            recording._wake.set()
+            wait_until(lambda start=start: recording._settled == start + 300)
+    recording.close()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not recording._store.ring.segment(0)
+    # Places take 8 bytes for each of all the frames there were.
+    assert 0.8 * budget < held - 8 * recording.frames < 1.1 * budget
+
+
 def test_a_large_frame_is_cut_in_memory_and_whole_on_disk(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

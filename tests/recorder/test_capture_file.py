@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.lines import frame_line, read_line
-from mcpdesk.recorder.record import Direction, Frame
+from mcpdesk.recorder.groups import Group
+from mcpdesk.recorder.lines import frame_line, read_line, run_pieces
+from mcpdesk.recorder.record import Direction, Frame, Run
 from tests.support.traffic import connection
 
 
 def line(number: int, data: bytes = b"{}") -> bytes:
     return frame_line(Frame(number, 1.0, 1, Direction.IN, data, len(data)), data)
+
+
+def alone(line: bytes) -> Group:
+    return Group(1, (line,))
 
 
 def test_file_and_folder_belong_to_the_user_alone(tmp_path: Path) -> None:
@@ -37,7 +42,7 @@ def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Pat
     file.add_connection(connection(1))
     file.add_connection(connection(2, closed=9.0))
     for number in range(20):
-        file.add_frame(line(number))
+        file.add(alone(line(number)))
     file.close()
     parts = file.places.parts
     assert len(parts) > 1 and all(part.stat().st_size <= 600 for part in parts)
@@ -52,27 +57,29 @@ def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Pat
 def test_a_frame_larger_than_a_part_is_written_all_the_same(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", 300, 1.0)
     for number in range(3):
-        file.add_frame(line(number, b"x" * 1000))
+        file.add(alone(line(number, b"x" * 1000)))
     file.close()
     assert len(file.places.parts) == 3
     assert file.places.frame_line(2) == line(2, b"x" * 1000)
     file.places.close()
 
 
-def test_a_group_goes_into_one_part_or_is_left_to_the_caller(tmp_path: Path) -> None:
+def test_a_group_stays_in_one_part(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", 400, 1.0)
     lines = [line(number) for number in range(4)]
-    assert file.add_group(4, b"".join(lines))
-    assert not file.add_group(4, b"".join(lines))
+    for _ in range(2):
+        file.add(Group(4, lines))
+    file.add(Group(2, run_pieces(Run(8, 1.0, 1, Direction.IN, b"{}\n{}", 2)), is_run=True))
     file.close()
-    assert [file.places.frame_line(number) for number in range(5)] == [*lines, None]
+    assert [part.read_bytes().count(b"\n{") for part in file.places.parts] == [4, 4 + 3]
+    assert [file.places.frame_line(number) for number in range(9)] == [*lines, *lines, line(8)]
     file.places.close()
 
 
 def test_losses_are_owned_up_to(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
     file.add_loss(3)
-    file.add_frame(line(3))
+    file.add(alone(line(3)))
     file.close()
     assert b'{"lost":[0,3]}' in file.path.read_bytes()
     assert file.places.frame_line(1) is None and file.places.frame_line(3) == line(3)

@@ -19,8 +19,10 @@ from mcpdesk.recorder.lines import (
     lost_line,
     note_line,
     read_line,
+    run_lines,
+    run_pieces,
 )
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, HttpNote
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, HttpNote, Run
 from tests.support.traffic import connection
 
 
@@ -136,18 +138,20 @@ def test_frames_known_to_be_json_come_back_as_they_were(datas: list[bytes]) -> N
     assert [line_frame(read_line(line)) for line in lines] == frames
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(Direction), st.booleans())))
-def test_frames_recorded_together_have_lines_of_their_own(runs: list[tuple[int, Direction, bool]]) -> None:
-    frames: list[Frame] = []
-    for length, direction, is_together in runs:
-        moment = 1_764_000_000.0 + len(frames) / 8
-        for _ in range(length):
-            data = b'{"%%d":%d}' % len(frames)
-            when = moment if is_together else moment + len(frames) / 16
-            frames.append(Frame(len(frames) + 5, when, length, direction, data, len(data)))
-    lines = frame_lines(frames, ())
-    assert lines is not None
-    assert [line_frame(read_line(line + b"\n")) for line in lines.split(b"\n")[:-1]] == frames
+@given(st.lists(st.sampled_from([b"{}", b' {"a":\r1} ', b'"\xc3\xbc"', b"7"]), min_size=1))
+def test_a_run_is_a_line_and_its_frames(datas: list[bytes]) -> None:
+    run = Run(4, 1764000000.25, 3, Direction.OUT, b"\n".join(datas), len(datas))
+    first, *others = b"".join(run_pieces(run)).split(b"\n")
+    assert others == [*datas, b""]
+    assert read_line(first + b"\n").run == len(datas)
+    frames = [line_frame(read_line(line)) for line in run_lines([first, *datas])]
+    assert frames == run.frames(0, 99) == [frame(data, number) for number, data in enumerate(datas, 4)]
+
+
+@pytest.mark.parametrize("line", [b'{"n":1,"t":1.0,"c":1,"d":"in","json":{}}', b"garbage", b""])
+def test_frames_that_no_run_begins_are_refused(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        run_lines([line, b"{}"])
 
 
 def test_only_doubtful_frames_are_looked_into() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.record import Direction, Frame
+from mcpdesk.recorder.record import Direction, Frame, Run
 from mcpdesk.recorder.ring import SEGMENT_FRAMES, Ring
 
 
@@ -11,7 +11,7 @@ def filled(frames: int, budget: int, size: int = 10) -> Ring:
     for number in range(frames):
         segment = ring.open(number) if number % SEGMENT_FRAMES == 0 else ring.segment(number)
         assert segment is not None
-        segment.frames.append(Frame(number, 0.0, 1, Direction.IN, b"x" * size, size))
+        segment.entries.append(Frame(number, 0.0, 1, Direction.IN, b"x" * size, size))
         ring.account(number, size)
     return ring
 
@@ -21,6 +21,22 @@ def test_a_frame_is_found_by_its_number() -> None:
     found = ring.frame(200)
     assert found is not None and found.number == 200
     assert ring.frame(300) is None and ring.frame(-1) is None and ring.frame(10_000) is None
+
+
+def test_a_segment_tells_the_frames_of_a_run_from_each_other() -> None:
+    ring = Ring(1 << 20)
+    segment = ring.open(128)
+    frames = [Frame(128 + at, 1.0, 1, Direction.OUT, b"%d" % at, 1) for at in range(6)]
+    run = Run(129, 1.0, 1, Direction.OUT, b"1\n2\n3", 3)
+    segment.entries += [frames[0], run, frames[4], frames[5]]
+    assert run.frames(129, 132) == frames[1:4] and run.size == 3
+    for start in range(128, 136):
+        for stop in range(start, 137):
+            found = frames[start - 128 : stop - 128]
+            assert segment.frames(start, stop) == found
+            assert segment.data(start, stop) == [frame.data for frame in found]
+    assert segment.between(129, 133) == [run, frames[4]]
+    assert [ring.frame(number) for number in range(127, 135)] == [None, *frames, None]
 
 
 def test_the_oldest_segments_go_when_the_budget_is_passed() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.groups import Group
 from mcpdesk.recorder.lines import frame_line
 from mcpdesk.recorder.record import Direction, Frame
 from mcpdesk.recorder.store import Store
@@ -18,10 +19,10 @@ def test_frames_partly_in_memory_and_partly_on_disk_are_one_row(tmp_path: Path) 
     store.places, store.count = file.places, 200
     for number in range(200):
         frame = Frame(number, 1.0, 1, Direction.IN, b"%d" % number, len(b"%d" % number))
-        file.add_frame(frame_line(frame, frame.data))
+        file.add(Group(1, (frame_line(frame, frame.data),)))
         if number >= 128:
             segment = store.ring.segment(number) or store.ring.open(number)
-            segment.frames.append(frame)
+            segment.entries.append(frame)
     file.close()
     assert store.data(120, 136) == [b"%d" % number for number in range(120, 136)]
     assert [frame.number for frame in store.frames(120, 136) if frame] == list(range(120, 136))
