@@ -17,6 +17,8 @@ from msgspec import Struct
 
 TAIL = 64 << 10
 """Characters kept of each stream; while it runs up to twice as many."""
+PIECES = 256
+"""Writes after which what is kept of a stream is put together, whether somebody looks or not."""
 FILES = 1000
 """Files one call may report; later ones are not kept."""
 MESSAGE_LENGTH = 1000
@@ -69,25 +71,38 @@ class _Tail:
     def __init__(self, most: int) -> None:
         self.size = 0
         self._most = most
-        self._text = ""
+        self._kept = 0
+        self._pieces: list[str] = []
+        """Put together when somebody looks: what comes word by word is not copied with each word."""
 
     def add(self, text: str) -> None:
         self.size += len(text)
-        kept = self._text + text
-        self._text = kept if len(kept) <= 2 * self._most else kept[-self._most :]
+        self._kept += len(text)
+        self._pieces.append(text)
+        if self._kept > 2 * self._most or len(self._pieces) >= PIECES:
+            self._join()
 
     def since(self, position: int) -> tuple[str, int]:
         """What came after a position, and how much of that is lost."""
-        start = self.size - len(self._text)
-        return self._text[max(0, position - start) :], max(0, start - position)
+        text = self._join()
+        start = self.size - len(text)
+        return text[max(0, position - start) :], max(0, start - position)
 
     def end(self) -> str:
-        return self._text[-self._most :]
+        return self._join()[-self._most :]
 
     def shrink(self) -> int:
         """Keep no more than the end says; returns how much that is."""
-        self._text = self.end()
-        return len(self._text)
+        self._keep(self.end())
+        return self._kept
+
+    def _join(self) -> str:
+        text = "".join(self._pieces)
+        return self._keep(text if len(text) <= 2 * self._most else text[-self._most :])
+
+    def _keep(self, text: str) -> str:
+        self._pieces, self._kept = [text], len(text)
+        return text
 
 
 class Feed:

@@ -52,6 +52,19 @@ def test_memory_stays_level_while_output_grows() -> None:
     assert len(feed.tails()[0]) == 1000
 
 
+@pytest.mark.parametrize("looks_every", [1, 7, 255, 256, 257, 10_000])
+def test_what_is_kept_does_not_depend_on_the_size_of_the_pieces_nor_on_who_looks(looks_every: int) -> None:
+    feed, text, seen = Feed(tail=300), "".join(chr(97 + number % 26) for number in range(2000)), START
+    for number, character in enumerate(text, 1):
+        feed.stdout(character)
+        if number % looks_every == 0:
+            seen = feed.since(seen).cursor
+    kept = feed.since()
+    assert text.endswith(kept.stdout) and len(kept.stdout) + kept.missed[0] == 2000
+    assert 300 <= len(kept.stdout) <= 600
+    assert feed.tails()[0] == text[-300:] and feed.shrink() == 600
+
+
 def test_one_huge_piece_is_cut_to_its_end() -> None:
     feed = Feed(tail=8)
     feed.stderr("0123456789" * 1000)
