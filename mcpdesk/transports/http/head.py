@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.masking import SECRET_HEADERS, mask_header, mask_text
@@ -88,16 +88,16 @@ class Head:
 
         `changes` are values of headers, by the places these have.
         """
-        noted, carried = list(self.noted), CIMultiDict(self.carried)
+        head = Head.__new__(Head)
+        head.__dict__ = self.__dict__.copy()
+        noted, before, carried = list(self.noted), self.carried, self.carried.copy()
         for place, value in changes.items():
             name, shown = noted[place]
-            if shown == carried[name]:
+            if shown == before[name]:
                 noted[place] = name, value
             carried[name] = value
-        head = Head.__new__(Head)
-        head.__dict__.update(self.__dict__)
         head.carried, head.noted, head.session = CIMultiDictProxy(carried), tuple(noted), session or None
-        head.said = (Said if session else _said)(head.line, head.noted)
+        head.said = (Said if session else _said)(self.line, head.noted)
         return head
 
 

@@ -228,7 +228,7 @@ class QuickConnection(Connection):
     async def _serve(self, request: web.BaseRequest) -> None:
         """What `RequestHandler.start` does for one request."""
         handler = self._request_handler
-        is_lost, is_over = False, True
+        is_over = True
         if handler is None:  # The client left before this began.
             self.holding.give_back()
             return
@@ -239,14 +239,17 @@ class QuickConnection(Connection):
                 answer = await handler(request)
             except Exception as error:
                 answer, is_lost = await self._handle_request(request, None, partial(_raise, error))
+                is_over = is_lost or not answer.keep_alive
             else:
-                if isinstance(answer, Ready):
-                    answer.send(request)
+                if type(answer) is Ready and answer.keep_alive is None:
+                    # Whoever sends a request that is answered here stays, unless the answer forbids it.
+                    answer.write_to(self.transport)
                     if self._paused:
                         await request.writer.drain()
+                    is_over = False
                 else:
                     answer, is_lost = await self.finish_response(request, answer, None)
-            is_over = is_lost or not answer.keep_alive
+                    is_over = is_lost or not answer.keep_alive
             if type(request) is not Repeated:
                 self._learn(request)
         except ConnectionError:

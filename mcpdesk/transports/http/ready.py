@@ -6,6 +6,7 @@ call costs. Nothing here depends on which header was given but the length.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from http import HTTPStatus
 
@@ -16,6 +17,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 ONE_WRITE = 64 << 10
 """Bytes of a body that are copied behind its head, for one write; larger ones are handed over as they are."""
 
+_STAYS, _CLOSES = b"Connection: keep-alive\r\n", b"Connection: close\r\n"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -52,15 +54,17 @@ class Ready(web.StreamResponse):
         """Send everything. Raises: ConnectionError when the peer is gone."""
         if self._keep_alive is None:
             self._keep_alive = request.keep_alive
-        transport = request.transport
+        is_usual = self._keep_alive is (request.version >= HttpVersion11)
+        # Said only where it is not what the version takes for granted.
+        self.write_to(request.transport, b"" if is_usual else _STAYS if self._keep_alive else _CLOSES)
+
+    def write_to(self, transport: asyncio.Transport | None, more: bytes = b"") -> None:
+        """Write everything; `more` belongs to its head. Raises: as `send`."""
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        body, more = self._json, b""
+        body = self._json
         if self._more is not None:
-            more = "".join([f"{name}: {value}\r\n" for name, value in self._more.items()]).encode()
-        if self._keep_alive is not (request.version >= HttpVersion11):
-            # Said only where it is not what the version takes for granted.
-            more += b"Connection: %b\r\n" % (b"keep-alive" if self._keep_alive else b"close")
+            more += "".join([f"{name}: {value}\r\n" for name, value in self._more.items()]).encode()
         if body is None:
             transport.write(b"%b%b\r\n" % (_heads.empty(self._status), more))
             return

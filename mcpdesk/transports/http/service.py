@@ -75,7 +75,7 @@ class HttpService:
         self._dashboard = DashboardPlace(site, self._visitor)
         self._jobs = JobRoutes(site)
         dialect = GatewayRoutes(self._mcp, self._sockets)
-        self._verbs: dict[str, dict[str, Verb]] = {
+        self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
             "sse": {"GET": self._sse.get},
@@ -86,6 +86,7 @@ class HttpService:
             },
             GATEWAY_SOCKET: {"GET": dialect.socket},
         }  # fmt: skip
+        """By what follows a server's name in the path."""
         self._guard = Guard("")
         self._refusals = Refusals()
         self._listener: Listener | None = None
@@ -160,32 +161,31 @@ class HttpService:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
                 return self._refusals.tell(request, refusal)
-        route = self._route(request, head)
-        if route is None:
+        verbs = self._verbs.get(head.way)
+        endpoint = None if verbs is None else self._site.endpoint(head.server)
+        if endpoint is None or verbs is None:
             place = self._jobs.place(head.path)
             if place is not None:
                 return await self._answer_of_job(request, place, rules)
             seen = await self._dashboard.answer(request, head.path)
             return seen if seen is not None else await self._facts(request, head)
-        endpoint, way = route
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, in_query=way in IN_QUERY)
+            refusal = self._guard.refuse_caller(request, rules, in_query=head.way in IN_QUERY)
             if refusal is not None:
                 return self._refusals.tell(request, refusal)
             # The same head under the same rules passes again: nothing else was looked at.
             head.hide(rules.api_key_header)
             head.passed = rules
-        verbs = self._verbs[way]
         verb = verbs.get(head.method)
         if verb is None:
             return no_method(request, verbs)
         access = endpoint.access
-        caller = None if access is NOTHING_ASKED else access.recognize(head.bearer)
-        if caller is None and not access.is_asked:
-            caller = KEY if rules.api_key else OPEN
-        elif caller is None:
+        caller: Principal | None = KEY if rules.api_key else OPEN
+        if access is not NOTHING_ASKED and access.is_asked:
+            caller = access.recognize(head.bearer)
+        if caller is None:
             try:
                 caller = await caller_in_head(request, head, access, rules, head.method == "POST")
             except Refused as refused:
@@ -194,7 +194,7 @@ class HttpService:
             try:
                 endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
             except UnknownMode as error:
-                return no_mode(error, is_message=way != "messages" and head.method == "POST")
+                return no_mode(error, is_message=head.way != "messages" and head.method == "POST")
         answer = await verb(request, endpoint, caller)
         if type(answer) is Ready or not isinstance(answer, web.Response):
             return answer
@@ -229,14 +229,6 @@ class HttpService:
         except Refused as refused:
             return self._refusals.tell(request, refused.answer)
         return await self._jobs.answer(request, place, callers)
-
-    def _route(self, request: web.BaseRequest, head: Head) -> tuple[Endpoint, str] | None:
-        """A server, and the way to it: nothing after its name, or `ws`, `sse`, `messages`."""
-        name, way = head.server, head.way
-        if way is None or way not in self._verbs:
-            return None
-        endpoint = self._site.endpoint(name)
-        return None if endpoint is None else (endpoint, way)
 
     async def _facts(self, request: web.BaseRequest, head: Head) -> web.Response:
         path = head.path
