@@ -92,10 +92,11 @@ class _Percent:
         kept = bytearray()
         progress: list[Progress] = []
         *lines, rest = (self._line + data).split(b"\n")
+        if b"%" in data:  # else there is nothing that was not looked at before
+            for line in (*lines, rest):
+                self._look(line, progress)
         for line in lines:
-            self._look(line, progress)
             kept += _last_written(line) + b"\n"
-        self._look(rest, progress)
         if b"\r" in rest:
             rest = _last_written(rest) + (b"\r" if rest.endswith(b"\r") else b"")
         if len(rest) > LONGEST:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpdesk.jobs import reports
 from mcpdesk.jobs.feed import Progress
 from mcpdesk.jobs.output import Stream
 from mcpdesk.jobs.reports import LONGEST, Reports
@@ -68,6 +69,21 @@ def test_percentages_are_found_and_what_was_written_over_is_left_out(cuts: list[
     values = [each.value for each in heard.progress]
     assert {0, 45.5, 100} <= set(values)
     assert heard.progress[-1].total == 100
+
+
+def test_a_long_line_is_looked_at_when_a_percentage_may_be_new_and_not_with_every_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked, look = [], reports._Percent._look
+    monkeypatch.setattr(
+        reports._Percent,
+        "_look",
+        lambda self, line, found: looked.append(len(line)) or look(self, line, found),
+    )
+    heard = Heard("percent", [b".", b".", b" 7", b"%", *[b"."] * 5000, b" 8%", b"\n"])
+    assert [each.value for each in heard.progress] == [7, 8]
+    assert heard.kept == ".. 7%" + "." * 5000 + " 8%\n"
+    assert len(looked) == 2
 
 
 def test_whole_percentages_are_told_once_each() -> None:
