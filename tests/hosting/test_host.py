@@ -30,10 +30,10 @@ def make_folder(path: Path, name: str, builtins: str = "[]") -> Path:
     (path / "tools").mkdir(parents=True)
     (path / "mcp.json").write_text(f'{{"name": "{name}", "builtins": {builtins}}}', encoding="utf-8")
     code = (
-        "import time\n\n"
-        "async def hold(seconds: float) -> str:\n"
+        "import os\nimport time\n\n"
+        "async def hold(until: str) -> str:\n"
         '    """Block the loop."""\n'
-        "    time.sleep(seconds)\n"
+        "    while not os.path.exists(until): time.sleep(0.01)\n"
         '    return "held"\n'
     )
     (path / "tools/hold.py").write_text(code, encoding="utf-8")
@@ -82,13 +82,17 @@ async def test_a_taken_port_is_an_error_unless_it_may_move(folder: Path) -> None
             pass
 
 
-async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path) -> None:
+async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path, tmp_path: Path) -> None:
     async with running_desk(folder) as desk:
-        call = desk.request("one", "tools/call", {"name": "hold", "arguments": {"seconds": 1.5}})
-        await until(lambda: desk.view().stuck)
-        stuck = desk.view().stuck
+        let_go = tmp_path / "let go"
+        call = desk.request("one", "tools/call", {"name": "hold", "arguments": {"until": str(let_go)}})
+        try:
+            await until(lambda: (stuck := desk.view().stuck) is not None and stuck.tool)
+            stuck = desk.view().stuck
+        finally:
+            let_go.touch()
         assert stuck is not None
-        assert (stuck.tool, stuck.where) == ("hold", "tools/hold.py:5")
+        assert (stuck.tool, stuck.where) == ("hold", "tools/hold.py:6")
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None
         assert outcome.result["content"][0]["text"] == "held"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from mcpdesk.hosting import metrics
 from mcpdesk.hosting.metrics import Heartbeat
+from tests.support.patience import WITHIN_S
 
 
-async def test_a_turning_loop_is_not_stuck() -> None:
+async def test_a_turning_loop_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "STUCK_S", WITHIN_S)
     heart = Heartbeat(lambda: [Path("/nowhere")], lambda folder, place: "")
     heart.start()
     await asyncio.sleep(0)

@@ -15,6 +15,7 @@ import pytest
 
 from mcpdesk.jobs.guard import Guard
 from tests.support.patience import WITHIN_S
+from tests.support.processes import is_alive
 
 CORE = """
 import asyncio, os, sys
@@ -50,13 +51,6 @@ def gone(processes: list[psutil.Process]) -> bool:
             return False
         psutil.wait_procs(alive, timeout=0.01)
     return True
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)

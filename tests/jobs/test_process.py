@@ -19,6 +19,7 @@ from mcpdesk.jobs import process
 from mcpdesk.jobs.endings import TERM_GRACE_S
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Ended, run
+from mcpdesk.jobs.process_table import row
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 
@@ -192,7 +193,8 @@ async def test_a_daemon_in_its_own_session_does_not_survive(tmp_path: Path, firs
     )
     assert ended.left_over == 1
     pid = int(await until_written(path))
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    found = row(pid)
+    assert found is None or found.is_zombie
 
 
 async def test_cancelling_ends_everything(tmp_path: Path) -> None:

@@ -114,8 +114,9 @@ async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engi
         "arxiv": text("{}", 500),
     }
     served.answers |= {"stackexchange": text("not json"), "hackernews": text('{"hits": 5}')}
+    await search(served, timeout_s=0.1)  # what the engines import is there from now on
     began = time.monotonic()
-    result = await search(served, timeout_s=2.0)
+    result = await search(served, timeout_s=4.0)
     took_s = time.monotonic() - began
     told = status(result)
     assert not result.is_error and result.structured["pages"]
@@ -125,8 +126,8 @@ async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engi
         "stackexchange",
         "hackernews",
     }
-    assert took_s < 2 * 2.0, "engines are asked side by side"
-    assert "- github: no answer within 2 s" in result.content[0]["text"]
+    assert took_s < 2 * 4.0, "engines are asked side by side"
+    assert "- github: no answer within 4 s" in result.content[0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ setTimeout(() => {{
   document.getElementById("app").innerHTML = "<h1>Built by a script</h1>";
   const keep = text => {{ document.body.dataset.leak = text }};
   fetch("{other}/secret").then(answer => answer.text()).then(keep).catch(() => {{}});
-}}, 300);
+}}, 100);
 </script></body></html>"""
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d494844520000000100000001080600000"

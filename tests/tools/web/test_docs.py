@@ -63,12 +63,14 @@ async def test_an_article_comes_as_words_or_as_it_is(served: Site) -> None:
 
 @needs_browser
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", sorted(WAYS))
 async def test_a_page_built_by_a_script_is_drawn(
     served: Site, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
-    result = await read(f"{served.base}/built", wait_ms=1500)
+    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+    result = await read(f"{served.base}/built", wait_ms=3000)
     assert result.structured["way"] == way, result.structured["note"]
     assert text(result) == "# Built by a script"
     assert result.structured["title"] == "Built"
@@ -76,17 +78,19 @@ async def test_a_page_built_by_a_script_is_drawn(
 
 @needs_browser
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", sorted(WAYS))
 async def test_a_page_cannot_reach_into_private_networks(
     served: Site, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
+    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
     port = served.base.rpartition(":")[2]
     served.other = f"http://10.0.0.1:{port}"
-    html = text(await read(f"{served.base}/built", wait_ms=1500, format="html"))
+    html = text(await read(f"{served.base}/built", wait_ms=3000, format="html"))
     assert "Built by a script" in html and "data-leak" not in html.replace("dataset.leak", "")
     served.other = served.base
-    html = text(await read(f"{served.base}/built", wait_ms=1500, format="html"))
+    html = text(await read(f"{served.base}/built", wait_ms=3000, format="html"))
     assert 'data-leak="secret"' in html, "this machine is allowed"
 
 

@@ -139,7 +139,7 @@ async def test_what_comes_behind_the_end_is_nothing_and_no_mistake(caplog: pytes
 async def test_a_silent_peer_is_pinged_and_whatever_it_says_is_a_sign_of_life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcpdesk.transports.http.websocket.HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("mcpdesk.transports.http.websocket.HEARTBEAT_S", 0.6)
     async with connected() as raw:
         for number in range(3):
             assert (await raw.next())[0] == PING
