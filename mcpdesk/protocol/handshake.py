@@ -22,7 +22,7 @@ class Phase(Enum):
     READY = "ready"
 
 
-_AFTER_INITIALIZED = {Phase.NEW: Phase.NEW, Phase.OPENED: Phase.READY, Phase.READY: Phase.READY}
+_SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
 
 class Session:
@@ -30,7 +30,7 @@ class Session:
 
     def __init__(self) -> None:
         self.phase = Phase.NEW
-        self.terms = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
+        self.terms = _SESSIONLESS
         self.subscriptions: set[str] = set()
 
     @property
@@ -59,7 +59,8 @@ class Session:
 
     def initialized(self) -> None:
         """Apply `notifications/initialized`."""
-        self.phase = _AFTER_INITIALIZED[self.phase]
+        if self.phase is Phase.OPENED:
+            self.phase = Phase.READY
 
     def adopt(self, revision: Revision, client: str = "") -> None:
         """Serve without a handshake, as HTTP allows: the version header names the revision."""

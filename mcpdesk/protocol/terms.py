@@ -27,4 +27,4 @@ def display_name(implementation: object) -> str:
     if not isinstance(implementation, dict):
         return ""
     parts = (implementation.get("title") or implementation.get("name"), implementation.get("version"))
-    return " ".join(part for part in parts if isinstance(part, str) and part)[:80]
+    return " ".join([part for part in parts if isinstance(part, str) and part])[:80]

@@ -81,6 +81,8 @@ class Recording:
         self._waiting_bytes = 0
         self._new_connections: dict[int, ConnectionInfo] = {}
         """What became known of connections, the newest of each: short sessions are told of once."""
+        self._closed: deque[int] = deque()
+        """Connections that ended, in this order."""
         self._new_notes: deque[HttpNote] = deque()
         self._shared = SharedNotes()
         self._wake = Event()
@@ -109,9 +111,11 @@ class Recording:
             if info.transport == "memory":
                 (self._desk.add if info.closed is None else self._desk.discard)(info.number)
             self._new_connections[info.number] = info
+            if info.closed is not None:
+                self._closed.append(info.number)
             if len(connections) > _CONNECTIONS:
-                closed = (number for number, known in connections.items() if known.closed is not None)
-                del connections[next(closed, next(iter(connections)))]
+                longest = self._closed.popleft() if self._closed else next(iter(connections))
+                connections.pop(longest, None)
 
     def frame(
         self,

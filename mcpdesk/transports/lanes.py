@@ -59,9 +59,7 @@ class Lanes(Generic[T]):
         self._is_armed = False
         if not self._queue:
             return
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
+        loop = self._loop or self._look_for_loop()
         current = asyncio.current_task(loop)
         if current is not None:
             asyncio._leave_task(loop, current)
@@ -94,7 +92,11 @@ class Lanes(Generic[T]):
 
     def _arm(self) -> None:
         self._is_armed = True
-        asyncio.get_running_loop().call_soon(self.go)
+        (self._loop or self._look_for_loop()).call_soon(self.go)
+
+    def _look_for_loop(self) -> asyncio.AbstractEventLoop:
+        self._loop = asyncio.get_running_loop()
+        return self._loop
 
     async def _work(self, gate: _Gate) -> None:
         untouched, lane = copy_context(), asyncio.current_task()

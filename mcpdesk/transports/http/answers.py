@@ -52,6 +52,7 @@ def _bare(status: int, kind: str) -> Said:
     return Said(_line(status), (("Content-Type", kind),))
 
 
+@lru_cache(maxsize=64)
 def _line(status: int) -> str:
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
 
