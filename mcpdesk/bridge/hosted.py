@@ -108,14 +108,13 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
 async def line_to(server: Server, token: str | None = None) -> HostedLine:
     """Call a server that was put together in code. Raises: RpcError for a token that does not count."""
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.server.services import Services
 
     def log(*_: object, **__: object) -> None:
         """Nobody reads it."""
 
     principal = await caller(server, token)
-    return HostedLine(HostedEndpoint(server, Services(Inbox(), log), Unrecorded()), principal=principal)
+    return HostedLine(HostedEndpoint(server, Services(log), Unrecorded()), principal=principal)
 
 
 async def caller(server: Server, token: str | None) -> Principal:

@@ -12,11 +12,11 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.base import Answer, Reply
 from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
+    from mcpdesk.transports.base import Answer, Reply
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""

@@ -32,8 +32,11 @@ class Core(Protocol):
     """What is looked at."""
 
     recording: Recording
-    inbox: Inbox
     services: Services
+
+    @property
+    def inbox(self) -> Inbox:
+        """Questions for a person."""
 
     @property
     def uptime_s(self) -> float:

@@ -8,11 +8,10 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.auth import api_key
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
 from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
@@ -21,17 +20,15 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
-from mcpdesk.hosting.rules import rules_of
-from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
-from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.services import Services
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import Jobs, Rules
 
 if TYPE_CHECKING:
+    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.storage.callbacks import Callback
+    from mcpdesk.transports.base import Jobs, Rules
     from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.service import HttpService
@@ -51,7 +48,6 @@ class Host:
         self.plan = plan
         self.settings = plan.settings
         self.journal = Journal()
-        self.inbox = Inbox()
         settings = plan.settings
         self.recording = Recording(
             plan.capture,
@@ -61,9 +57,8 @@ class Host:
             settings.capture_body_bytes,
         )
         self.services = Services(
-            self.inbox,
             self.journal.log,
-            rounds=Rounds(self._round_key),
+            round_key=self._round_key,
             mask=_masked,
             environment=lambda: public_environment(each.secret_variable for each in self.folders.values()),
         )
@@ -72,7 +67,8 @@ class Host:
         self.heartbeat = Heartbeat(self._roots, self._tool_at)
         self.http: HttpService | None = None
         self.jobs: Jobs  # There are none before it listens for HTTP.
-        self.rules = Rules()
+        self._key = ""
+        """What callers over HTTP send, once it was due."""
         self.board: Callable[[], Board] | None = None
         """Makes what the dashboard shows, on any thread; None: there is none."""
         self._places: list[UnixListener] = []
@@ -89,9 +85,26 @@ class Host:
         return self.recording
 
     @property
+    def inbox(self) -> Inbox:
+        """Questions for a person."""
+        return self.services.inbox
+
+    @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
         return time.monotonic() - self._began
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What holds for callers over HTTP, until something changes."""
+        from mcpdesk.auth import api_key
+        from mcpdesk.hosting.rules import rules_of
+
+        settings = self.settings
+        if not self._is_key_due(no_auth=settings.no_auth):
+            return rules_of(settings, "")
+        self._key = settings.api_key or self._key or api_key.load_or_create(settings.state_dir)
+        return rules_of(settings, self._key)
 
     @property
     def protection(self) -> str:
@@ -215,9 +228,7 @@ class Host:
         for task in self._watches:
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
-        self.services.subscriptions.close()
-        self.services.rounds.close()
-        await self.services.jobs.stop()
+        await self.services.close()
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
@@ -339,13 +350,11 @@ class Host:
             )
 
     def _settle_rules(self) -> None:
-        settings = self.settings
-        due = self._is_key_due(no_auth=settings.no_auth)
-        kept = settings.api_key or self.rules.api_key
-        key = (kept or api_key.load_or_create(settings.state_dir)) if due else ""
-        self.rules = rules_of(settings, key)
+        self.__dict__.pop("rules", None)
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
+        from mcpdesk.auth import api_key
+
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))
         servers = [each.server for each in self.by_name.values()]
         # Whoever brings a token that counts needs no key besides.
@@ -356,6 +365,8 @@ class Host:
         )
 
     def _round_key(self) -> bytes:
+        from mcpdesk.auth import api_key
+
         return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()
 
     def _roots(self) -> list[Path]:

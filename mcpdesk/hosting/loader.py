@@ -19,7 +19,6 @@ from mcpdesk.hosting.manifest import FILE, Manifest, read_manifest
 from mcpdesk.hosting.module_file import ModuleFile, dashed
 from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
-from mcpdesk.server.outcome import author_lines, described, said
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -229,6 +228,8 @@ def _refusing(problem: str) -> CreateContext:
 def _log_lines(error: BaseException, folder: Path, place: str) -> None:
     """Log the author's own lines of a traceback; a refusal of ours names its place itself."""
     if not isinstance(error, RegistrationError):
+        from mcpdesk.server.outcome import author_lines
+
         _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
 
 
@@ -236,6 +237,8 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
     """Where in the folder an error comes from, as `file:line`, and what it says."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
+    from mcpdesk.server.outcome import described, said
+
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
         file, line, text = error.filename, error.lineno or 1, error.msg
     else:

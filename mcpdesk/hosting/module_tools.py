@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, require_async
 from mcpdesk.hosting.typed import Typed, typed
-from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.authoring import Note
-from mcpdesk.server.context import Context
-from mcpdesk.server.schema import SchemaError, compile_schema
 from mcpdesk.server.tool import CLAIMS, Handler, Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.param_headers import Mirrored
+    from mcpdesk.server.context import Context
 
 UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
 """A pattern with groups or anchors of Python's own, in the text of a schema."""
@@ -92,6 +93,8 @@ def _check_patterns(signature: Typed, place: str) -> None:
 
 
 def _compile(what: str, schema: dict[str, Any], place: str) -> None:
+    from mcpdesk.server.schema import SchemaError, compile_schema
+
     try:
         compile_schema(schema)
     except SchemaError as error:
@@ -141,6 +144,10 @@ def _scopes(given: Any) -> tuple[str, ...]:
 
 
 def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
+    if "x-mcp-header" not in repr(schema):
+        return ()
+    from mcpdesk.protocol.param_headers import mirrored
+
     try:
         return mirrored(schema)
     except ValueError as error:

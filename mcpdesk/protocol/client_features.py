@@ -13,6 +13,8 @@ SAMPLING_CONTEXT: JSONObject = {"sampling": {"context": {}}}
 ROOTS: JSONObject = {"roots": {}}
 """The capability each question needs, as `requiredCapabilities` names it."""
 
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension of 2026-07-28."""
 ASKABLE = frozenset({"elicitation", "sampling", "roots"})
 _MODES = frozenset({"form", "url"})
 
@@ -20,6 +22,12 @@ _MODES = frozenset({"form", "url"})
 def can_be_asked(terms: Terms) -> bool:
     """Whether the client declared anything a handler could ask it for."""
     return not ASKABLE.isdisjoint(terms.capabilities)
+
+
+def declares_tasks(terms: Terms) -> bool:
+    """Whether this very request says that its client knows the extension."""
+    extensions = terms.capabilities.get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
 
 
 def declares(terms: Terms, needed: JSONObject) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.handshake import log_level
-from mcpdesk.protocol.headers import check_routing
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
@@ -72,6 +71,8 @@ class Admission:
         is_call = method == "tools/call"
         if is_call and headers is self._headers and params.get("name") == self._tool:
             return
+        from mcpdesk.protocol.headers import check_routing
+
         check_routing(headers, version, method, params)
         if is_call:
             self._headers, self._tool = headers, params["name"]
@@ -90,6 +91,8 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise missing_metadata()
     if headers is not None:
+        from mcpdesk.protocol.headers import check_routing  # pipes know none
+
         check_routing(headers, version, method, params)
     revision = BY_NAME.get(version)
     if revision is None or not revision.is_stateless:

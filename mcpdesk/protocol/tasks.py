@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.client_features import TASKS
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.terms import Terms
 
-EXTENSION = "io.modelcontextprotocol/tasks"
+EXTENSION = TASKS
 RELATED_KEY = "io.modelcontextprotocol/related-task"
 CORE_STATUS = "notifications/tasks/status"
 EXTENSION_STATUS = "notifications/tasks"
@@ -102,12 +103,6 @@ def created(view: TaskView, terms: Terms) -> JSONObject:
 def related(identifier: str) -> JSONObject:
     """The metadata that ties a message of the core design to its task."""
     return {RELATED_KEY: {"taskId": identifier}}
-
-
-def declares_extension(terms: Terms) -> bool:
-    """Whether this very request says that its client knows the extension."""
-    extensions = terms.capabilities.get("extensions")
-    return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
 
 def missing_extension(what: str) -> RemoteProtocolError:

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.access import Access
 from mcpdesk.errors import ClientError, HandlerError
-from mcpdesk.inbox.question import Kind, Page, Question
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
-from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.person import Elsewhere, Inquiry
-from mcpdesk.server.server import Server
-from mcpdesk.server.services import Services
 
 if TYPE_CHECKING:
+    from mcpdesk.auth.access import Access
+    from mcpdesk.inbox.question import Page, Question
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server import asking
     from mcpdesk.server.asked import Elicited, Root, Sampled
     from mcpdesk.server.asking import Asking
+    from mcpdesk.server.call import Call
+    from mcpdesk.server.person import Elsewhere
     from mcpdesk.server.progress import Progress
+    from mcpdesk.server.server import Server
+    from mcpdesk.server.services import Services
 
 T = TypeVar("T")
 
@@ -234,6 +234,9 @@ class Context:
         The time does not count against the tool's limit, and the caller hears that it is being waited.
         `elsewhere` is the same question asked at another place: an answer there withdraws this one.
         """
+        from mcpdesk.inbox.question import Kind
+        from mcpdesk.server.person import Inquiry
+
         return await Inquiry(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
 
     def keep_asked(self, question: Question) -> None:

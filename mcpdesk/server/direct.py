@@ -17,20 +17,19 @@ from orjson import dumps
 
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import Principal
-from mcpdesk.protocol import client_features, codec, shaping, tasks
+from mcpdesk.protocol import client_features, codec, shaping
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.jsonrpc import LARGEST_ID, JSONObject
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server import outcome
-from mcpdesk.server.call import Call
 from mcpdesk.server.context import Context
 from mcpdesk.server.reply import ACCEPTED, Reply
-from mcpdesk.server.schema import SchemaError, Validator
-from mcpdesk.server.tool import Tool
 
 if TYPE_CHECKING:
+    from mcpdesk.server.call import Call
     from mcpdesk.server.conversation import Conversation
     from mcpdesk.server.dispatch import Dispatcher
+    from mcpdesk.server.schema import Validator
+    from mcpdesk.server.tool import Tool
 
 METHOD = "tools/call"
 _MARK = "\ue000"
@@ -103,7 +102,7 @@ class DirectCalls:
         if terms.unknown_level is not None:
             return False
         return not terms.revision.is_stateless or not (
-            client_features.can_be_asked(terms) or tasks.declares_extension(terms)
+            client_features.can_be_asked(terms) or client_features.declares_tasks(terms)
         )
 
     async def run(self, call: Call, usual: Usual, conversation: Conversation) -> Reply:
@@ -156,8 +155,9 @@ class DirectCalls:
 
     def _whole(self, call: Call, usual: Usual, output: Any) -> bytes:
         """The answer to whatever was returned."""
-        body = outcome.tool_body(usual.tool, output, usual.check_output)
-        result = self._dispatcher.encode(call, self._dispatcher.tool_calls.answer(call, usual.tool, body))
+        tool_calls = self._dispatcher.tool_calls
+        body = tool_calls.body(usual.tool, output, usual.check_output)
+        result = self._dispatcher.encode(call, tool_calls.answer(call, usual.tool, body))
         return codec.result_frame(call.id, result)
 
     async def _failed(self, call: Call, usual: Usual, error: BaseException) -> JSONObject:
@@ -178,10 +178,10 @@ class DirectCalls:
         home = self._server.home
         if home is not None and (home.refusal(tool) or not home.approvals.allows(name)):
             return None
-        try:
-            check_input, check_output = self._dispatcher.tool_calls.validators.of(tool)
-        except SchemaError:
+        checks = self._dispatcher.tool_calls.checks(tool)
+        if checks is None:
             return None
+        check_input, check_output = checks
         usual = self.usuals[name] = Usual(tool, check_input.accepts, check_output)
         return usual
 

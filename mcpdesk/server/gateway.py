@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.jobs.job import Job
@@ -16,7 +16,12 @@ from mcpdesk.server.conversation import Conversation
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.gateway_calls import GatewayCalls, GatewayDirect
 from mcpdesk.server.job_reader import JobReader
+from mcpdesk.server.part import part
 from mcpdesk.server.reply import ACCEPTED, Answer, Reply
+
+if TYPE_CHECKING:
+    from mcpdesk.server.dispatch import Runs
+    from mcpdesk.server.tasks import Tasks
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
@@ -28,10 +33,24 @@ class GatewayDispatcher(Dispatcher):
 
     def __init__(self, base: Dispatcher) -> None:
         self.server, self.services = base.server, base.services
-        self.offers, self.tasks = base.offers, base.tasks
-        self.tool_calls = GatewayCalls(base)
+        self.offers = base.offers
+        self._base = base
         self.direct = GatewayDirect(self)
-        self._runs = base._runs | {"tools/call": self.tool_calls.run}
+
+    @part
+    def tasks(self) -> Tasks:
+        """Calls that became tasks, whichever way they came."""
+        return self._base.tasks
+
+    @part
+    def tool_calls(self) -> GatewayCalls:
+        """Runs the tools."""
+        return GatewayCalls(self._base)
+
+    @part
+    def runs(self) -> Runs:
+        """What answers each method that is not answered at once."""
+        return self._base.runs | {"tools/call": self.tool_calls.run}
 
     async def _run(self, call: Call) -> JSONObject:
         if call.method == "tools/call" and call.params.get("mode") == gateway.ASYNC:

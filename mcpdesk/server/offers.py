@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcpdesk.protocol import codec, shaping, tasks
+from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
@@ -78,11 +78,17 @@ class Offers:
         if revision.has_completions and self.is_offered("completions"):
             offered["completions"] = {}
         if self._has_tasks():
+            from mcpdesk.protocol import tasks
+
             if revision.has_core_tasks:
                 offered["tasks"] = tasks.CORE_CAPABILITY
             elif revision.is_stateless:
                 offered["extensions"] = tasks.EXTENSION_CAPABILITY
         return offered
+
+    def tells(self, kind: str) -> bool:
+        """Whether clients are told when the list of such items changes."""
+        return kind != "tool" or self.is_offered("tools")
 
     def initialize_result(self, revision: Revision) -> JSONObject:
         """The InitializeResult; made again when anything in it may have changed."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol import client_features, codec, tasks
+from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.call import Call, Outlet
@@ -327,7 +327,7 @@ class Rounds:
             client_features.can_be_asked(terms)
             or "inputResponses" in params
             or "requestState" in params
-            or ("extensions" in terms.capabilities and tasks.declares_extension(terms))
+            or ("extensions" in terms.capabilities and client_features.declares_tasks(terms))
         )
 
     async def run(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct, field
-
-from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.jobs.store import JobStore
-from mcpdesk.server.deadlines import Deadlines
-from mcpdesk.server.rounds import Rounds
+from mcpdesk.server.part import part
 from mcpdesk.server.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.jobs.store import JobStore
+    from mcpdesk.server.deadlines import Deadlines
+    from mcpdesk.server.rounds import Rounds
 
 
 class Log(Protocol):
@@ -34,16 +35,59 @@ def _unmasked(value: Any, schema: Any = None) -> Any:
     return value
 
 
-class Services(Struct, frozen=True):
+class Services:
     """One per core, shared by all its servers."""
 
-    inbox: Inbox
-    log: Log
-    deadlines: Deadlines = field(default_factory=Deadlines)
-    subscriptions: Subscriptions = field(default_factory=Subscriptions)
-    rounds: Rounds = field(default_factory=Rounds)
-    jobs: JobStore = field(default_factory=JobStore)
-    mask: Mask = _unmasked
-    """For what a person is shown of a call."""
-    environment: Callable[[], dict[str, str]] = dict
-    """The process environment without what is secret in it: for `context.py` on pipes, and for programs."""
+    def __init__(
+        self,
+        log: Log,
+        *,
+        round_key: Callable[[], bytes] | None = None,
+        mask: Mask = _unmasked,
+        environment: Callable[[], dict[str, str]] = dict,
+    ) -> None:
+        """`round_key` gives the key that signs `requestState`; None: one that nobody else has."""
+        self.log = log
+        self.mask = mask
+        """For what a person is shown of a call."""
+        self.environment = environment
+        """The process environment without what is secret in it, for `context.py` on pipes and programs."""
+        self.subscriptions = Subscriptions()
+        self._round_key = round_key
+
+    @part
+    def inbox(self) -> Inbox:
+        """Questions for a person."""
+        from mcpdesk.inbox.inbox import Inbox
+
+        return Inbox()
+
+    @part
+    def deadlines(self) -> Deadlines:
+        """When calls have to be over."""
+        from mcpdesk.server.deadlines import Deadlines
+
+        return Deadlines()
+
+    @part
+    def rounds(self) -> Rounds:
+        """Operations that wait for their client to come back."""
+        from mcpdesk.server.rounds import Rounds
+
+        return Rounds(self._round_key)
+
+    @part
+    def jobs(self) -> JobStore:
+        """Calls that go on without their request."""
+        from mcpdesk.jobs.store import JobStore
+
+        return JobStore()
+
+    async def close(self) -> None:
+        """End what listens, waits and goes on."""
+        made = self.__dict__
+        self.subscriptions.close()
+        if "rounds" in made:
+            self.rounds.close()
+        if "jobs" in made:
+            await self.jobs.stop()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import Refusal, RemoteProtocolError
 from mcpdesk.jobs.job import Job
 from mcpdesk.jobs.store import NoRoom
-from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol import client_features, codec, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.call import Call
@@ -58,7 +58,7 @@ class Tasks:
         """
         revision, operation = call.terms.revision, call.round
         if revision.is_stateless:
-            if operation is None or not tasks.declares_extension(call.terms):
+            if operation is None or not client_features.declares_tasks(call.terms):
                 if tool.task == "required":
                     raise tasks.missing_extension(tool.name)
                 return
@@ -128,7 +128,7 @@ class Tasks:
             return []
         if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
             raise invalid_params("notifications.taskIds must be a list of task ids")
-        if not tasks.declares_extension(call.terms):
+        if not client_features.declares_tasks(call.terms):
             raise tasks.missing_extension("notifications.taskIds")
         found = (self._jobs.get(each, self._server.name, call.owner) for each in dict.fromkeys(named))
         return [job for job in found if job is not None]
@@ -163,7 +163,7 @@ class Tasks:
 
     def _job(self, call: Call) -> Job:
         """The task a request names. Raises: RemoteProtocolError (-32602, -32021)."""
-        if call.terms.revision.is_stateless and not tasks.declares_extension(call.terms):
+        if call.terms.revision.is_stateless and not client_features.declares_tasks(call.terms):
             raise tasks.missing_extension(call.method)
         job = self._jobs.get(call.params["taskId"], self._server.name, call.owner)
         if job is None:

@@ -79,6 +79,17 @@ class ToolCalls:
         except SchemaError as error:
             return [Failure((), str(error))]
 
+    def checks(self, tool: Tool) -> tuple[Validator, Validator | None] | None:
+        """The validators of what a tool takes and gives; None when one does not compile."""
+        try:
+            return self.validators.of(tool)
+        except SchemaError:
+            return None
+
+    def body(self, tool: Tool, output: Any, check_output: Validator | None) -> JSONObject:
+        """The CallToolResult a handler's output comes to."""
+        return outcome.tool_body(tool, output, check_output)
+
     async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
         home = self._server.home
         if home is not None and (reason := home.refusal(tool)):
@@ -124,7 +135,7 @@ class ToolCalls:
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)
             return outcome.raised(tool.name, error)
-        return outcome.tool_body(tool, output, check_output)
+        return self.body(tool, output, check_output)
 
     def _handled(self, call: Call, tool: Tool, arguments: JSONObject) -> Awaitable[Any]:
         if self._server.create_context is None:

@@ -12,9 +12,11 @@ from mcpdesk.protocol.client_features import (
     SAMPLING,
     SAMPLING_CONTEXT,
     SAMPLING_TOOLS,
+    TASKS,
     URL,
     can_be_asked,
     declares,
+    declares_tasks,
 )
 from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, Revision
 from mcpdesk.protocol.terms import Terms
@@ -52,3 +54,19 @@ def test_a_capability_counts_where_its_revision_has_it(
 
 def test_only_questions_count_as_asking() -> None:
     assert can_be_asked(Terms(R5, {"roots": {}})) and not can_be_asked(Terms(R5, {"extensions": {}}))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "declares"),
+    [
+        ({"extensions": {TASKS: {}}}, True),
+        ({"extensions": {TASKS: {"more": 1}, "com.example/x": {}}}, True),
+        ({"extensions": {"com.example/x": {}}}, False),
+        ({"extensions": {TASKS: None}}, False),
+        ({"extensions": [TASKS]}, False),
+        ({"tasks": {}}, False),
+        ({}, False),
+    ],
+)
+def test_the_extension_is_declared_as_an_object(capabilities: dict[str, Any], declares: bool) -> None:
+    assert declares_tasks(Terms(R5, capabilities)) is declares

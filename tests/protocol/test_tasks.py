@@ -66,22 +66,6 @@ def test_details_are_those_of_the_status(status: TaskStatus, member: str | None)
     assert {key: wire[key] for key in values if key in wire} == ({member: values[member]} if member else {})
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "declares"),
-    [
-        ({"extensions": {EXTENSION: {}}}, True),
-        ({"extensions": {EXTENSION: {"more": 1}, "com.example/x": {}}}, True),
-        ({"extensions": {"com.example/x": {}}}, False),
-        ({"extensions": {EXTENSION: None}}, False),
-        ({"extensions": [EXTENSION]}, False),
-        ({"tasks": {}}, False),
-        ({}, False),
-    ],
-)
-def test_the_extension_is_declared_as_an_object(capabilities: dict[str, Any], declares: bool) -> None:
-    assert tasks.declares_extension(Terms(R5, capabilities)) is declares
-
-
 @pytest.mark.requirement("8.10")
 def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
     error = tasks.missing_extension("tasks/get")

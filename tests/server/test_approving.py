@@ -25,7 +25,6 @@ from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home
 from mcpdesk.server.planning import Plan
 from mcpdesk.server.rounds import NOWHERE
-from mcpdesk.server.services import Services
 from mcpdesk.server.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
@@ -98,10 +97,7 @@ async def test_the_question_names_tool_peer_and_arguments(peer: Guarded) -> None
 
 
 async def test_secrets_are_masked_as_everywhere(peer: Guarded) -> None:
-    services = peer.services
-    peer.endpoint.dispatcher.tool_calls._services = Services(
-        services.inbox, services.log, services.deadlines, mask=mask_json
-    )
+    peer.services.mask = mask_json
     peer.call(1, token="hunter2", command="curl -H 'Authorization: Bearer abcdef123456' x")
     detail = (await peer.sees()).pages[0].detail
     assert "hunter2" not in detail and "abcdef123456" not in detail

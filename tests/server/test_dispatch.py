@@ -50,13 +50,6 @@ async def test_misshapen_params_are_invalid_params(method: str, params: dict[str
     assert (await peer.response(1))["error"]["code"] == -32602
 
 
-async def test_a_prompt_becomes_a_user_message() -> None:
-    peer = Peer()
-    peer.modern(1, "prompts/get", {"name": "summarize", "arguments": {"topic": "bees"}})
-    messages = (await peer.response(1))["result"]["messages"]
-    assert messages == [{"role": "user", "content": {"type": "text", "text": "Summarize bees"}}]
-
-
 @pytest.mark.requirement("6.1")
 async def test_pages_follow_each_other_to_the_end() -> None:
     peer = Peer()
@@ -79,11 +72,3 @@ async def test_switched_off_tools_are_neither_advertised_nor_callable() -> None:
     assert "tools" not in (await peer.response(1))["result"]["capabilities"]
     peer.modern(2, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
     assert (await peer.response(2))["error"]["code"] == -32601
-
-
-@pytest.mark.parametrize("uris", [True, 5, "note://1", {"a": 1}, [1], [["note://1"]]])
-async def test_subscriptions_that_are_no_list_of_uris_are_refused(uris: object) -> None:
-    peer = Peer()
-    peer.modern(1, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
-    error = (await peer.response(1))["error"]
-    assert error["code"] == -32602 and "resourceSubscriptions" in error["message"]

@@ -7,7 +7,6 @@ import gc
 from typing import Any
 
 import pytest
-from msgspec.structs import force_setattr
 
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server import rounds
@@ -49,7 +48,7 @@ async def test_without_the_parked_handler_it_runs_again_and_finds_the_answers() 
     secret = b"s" * 32
     first, second = Asked(), Asked()
     for peer in (first, second):
-        force_setattr(peer.services, "rounds", Rounds(lambda: secret))
+        vars(peer.services)["rounds"] = Rounds(lambda: secret)
     asked = await first.round(1, "steps")
     again = await second.round(2, "steps", **retry(asked, **{"elicitation-1": ADA}))
     assert list(again["result"]["inputRequests"]) == ["elicitation-2"]

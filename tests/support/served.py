@@ -10,7 +10,6 @@ import orjson
 from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
@@ -102,10 +101,10 @@ class Peer:
 
     def __init__(self, server: Server | None = None) -> None:
         self.server = server or make_server()
-        self.inbox = Inbox()
         self.logged: list[tuple[str, str, str]] = []
         self.traces: list[str] = []
-        self.services = Services(self.inbox, self._log)
+        self.services = Services(self._log)
+        self.inbox = self.services.inbox
         self.recording = Recording(None)
         self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
         self.received: list[dict[str, Any]] = []

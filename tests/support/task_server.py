@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import force_setattr
-
 from mcpdesk.jobs.store import JobStore
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
@@ -100,7 +98,7 @@ class TaskPeer(Peer):
         self.tasks = tasks or TaskServer()
         super().__init__(self.tasks.server)
         if jobs is not None:
-            force_setattr(self.services, "jobs", jobs)
+            vars(self.services)["jobs"] = jobs
             self.endpoint = type(self.endpoint)(self.server, self.services, self.recording)
             self.channel = type(self.channel)(self.endpoint, "memory", "tester", self._take)
         self._last = 0

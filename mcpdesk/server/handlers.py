@@ -1,0 +1,115 @@
+"""What answers the requests that run hosted code or take their time, tools aside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from mcpdesk.jobs.job import Job
+from mcpdesk.protocol import codec, shaping, tasks
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
+from mcpdesk.server.call import Call
+from mcpdesk.server.context import make_context
+from mcpdesk.server.hosted import run_hosted
+from mcpdesk.server.offers import Offers
+from mcpdesk.server.prompt import Prompt, messages_of
+from mcpdesk.server.server import Server
+from mcpdesk.server.services import Services
+from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_uris
+from mcpdesk.server.tasks import Tasks
+
+T = TypeVar("T")
+
+
+class Handlers:
+    """Those of one server."""
+
+    def __init__(self, server: Server, services: Services, offers: Offers, tasks: Tasks) -> None:
+        self._server = server
+        self._services = services
+        self._offers = offers
+        self._tasks = tasks
+
+    async def read_resource(self, call: Call) -> JSONObject:
+        """The contents behind a URI."""
+        from mcpdesk.server.reading import read_resource
+
+        return await self._limited(read_resource(self._server, self._services, call), call)
+
+    async def complete(self, call: Call) -> JSONObject:
+        """What could follow what was typed of an argument."""
+        from mcpdesk.server.completion import complete
+
+        return await self._limited(complete(self._server, self._services, call), call)
+
+    async def get_prompt(self, call: Call) -> JSONObject:
+        """The messages of a prompt."""
+        name = call.params["name"]
+        prompt = self._server.prompts.get(name)
+        if prompt is None:
+            raise invalid_params(f"Unknown prompt: {name[:120]}")
+        arguments = call.params.get("arguments")
+        arguments = {} if arguments is None else arguments
+        if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+            raise invalid_params("arguments must be an object of strings")
+        for argument in prompt.arguments:
+            if argument.required and argument.name not in arguments:
+                raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
+        rendered = await self._limited(self._rendered(prompt, arguments, call), call)
+        body: JSONObject = {"messages": messages_of(name, rendered)}
+        if prompt.description:
+            body["description"] = prompt.description
+        return shaping.prompt_result(body, call.terms.revision)
+
+    async def _rendered(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
+        context = await make_context(self._server, self._services, call, prompt.name)
+        return await prompt.renderer(arguments, context)
+
+    async def _limited(self, work: Awaitable[T], call: Call) -> T:
+        return await run_hosted(work, call, self._services.deadlines, self._server.limits.tool_timeout_s)
+
+    async def listen(self, call: Call) -> JSONObject:
+        """Tell of changes until somebody ends it."""
+        asked = call.params["notifications"]
+        told = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.tells(kind)}
+        wanted = frozenset(key for key in told if asked.get(key) is True)
+        uris = asked.get("resourceSubscriptions") or []
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
+        check_uris(uris, self._server.limits.subscriptions)
+        watched = self._tasks.watched(call, asked)
+        honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
+        if uris:
+            honoured["resourceSubscriptions"] = uris
+        if watched:
+            honoured["taskIds"] = [job.id for job in watched]
+        tag = {SUBSCRIPTION_KEY: call.id}
+        params = {"_meta": tag, "notifications": honoured}
+        call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
+        server, send = self._server, call.outlet.send
+        subscriber = Subscriber(server.name, send, set(uris), wanted, call.id, server.mode)
+        subscriptions = self._services.subscriptions
+        subscriptions.add(subscriber)
+        with ExitStack() as stack:
+            stack.callback(subscriptions.remove, subscriber)
+            for job in watched:
+                stack.callback(self._tell_of(job, call.outlet.send, tag))
+            await subscriptions.until_closed()
+        if call.headers is None:
+            # Pages of the specification differ in what ends it where streams share a channel: both do. Right
+            # behind the result, because clients take a cancellation that comes first for a failure.
+            over = codec.notification("notifications/cancelled", {"requestId": call.id})
+            asyncio.get_running_loop().call_soon(call.outlet.send, over)
+        return {"_meta": tag}
+
+    def _tell_of(self, job: Job, send: Callable[[bytes], None], tag: JSONObject) -> Callable[[], None]:
+        """Tell a listener how a task stands, now and whenever that changes; what is returned ends it."""
+
+        def tell() -> None:
+            send(codec.notification(tasks.EXTENSION_STATUS, self._tasks.detailed(job) | {"_meta": tag}))
+
+        tell()
+        return job.listen(tell)
