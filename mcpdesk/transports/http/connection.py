@@ -167,6 +167,8 @@ class Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to what is no HTTP, or to a mistake of ours. Only the latter is news for the log."""
+        if isinstance(exc, ConnectionError) and (self.transport is None or self.transport.is_closing()):
+            raise ConnectionError("the client is gone") from exc
         if status >= 500:
             log.error("cannot answer %s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size:

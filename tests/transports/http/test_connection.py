@@ -14,6 +14,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connection, listener
+from mcpdesk.transports.http.quick_socket import QuickSocket
 from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
 from tests.support.site import Served, serving
 
@@ -150,6 +151,31 @@ async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
                 assert served.service.hang_up(number)
                 while open_ones.connections:
                     await turn()
+
+
+async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepare, came, over = QuickSocket.prepare, asyncio.Event(), asyncio.Event()
+
+    async def late(socket: QuickSocket, request: Any) -> Any:
+        came.set()
+        try:
+            while request.transport is not None:
+                await turn()
+            return await prepare(socket, request)
+        finally:
+            over.set()
+
+    monkeypatch.setattr(QuickSocket, "prepare", late)
+    upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        async with connected(served) as (_, writer):
+            writer.write(b"GET /mcp/sample/ws HTTP/1.1\r\nHost: 127.0.0.1\r\n" + upgrade + key)
+            await came.wait()
+        await over.wait()
+    assert caplog.text == ""
 
 
 class Workshop:
