@@ -16,6 +16,10 @@ from collections.abc import Iterable
 ROUNDS = 50
 """Looks for what is left: a process may fork while it is being looked for."""
 PAUSE_S = 0.02
+EXITING = 0x4
+"""A flag of the kernel's, PF_EXITING."""
+EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
+"""How long a process may be between two programs, where it shows nothing, and how often it is looked at."""
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:
@@ -38,13 +42,28 @@ def marked_processes(mark: bytes) -> list[int]:
 
 def marks(pid: int) -> bytes:
     """The value of MCPDESK_JOB in a process's environment; empty when there is none or it may not be read."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            raw = file.read()
-    except OSError:
-        return b""
+    deadline, is_shown = time.monotonic() + EXEC_S, False
+    while not (raw := _read(pid, "environ")) and not is_shown and time.monotonic() < deadline:
+        is_shown = not _is_between_programs(pid)  # since a moment ago, maybe
+        if not is_shown:
+            time.sleep(EXEC_PAUSE_S)
     start = raw.find(b"MCPDESK_JOB=")
     return b"" if start < 0 else raw[start : raw.find(b"\0", start)]
+
+
+def _is_between_programs(pid: int) -> bool:
+    """Whether it shows nothing of itself though it neither has ended nor is a thread of the kernel."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    is_there = len(fields) > 6 and fields[0] not in (b"Z", b"X") and fields[3] != b"0"
+    return is_there and not int(fields[6]) & EXITING and not _read(pid, "cmdline")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def main(mark: bytes) -> None:

@@ -105,8 +105,10 @@ def _row_of_psutil(pid: int) -> Row | None:
 
 
 def _marks_of_linux(pid: int) -> str:
-    deadline = time.monotonic() + EXEC_S
-    while not (raw := _read(pid, "environ")) and not _read(pid, "cmdline"):
+    deadline, is_shown = time.monotonic() + EXEC_S, False
+    while not (raw := _read(pid, "environ")) and not is_shown:
+        if is_shown := bool(_read(pid, "cmdline")):
+            continue  # since a moment ago, maybe: its environment is looked at again
         # Neither: it is ending, or becoming another program which the kernel has not set up.
         if time.monotonic() > deadline or (found := row(pid)) is None or found.is_ending:
             break

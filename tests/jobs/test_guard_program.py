@@ -6,7 +6,10 @@ import os
 import subprocess
 from secrets import token_hex
 
-from mcpdesk.jobs.guard_program import marked_processes, read_groups
+import pytest
+
+from mcpdesk.jobs import guard_program
+from mcpdesk.jobs.guard_program import marked_processes, marks, read_groups
 from mcpdesk.jobs.process_table import MARK
 from tests.support.patience import WITHIN_S
 
@@ -29,3 +32,31 @@ def test_only_processes_with_the_mark_are_found() -> None:
         for sleeper in sleepers:
             sleeper.kill()
             sleeper.wait(WITHIN_S)
+
+
+def test_who_is_between_two_programs_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    unready, read = [b""] * 100, guard_program._read
+
+    def seen(pid: int, name: str) -> bytes:
+        return unready.pop() if unready and name != "stat" else read(pid, name)
+
+    monkeypatch.setattr(guard_program, "_read", seen)
+    environment = os.environ | {MARK: "a.1;"}
+    with subprocess.Popen(["sleep", "200"], env=environment, start_new_session=True) as sleeper:
+        try:
+            assert marks(sleeper.pid) == b"MCPDESK_JOB=a.1;" and not unready
+        finally:
+            sleeper.kill()
+
+
+def test_who_has_ended_and_who_shows_nothing_for_good_are_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard_program, "EXEC_S", 0.002)
+    with subprocess.Popen(["true"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not guard_program._is_between_programs(child.pid) and marks(child.pid) == b""
+    assert not guard_program._is_between_programs(child.pid)
+    read = guard_program._read
+    monkeypatch.setattr(guard_program, "_read", lambda pid, name: read(pid, name) if name == "stat" else b"")
+    assert guard_program._is_between_programs(os.getpid()) and marks(os.getpid()) == b""
