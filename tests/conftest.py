@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from mcpdesk.settings import BY_VARIABLE
 
-# How long an example takes says something of the machine's other work only.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Run by nohup, or in the background of a script, these are ignored, and programs would inherit that.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
+
+# How long an example takes says something of the machine's other work only. Everybody gets the same examples:
+# others are looked for with --hypothesis-profile=search.
+UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **UNTIMED)
+settings.register_profile("search", max_examples=1000, **UNTIMED)
+settings.load_profile("same")
 
 
 @pytest.fixture(autouse=True)

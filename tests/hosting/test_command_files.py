@@ -79,7 +79,7 @@ def test_path_without_a_name_is_refused(place: Place, path: str) -> None:
 PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..\\", "…"])
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=6), st.booleans())
 def test_no_path_leads_out(place: Place, parts: list[str], is_whole: bool) -> None:
     link = place.output / "link"
