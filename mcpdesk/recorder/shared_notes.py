@@ -44,8 +44,7 @@ class SharedNotes:
 
     def settle(self, ring: Ring, file: CaptureFile | None) -> None:
         """Write and account what was gathered. Raises: OSError, and the rest is settled the next time."""
-        while self._fresh:
-            key, (said, frames) = next(iter(self._fresh.items()))
+        for key, (said, frames) in list(self._fresh.items()):
             if key in self._known:
                 self._settle_known(self._known[key], frames, ring, file)
             else:
