@@ -29,7 +29,7 @@ import time
 
 async def stuck() -> str:
     """Block the loop."""
-    time.sleep(30)
+    time.sleep(100)
     return ""
 '''
 

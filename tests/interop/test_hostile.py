@@ -21,7 +21,7 @@ from tests.support.served import Peer
 from tests.support.site import Served, serving
 
 MANY = 1_000
-SOON_S = 2.0
+SOON_S = 10.0
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
 HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
 IDS = ("null", "true", "1.5", "[1]", '{"a":1}', "1e400", "18446744073709551616")

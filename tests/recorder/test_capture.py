@@ -31,7 +31,7 @@ recording.connect(ConnectionInfo(1, "s", "stdio", "peer", "", 1.0))
 for number in range(1_000_000):
     recording.frame(1, Direction.IN, b'{"jsonrpc":"2.0","method":"n%d"}' % number)
     if number % 50 == 49:
-        print(number, time.time(), flush=True)
+        print(number, flush=True)
         time.sleep(0.001)
 """
 
@@ -40,18 +40,15 @@ def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
     path = tmp_path / "killed.jsonl"
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    told: list[tuple[int, float]] = []
-    for line in child.stdout:
-        number, moment = line.split()
-        told.append((int(number), float(moment)))
-        if moment and float(moment) - told[0][1] > 1.0:
+    due, end = 0, time.monotonic() + WITHIN_S
+    for line in child.stdout:  # it goes on: nothing is written because of an end
+        due = due or int(line) * (int(line) > 1000)
+        if due and (b'"n%d"' % due in path.read_bytes() or time.monotonic() > end):
             break
     child.send_signal(signal.SIGKILL)
-    killed = time.time()
     child.communicate(timeout=WITHIN_S)
     archive = Archive(path)
-    due = max(number for number, moment in told if moment < killed - 0.5)
-    assert archive.count > due > 100
+    assert archive.count > due
     assert archive.unreadable <= 1
     assert archive.whole(due) == b'{"jsonrpc":"2.0","method":"n%d"}' % due
     archive.close()

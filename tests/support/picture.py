@@ -25,7 +25,6 @@ from tests.support.patience import WITHIN_S
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
 PORT = 3333
 SIZE = (120, 36)
-WAIT_S = 10.0
 
 
 async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
@@ -50,7 +49,8 @@ async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
     await until(pilot, lambda: isinstance(pilot.app.focused, Input))
     await press(pilot, *"Lisbon", "ctrl+r")
     await until(pilot, lambda: finished_calls(link) == 3)
-    await until(pilot, lambda: shows(pilot, "3 days in Lisbon"))
+    for words in ("3 days in Lisbon", "notebook 2.1", "withdraw-cash"):
+        await until(pilot, lambda words=words: shows(pilot, words))
     await pilot.pause(0.5)
 
 
@@ -85,7 +85,7 @@ def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params
 
 async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
     """Let the screen go on until something is so."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(WITHIN_S):
         while not is_so():
             await pilot.pause(0.05)
 
