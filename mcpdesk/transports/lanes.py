@@ -65,7 +65,8 @@ class Lanes(Generic[T]):
             asyncio._leave_task(loop, current)
         try:
             while self._queue and self._parked:
-                self._parked.pop().open()
+                gate = self._parked.pop()
+                gate.context.run(gate.step, gate)
         finally:
             if current is not None:
                 asyncio._enter_task(loop, current)
@@ -133,31 +134,24 @@ class _Gate:
     _asyncio_future_blocking = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop, parked: list[_Gate]) -> None:
-        self._loop = loop
+        self._loop = loop  # by this name, tasks look for it
         self._parked = parked
         self._is_cancelled = False
-        self._step: Callable[[_Gate], object]
-        self._context: Context
+        self.step: Callable[[_Gate], object]
+        """Lets the lane go on, in its `context`."""
+        self.context: Context
 
     def __await__(self) -> Generator[_Gate, None, None]:
         self._asyncio_future_blocking = True
         return iter((self,))  # type: ignore[return-value]  # any iterator will do
 
-    def open(self) -> None:
-        """Let the lane go on, now."""
-        self._context.run(self._step, self)
-
     def wake(self) -> None:
         """Let the lane go on in the next turn of the loop."""
-        self._loop.call_soon(self._step, self, context=self._context)
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the lane."""
-        return self._loop
+        self._loop.call_soon(self.step, self, context=self.context)
 
     def add_done_callback(self, step: Callable[[_Gate], object], *, context: Context) -> None:
         """The lane's task waits, and goes on by `step`."""
-        self._step, self._context = step, context
+        self.step, self.context = step, context
         self._parked.append(self)
 
     def cancel(self, msg: object = None) -> bool:
