@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 MARK = "user.mcpdesk.made"
-_FOLDER = "folder"
+_FOLDER, _NO_FILE = "folder", "no file"
 _OTHERS = stat.S_ISVTX | stat.S_IWOTH
 """Of a folder in which others have files, too."""
 
@@ -57,12 +57,13 @@ class MadeFiles:
                     del self._used[path]
             for path in (*claimed, *more):
                 looks = _looks(path)
-                if looks not in ("", _FOLDER):
+                if looks not in ("", _FOLDER, _NO_FILE):
                     self._mark(path, looks)
 
     def _check(self, path: Path, shared: Iterable[Path]) -> None:
         looks = _looks(path)
-        if looks and path not in self._used and (looks == _FOLDER or looks != self._marked(path)):
+        is_in_the_way = looks in (_FOLDER, _NO_FILE)
+        if is_in_the_way or (looks and path not in self._used and looks != self._marked(path)):
             raise Foreign(f"{str(path)!r} is there already and was not made here, or changed since")
         for root in shared:
             if not path.is_relative_to(root):
@@ -80,6 +81,8 @@ class MadeFiles:
     def _mark(self, path: Path, text: str) -> None:
         try:
             os.setxattr(path, MARK, text.encode(), follow_symlinks=False)
+        except PermissionError:  # it is somebody else's
+            return
         except (OSError, AttributeError):  # neither every file system nor every system has them
             self._marks[path] = text
 
@@ -106,5 +109,5 @@ def _looks(path: Path) -> str:
     if stat.S_ISDIR(facts.st_mode):
         return _FOLDER
     if not stat.S_ISREG(facts.st_mode):
-        return "no file"
+        return _NO_FILE
     return f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}"
