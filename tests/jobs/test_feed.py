@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,8 @@ def test_a_reader_gets_what_came_since_its_last_look_and_nothing_twice() -> None
     second = feed.since(first.cursor)
     assert (first.stdout, first.stderr) == ("one ", "")
     assert (second.stdout, second.stderr) == ("two", "oops")
-    assert not feed.since(second.cursor)
+    assert first and second and not feed.since(second.cursor)
+    assert feed.size == len("one two") + len("oops")
 
 
 def test_readers_do_not_take_from_each_other() -> None:
@@ -63,6 +66,22 @@ def test_what_is_kept_does_not_depend_on_the_size_of_the_pieces_nor_on_who_looks
     assert text.endswith(kept.stdout) and len(kept.stdout) + kept.missed[0] == 2000
     assert 300 <= len(kept.stdout) <= 600
     assert feed.tails()[0] == text[-300:] and feed.shrink() == 600
+    feed.stderr("xy")
+    assert feed.shrink() == 300 + 2 + 300
+
+
+@pytest.mark.parametrize("size", [1, 997])
+def test_memory_stays_level_where_nobody_looks(size: int) -> None:
+    feed = Feed(tail=1000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            feed.stdout("x" * size)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert feed.size == 20_000 * size
 
 
 def test_one_huge_piece_is_cut_to_its_end() -> None:

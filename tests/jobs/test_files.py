@@ -113,6 +113,38 @@ def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str
             use(file, [home])
 
 
+def test_nothing_stays_open(home: Path) -> None:
+    file, changed = made(home), made(home, "changed.txt")
+    changed.path.write_text("something else")
+    os.mkfifo(home / "pipe")
+    before = len(os.listdir("/proc/self/fd"))
+    files.noted([file.path, home / "pipe", home / "nothing"], [home])
+    files.noted([file.path], [home], file.path.stat().st_ctime + 60)
+    files.check(file, [home])
+    for use in (files.opened, files.check, files.digest):
+        with pytest.raises(FileGone):
+            use(changed, [home])
+    files.digest(file, [home])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_that_changes_while_it_is_read_has_no_digest(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = made(home)
+
+    class Disturbed:
+        def update(self, piece: bytes) -> None:
+            file.path.write_text("something else")
+
+        def hexdigest(self) -> str:
+            return "wrong"
+
+    monkeypatch.setattr(files.hashlib, "sha256", Disturbed)
+    with pytest.raises(FileGone, match="while it was read"):
+        files.digest(file, [home])
+
+
 def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
     file = made(home, "sub/secret.txt", "secret")
     (home / "sub").rename(home / "before")

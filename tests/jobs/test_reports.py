@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.jobs import reports
+from mcpdesk.jobs.excerpt import WHOLE_BYTES
 from mcpdesk.jobs.feed import Progress
 from mcpdesk.jobs.output import Stream
 from mcpdesk.jobs.reports import LONGEST, Reports
@@ -56,6 +59,27 @@ def test_line_that_goes_on_and_on_is_text() -> None:
     long = b'{"progress": 1, "x": "' + b"y" * LONGEST
     assert Heard("json-lines", [long, b'"}\n']).kept.startswith('{"progress"')
     assert Heard("percent", [b"z" * (LONGEST + 1), b" 5%"]).kept.endswith("z 5%")
+    texts: list[str] = []
+    output = Reports(None, "percent", lambda _, text: texts.append(text), lambda _: None)
+    output.add("stdout", b"z" * LONGEST)
+    assert texts == []
+    output.add("stdout", b"z")
+    assert texts == ["z" * (LONGEST + 1)]
+
+
+def test_a_bar_that_is_drawn_again_and_again_never_becomes_a_long_line() -> None:
+    bar = b"\r" + b"=" * 1000
+    heard = Heard("percent", [b"begin", *[bar] * (2 * LONGEST // len(bar)), b"\r", b"end\n"])
+    assert heard.kept == heard.told == "end\n"
+
+
+def test_an_output_that_is_closed_leaves_no_file_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    output = Reports(tmp_path, "", lambda *_: None, lambda _: None)
+    output.add("stdout", b"x" * (WHOLE_BYTES + 1))
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    output.close()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 BAR = b"start\n  0%| |\r 45.5%|== |\r100%|====|\nwidth: 250%, 1999%\ndone 100 %\r\n"
