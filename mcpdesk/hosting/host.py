@@ -20,6 +20,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.jobs.crossing import later
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.services import Services
@@ -149,8 +150,8 @@ class Host:
         loop = self._loop
         if loop is None:
             self._pending.append(function)
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(function)
+        else:
+            later(loop, function)
 
     def load(self) -> None:
         """Read every folder. Needs no loop.
