@@ -208,9 +208,9 @@ class JobStore:
 
     def _make_room(self, server: str, more: int) -> bool:
         """Drop what may be dropped until so many bytes fit; whether they do."""
-        if self._bytes[server] + more > self._limit:
+        if more > 0 and self._bytes[server] + more > self._limit:
             self._sweep_now()
-        while self._bytes[server] + more > self._limit:
+        while more > 0 and self._bytes[server] + more > self._limit:
             if more > self._limit or not self._forget_oldest(server, None):
                 return False
         return True

@@ -237,6 +237,20 @@ async def test_what_a_call_wrote_keeps_it_from_ending_in_no_way() -> None:
     shelf.close()
 
 
+async def test_who_takes_no_more_room_is_not_refused_where_there_is_none() -> None:
+    shelf = Shelf(kept_bytes=1000)
+    first = shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=900, feed=Feed())
+    second = call(shelf, most=10)
+    assert second.feed is not None
+    second.feed.stdout("x" * 600)
+    shelf.finish(second, TaskStatus.COMPLETED, Ending())
+    assert shelf._bytes["s"] > 1000
+    shelf.new(most=10)
+    shelf.finish(first, TaskStatus.COMPLETED, Ending(b"x" * 900))
+    assert first.status is TaskStatus.COMPLETED and shelf.find(second.id, "") is second
+    shelf.close()
+
+
 async def test_what_a_cancelled_call_wrote_counts_until_it_makes_room() -> None:
     shelf = Shelf(kept_bytes=1000)
     cancelled, job = call(shelf, most=10), call(shelf, most=10)
