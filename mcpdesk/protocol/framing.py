@@ -21,10 +21,14 @@ class LineFramer:
 
         An oversized line yields an empty frame in its place, so that the caller can answer it.
         """
-        if b"\n" not in data:
+        end = data.find(b"\n")
+        if end < 0:
             self._hold(data)
             return []
         if not (self._pieces or self._skipping) and len(data) <= self.limit:
+            if end == len(data) - 1:
+                line = data.strip()
+                return [line] if line else []
             whole = data.split(b"\n")
             if left := whole.pop():
                 self._hold(left)

@@ -16,26 +16,32 @@ class Latency:
 
     def __init__(self) -> None:
         self._latest = array("f")
+        """Cut to those that count whenever there are twice as many."""
         self.count = 0
         """How many calls there were."""
         self.total_s = 0.0
 
     def __len__(self) -> int:
-        return len(self._latest)
+        return min(len(self._latest), KEPT)
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self._latest.tolist())
+        return iter(self._latest[-KEPT:].tolist())
 
     def add(self, seconds: float, calls: int = 1) -> None:
         """So many calls ended, each after `seconds`."""
-        self._latest.extend((seconds,) * min(calls, KEPT))
-        del self._latest[:-KEPT]
+        latest = self._latest
+        if calls == 1:
+            latest.append(seconds)
+        else:
+            latest.extend((seconds,) * min(calls, KEPT))
+        if len(latest) >= 2 * KEPT:
+            del latest[:-KEPT]
         self.count += calls
         self.total_s += seconds * calls
 
     def join(self, other: Latency) -> None:
         """Add the calls of another peer."""
-        self._latest.extend(other._latest)
+        self._latest.extend(other._latest[-KEPT:])
         del self._latest[:-KEPT]
         self.count += other.count
         self.total_s += other.total_s

@@ -116,12 +116,13 @@ class StdioTransport:
         if self._lost:
             return
         sent = 0 if self._unwritten else self._attempt(data)
-        if sent < len(data):
-            if not self._unwritten:
-                self._written.clear()
-                self._loop.add_writer(self._sink, self._writable)
-            self._unwritten.append(memoryview(data)[sent:])
-            self._waiting += len(data) - sent
+        if sent == len(data):
+            return
+        if not self._unwritten:
+            self._written.clear()
+            self._loop.add_writer(self._sink, self._writable)
+        self._unwritten.append(memoryview(data)[sent:])
+        self._waiting += len(data) - sent
         self._check_water()
 
     def _writable(self) -> None:
