@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
 _WAKE_BYTES = 4 << 20
-_GROUP_BYTES = 256 << 10
+_GROUP_BYTES = 512 << 10
 """Frames of a segment are written at once up to so many bytes: larger ones would hold up everybody else."""
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
@@ -357,7 +357,7 @@ class Recording:
         ring = self._store.ring
         while (start := self._gathered) < upto:
             self._gathered = stop = min((start | SEGMENT_MASK) + 1, upto)
-            if segment := ring.segment(start):
+            if (segment := ring.segment(start)) and segment.said:
                 said = [each for each in segment.said.copy().items() if start <= each[0] < stop]
                 ring.account(start, FRAME_COST * len(said))
                 for each in said:

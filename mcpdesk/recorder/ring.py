@@ -1,7 +1,7 @@
 """The newest frames and notes in memory, bounded in bytes.
 
-Frames lie in segments of 128, so that a reader finds one by its number without a lock, and the collector sees
-one list where there are up to 128 untracked records: those recorded together are one.
+Frames lie in segments of 256, so that a reader finds one by its number without a lock, and the collector sees
+one list where there are up to 256 untracked records: those recorded together are one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from mcpdesk.recorder.groups import Group
 from mcpdesk.recorder.record import Entry, Frame, HttpNote, Run, Said
 
-SEGMENT_BITS: Final = 7
+SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 256
@@ -39,7 +39,7 @@ class Made(Struct):
 
 
 class Segment:
-    """Up to 128 successive frames and the encoded notes on them."""
+    """Up to 256 successive frames and the encoded notes on them."""
 
     __slots__ = ("cost", "doubtful", "entries", "fresh", "is_whole", "made", "notes", "said")
 
@@ -93,6 +93,8 @@ class Ring:
         self.budget = budget
         self.cost = 0
         self.segments: dict[int, Segment] = {}
+        self._oldest = 0
+        """The first key; to look for it in the dictionary takes the longer the more were dropped."""
 
     def segment(self, number: int) -> Segment | None:
         """The segment that holds a frame number, or None when it is gone or yet to come."""
@@ -123,10 +125,11 @@ class Ring:
     @property
     def oldest_stop(self) -> int:
         """The number behind the last frame of the segment to go next."""
-        return (next(iter(self.segments)) + 1) << SEGMENT_BITS
+        return (self._oldest + 1) << SEGMENT_BITS
 
     def drop_oldest(self) -> Segment:
         """Let one segment go; its frames leave memory with the last reference to it."""
-        oldest = self.segments.pop(next(iter(self.segments)))
+        oldest = self.segments.pop(self._oldest)
+        self._oldest += 1
         self.cost -= oldest.cost
         return oldest

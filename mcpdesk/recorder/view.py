@@ -18,7 +18,7 @@ from mcpdesk.recorder.table import NO_FRAME
 
 _SEPARATOR = b"\0"
 _BLOCK = 128
-"""Frames searched at once; a segment of the ring."""
+"""Frames searched at once; segments of a ring are a multiple of it."""
 _CLOCKS = 200
 """At most so many pending rows are judged anew by the clock each time."""
 

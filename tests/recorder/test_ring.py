@@ -24,19 +24,19 @@ def test_a_frame_is_found_by_its_number() -> None:
 
 
 def test_a_segment_tells_the_frames_of_a_run_from_each_other() -> None:
-    ring = Ring(1 << 20)
-    segment = ring.open(128)
-    frames = [Frame(128 + at, 1.0, 1, Direction.OUT, b"%d" % at, 1) for at in range(6)]
-    run = Run(129, 1.0, 1, Direction.OUT, b"1\n2\n3", 3)
+    ring, first = Ring(1 << 20), SEGMENT_FRAMES
+    segment = ring.open(first)
+    frames = [Frame(first + at, 1.0, 1, Direction.OUT, b"%d" % at, 1) for at in range(6)]
+    run = Run(first + 1, 1.0, 1, Direction.OUT, b"1\n2\n3", 3)
     segment.entries += [frames[0], run, frames[4], frames[5]]
-    assert run.frames(129, 132) == frames[1:4] and run.size == 3
-    for start in range(128, 136):
-        for stop in range(start, 137):
-            found = frames[start - 128 : stop - 128]
-            assert segment.frames(start, stop) == found
-            assert segment.data(start, stop) == [frame.data for frame in found]
-    assert segment.between(129, 133) == [run, frames[4]]
-    assert [ring.frame(number) for number in range(127, 135)] == [None, *frames, None]
+    assert run.frames(first, first + 4) == frames[1:4] and run.size == 3
+    for start in range(8):
+        for stop in range(start, 9):
+            found = frames[start:stop]
+            assert segment.frames(first + start, first + stop) == found
+            assert segment.data(first + start, first + stop) == [frame.data for frame in found]
+    assert segment.between(first + 1, first + 5) == [run, frames[4]]
+    assert [ring.frame(first + at) for at in range(-1, 7)] == [None, *frames, None]
 
 
 def test_the_oldest_segments_go_when_the_budget_is_passed() -> None:
