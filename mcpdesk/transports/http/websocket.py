@@ -185,7 +185,7 @@ class _Line:
     @property
     def has_room(self) -> bool:
         """Whether the peer keeps up."""
-        return self._has_room.is_set()
+        return self._catching_up_aio is None
 
     def gather(self) -> None:
         """Let what is put in from now on wait for `flush`, which has to follow before the loop turns."""
@@ -194,8 +194,8 @@ class _Line:
     def put(self, frame: bytes) -> None:
         """Queue one frame. A peer that left too much unread is given up."""
         if not self._pieces:
-            transport = self._open_transport()
-            if transport is None:
+            transport = self._request.transport
+            if transport is None or self._is_over:
                 return
             self._unread = transport.get_write_buffer_size()
             if not self._is_gathering:
