@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.key_source import Pace
 from mcpdesk.auth.token import Rejected
+from mcpdesk.auth.verifier import Verifier
 from mcpdesk.hosting import key_places
-from mcpdesk.hosting.access import Gate, complaints, guarded
+from mcpdesk.hosting.access import Gate, complaints, guarded, public_environment
 from mcpdesk.hosting.manifest_auth import Auth, Jwt, Needs
 from mcpdesk.server.tool import Tool
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
+
+SECRETS = {"MCPDESK_API_KEY", "ZYRA_API_KEY", "WALLET_SECRET"}
 
 
 async def handler(arguments: dict[str, Any], context: Any) -> None:
@@ -59,6 +63,22 @@ def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) 
     gate.close()
 
 
+def test_keys_that_do_not_count_any_more_are_looked_for_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Verifier] = []
+    monkeypatch.setattr(Verifier, "close", lambda self: closed.append(self))
+    gate = Gate("wallet", tmp_path, print, {"S": SECRET})
+    first = gate.settle(shared()).verifier
+    second = gate.settle(shared(requires_jwt=True)).verifier
+    assert closed == [first]
+    gate.close()
+    assert closed == [first, second]
+    gate.settle(Auth())
+    gate.close()
+    assert closed == [first, second, second]
+
+
 def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
     told: list[str] = []
     Gate("wallet", tmp_path, told.append, {}).settle(shared())
@@ -92,6 +112,17 @@ def test_what_would_surprise_is_told_with_its_place() -> None:
     public = Auth(jwt=Jwt(algorithms=["RS256"], jwks_url="https://i.example/keys"))
     ((trail, told),) = complaints(public, asking)
     assert trail == ("auth", "jwt", "audience") and "give an audience" in told
+    own = Auth(jwt=Jwt(algorithms=["HS256"], secret_env="S"))
+    assert list(complaints(own, asking)) == [], "who shares the secret is trusted"
+
+
+def test_programs_see_neither_the_secrets_of_tokens_nor_the_key_of_the_desk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("MCPDESK_API_KEY", "ZYRA_API_KEY", "WALLET_SECRET", "HARMLESS"):
+        monkeypatch.setenv(name, "x")
+    expected = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    assert public_environment(["WALLET_SECRET", ""]) == expected
 
 
 async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(

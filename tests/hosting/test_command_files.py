@@ -122,6 +122,7 @@ def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> N
     texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")
     asked = wanted(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
     assert not (shared / "new").exists()
+    assert claimed(wanted(texts, {"out": f"{place.output}/o"}, fixed(place), place), place, made) == ()
     for _ in range(2):
         own = claimed(asked, place, made)
         for name in ("o", "o.json", "o-1.png", "o-2.png"):

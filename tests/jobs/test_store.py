@@ -156,8 +156,33 @@ async def test_every_change_grows_the_version() -> None:
     seen.append(shelf.version)
     shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
     seen.append(shelf.version)
-    assert seen == sorted(set(seen))
+    shelf.cancel(shelf.new(), "enough")
+    seen.append(shelf.version)
+    assert seen == sorted(set(seen)) and seen[-1] == seen[-2] + 2
     shelf.close()
+
+
+async def test_listeners_hear_that_something_else_is_asked_until_it_is_over() -> None:
+    shelf = Shelf()
+    job, heard = shelf.new(), list[TaskStatus]()
+    job.listen(lambda: heard.append(job.status))
+    for waits in (True, True, False, False):
+        shelf.wait_for_input(job, waits=waits)
+    asked, works = TaskStatus.INPUT_REQUIRED, TaskStatus.WORKING
+    assert heard == [asked, asked, works]
+    shelf.cancel(job, "enough")
+    shelf.wait_for_input(job, waits=True)
+    assert heard == [asked, asked, works, TaskStatus.CANCELLED]
+    shelf.close()
+
+
+async def test_a_store_that_is_closed_looks_for_expired_jobs_no_more() -> None:
+    shelf = Shelf()
+    shelf.new()
+    timer = shelf._timer
+    assert timer is not None and not timer.cancelled()
+    shelf.close()
+    assert timer.cancelled()
 
 
 def call(shelf: Shelf, owner: str = "", most: int = 4, size: int = 0, ttl_s: float = 60.0) -> Job:
@@ -221,6 +246,10 @@ async def test_results_make_room_for_results_until_one_is_too_large() -> None:
     with pytest.raises(NoRoom):
         shelf.finish(third, TaskStatus.COMPLETED, Ending(b"x" * 1001))
     assert shelf.find(second.id, "") is second and not third.is_over
+    assert third.feed is not None
+    third.feed.stdout("x" * 300)
+    with pytest.raises(NoRoom, match="a result of 1100 bytes"):
+        shelf.finish(third, TaskStatus.COMPLETED, Ending(b"x" * 500))
     shelf.close()
 
 
@@ -280,6 +309,8 @@ async def test_stopping_waits_for_the_work_of_calls() -> None:
     await asyncio.sleep(0)
     await shelf.stop()
     assert ended.is_set() and job.status is TaskStatus.CANCELLED and len(shelf) == 0
+    await asyncio.sleep(0)
+    assert not shelf._works
 
 
 async def test_so_many_calls_of_a_server_run_at_a_time() -> None:
