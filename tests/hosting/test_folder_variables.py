@@ -78,8 +78,12 @@ def test_they_follow_the_file_and_leave_with_it(tmp_path: Path) -> None:
     second.refresh()
     second.withdraw()
     assert environment["B"] == "3"
+    environment["A"] = "from elsewhere"
+    (tmp_path / ENV_FILE).write_text("A=5\nB=3")
+    variables.refresh()
+    assert environment == {"THERE": "already", "A": "from elsewhere", "B": "3"}
     variables.withdraw()
-    assert environment == {"THERE": "already"}
+    assert environment == {"THERE": "already", "A": "from elsewhere"}
 
 
 @pytest.mark.parametrize("line", ["A B=1", "1A=1", "no equals sign", "=x"])
