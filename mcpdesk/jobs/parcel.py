@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import mimetypes
 import os
@@ -19,6 +20,7 @@ from mcpdesk.jobs.files import Produced
 
 ARCHIVE_BYTES = 4 << 30
 """More than this is not put into one archive: its files can be had one by one."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """Archives know no other times."""
 
@@ -49,14 +51,24 @@ def archive(made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parce
         raise ArchiveTooLarge(
             f"{len(made)} files of {size} bytes are too much for one archive ({ARCHIVE_BYTES})"
         )
+    try:
+        descriptor, length = _packed(made, roots)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        told = f"an archive of {len(made)} files of {size} bytes finds no room here: {error.strerror}"
+        raise ArchiveTooLarge(told) from error
+    tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
+    return Parcel(descriptor, length, f"{name}.zip", "application/zip", tag)
+
+
+def _packed(made: Sequence[Produced], roots: Sequence[Path]) -> tuple[int, int]:
+    """A descriptor of the archive, and its size."""
     with tempfile.TemporaryFile() as target:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             for file in made:
                 _pack(packed, file, roots)
-        length = target.tell()
-        descriptor = os.dup(target.fileno())
-    tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
-    return Parcel(descriptor, length, f"{name}.zip", "application/zip", tag)
+        return os.dup(target.fileno()), target.tell()
 
 
 def _pack(packed: zipfile.ZipFile, file: Produced, roots: Sequence[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,14 @@ def test_an_archive_that_would_be_too_large_is_not_begun(
     monkeypatch.setattr(parcel, "ARCHIVE_BYTES", 10)
     with pytest.raises(ArchiveTooLarge, match="2 files"):
         parcel.archive(made(tmp_path, "a", "b"), [tmp_path], "job")
+
+
+def test_an_archive_for_which_the_disk_has_no_room_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = made(tmp_path, "a", "b")
+    monkeypatch.setattr(parcel.tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ArchiveTooLarge, match=r"2 files .* finds no room here: No space left"):
+        parcel.archive(several, [tmp_path], "job")
+    assert len(os.listdir("/proc/self/fd")) == before
