@@ -70,6 +70,9 @@ def serve_alone(folder: str, mode: str) -> int:
     import gc
 
     gc.disable()  # nothing that is imported is garbage; the core turns it on when it serves
+    from mcpdesk.cli.late import import_libraries
+
+    import_libraries()
     from pathlib import Path
 
     from mcpdesk.cli import lone_core

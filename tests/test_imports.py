@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "paths": {"transports.rendezvous"},
     "setting": set(),
     "settings": {"paths", "setting"},
-    "__main__": {"transports.pump", "cli.main", "cli.lone_core", "cli.report"},
+    "__main__": {"transports.pump", "cli.main", "cli.late", "cli.lone_core", "cli.report"},
     "__init__": {"server"},
     "protocol": set(),
     "recorder": {"protocol"},
