@@ -68,6 +68,8 @@ async def bench(
         await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
         await pilot.pause()
         yield found
+        loading = [worker for worker in app.workers if worker.group == "open" and not worker.is_finished]
+        await app.workers.wait_for_complete(loading)  # before the screen is taken down
 
 
 def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:

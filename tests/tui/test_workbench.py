@@ -17,6 +17,7 @@ from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.result_view import ResultContent, ResultView
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
+from tests.support.fake_link import FakeLink
 from tests.support.folders import write
 from tests.support.widgets import until
 from tests.support.workbench import Bench, bench, link_with, tool
@@ -105,6 +106,32 @@ async def test_escape_leads_back_to_the_catalogue_where_digits_are_keys(out_of: 
         assert it.app.focused is it.pane.catalogue.rows
         await it.pilot.press("4")
         await it.until(lambda: it.app.main.shown == "clients")
+
+
+async def test_another_server_shows_its_own_items_whatever_was_filtered_before() -> None:
+    link = FakeLink()
+    greet = tool("greet", {"type": "object"})
+    link.catalogues["hello"] = Catalogue("hello", 1, (greet,))
+    async with bench(link) as it:
+        await it.pilot.press("slash", *"profile", "enter")
+        it.app.main.server = "hello"
+        await it.until(lambda: it.pane.item == greet)
+        assert it.pane.catalogue.filter.value == "" and it.pane.catalogue.rows.item == greet
+
+
+@pytest.mark.parametrize("turns", [4, 20, 40])
+async def test_items_opened_in_quick_succession_leave_nothing_half_done(turns: int) -> None:
+    async with bench() as it:
+        items = it.link.catalogue(it.app.server).items
+        for at in (3, 1, 3, 1, 0):
+            it.pane._open(items[at])
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        await it.app.workers.wait_for_complete()
+        await it.pilot.pause()  # which waits for every widget to react
+        assert it.pane.item == items[0] == it.pane.item_pane.arguments.draft.item
+        pumps = {task for task in asyncio.all_tasks() if task.get_name().startswith("message pump")}
+        assert pumps == {widget._task for widget in it.app._registry}
 
 
 async def test_a_running_call_shows_progress_and_can_be_cancelled() -> None:

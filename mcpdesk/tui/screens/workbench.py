@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events, on, work
@@ -36,7 +37,6 @@ _SLIM_BELOW = 110
 _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
 _QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
-_UNSEEN: tuple[int, tuple[ModeView, ...]] = (-1, ())
 _SETTLE_S = 0.1
 """How long the cursor rests on an item before its form is built."""
 
@@ -66,9 +66,10 @@ class WorkbenchPane(Vertical):
         self._link = link
         self._drafts = Drafts(link, History())
         self._watches = Watches(link)
-        self._seen = _UNSEEN
+        self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._aimed: CatalogueItem | None = None
+        self._loading, self._turn = asyncio.Lock(), 0
 
     def compose(self) -> ComposeResult:
         """Everything but the traffic strip, which is imported when there is room for it."""
@@ -83,20 +84,13 @@ class WorkbenchPane(Vertical):
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item and go to its arguments."""
-        items = self._link.catalogue(self.server).items
-        wanted = next((one for one in items if (one.kind, one.name) == (kind, name)), None)
-        if wanted is not None:
-            self._open(wanted, enter=True)
-            self.catalogue.reveal(wanted)
+        if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):
+            self._open(self._revealed(kind, name), enter=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with arguments of a call that was seen, ready to be changed and sent."""
         self._follow(self._link.view())
-        items = self._link.catalogue(self.server).items
-        listed = [one for one in items if (one.kind, one.name) == (kind, name)]
-        if listed:
-            self.catalogue.reveal(listed[0])
-        self._aimed = item = listed[0] if listed else CatalogueItem(kind, name, name)
+        self._aimed = item = self._revealed(kind, name)
         self._load(item, False, arguments)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -170,28 +164,28 @@ class WorkbenchPane(Vertical):
         self._aimed = item
         self._load(item, enter)
 
-    @work(exclusive=True, group="open")
+    @work(group="open")
     async def _load(self, item: CatalogueItem, enter: bool, arguments: Any = UNSET) -> None:
-        draft = self._drafts.of(self.server, item)
-        if draft is not self.draft or draft.node is not self.arguments.form.node:
-            await self.item_pane.load(draft)
-            self.refresh_bindings()
-        if arguments is not UNSET:
-            await self.arguments.put(arguments)
-            self.arguments.focus_first()
-        if enter and not self.arguments.focus_first():
-            self.action_call()
+        """One at a time, and of those that wait the last: half a form would not react."""
+        self._turn = turn = self._turn + 1
+        async with self._loading:
+            if turn != self._turn:
+                return
+            draft = self._drafts.of(self.server, item)
+            if draft is not self.draft or draft.node is not self.arguments.form.node:
+                await self.item_pane.load(draft)
+                self.refresh_bindings()
+            if arguments is not UNSET:
+                await self.arguments.put(arguments)
+                self.arguments.focus_first()
+            if enter and not self.arguments.focus_first():
+                self.action_call()
 
     @on(ResultView.Followed)
     def follow(self, event: ResultView.Followed) -> None:
         """Read the resource a link points to, in the catalogue where it is listed."""
         event.stop()
-        items = self._link.catalogue(self.server).items
-        listed = [one for one in items if one.kind is ItemKind.RESOURCE and one.name == event.uri]
-        if listed:
-            self.catalogue.reveal(listed[0])
-        item = listed[0] if listed else CatalogueItem(ItemKind.RESOURCE, event.uri, event.uri)
-        self._open(item, enter=True)
+        self._open(self._revealed(ItemKind.RESOURCE, event.uri), enter=True)
 
     def action_call(self) -> None:
         """Call with what is entered; the second time even if it does not fit."""
@@ -330,12 +324,21 @@ class WorkbenchPane(Vertical):
         names = [server.name for server in view.servers]
         wanted = getattr(self.app, "server", "") or (names[0] if names else "")
         if wanted != self.server:
-            self.server, self._seen = wanted, _UNSEEN
+            self.server, self._seen = wanted, None
             self._aimed = self.item_pane.draft = None
+            self.catalogue.filter.value = ""  # it was for the items of another server
         shown = next((one for one in view.servers if one.name == self.server), None)
         if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
             self._seen = shown.catalogue_version, shown.modes
             self._load_catalogue(shown)
+
+    def _revealed(self, kind: ItemKind, name: str) -> CatalogueItem:
+        """The item of that name; the catalogue shows it where it is listed."""
+        for item in self._link.catalogue(self.server).items:
+            if (item.kind, item.name) == (kind, name):
+                self.catalogue.reveal(item)
+                return item
+        return CatalogueItem(kind, name, name)
 
     def _load_catalogue(self, server: ServerView) -> None:
         catalogue = self._link.catalogue(self.server)
@@ -343,14 +346,11 @@ class WorkbenchPane(Vertical):
         if not catalogue.items:
             self.item_pane.teach(server)
         open_item = self.item
-        fresh = [
-            one
-            for one in catalogue.items
-            if open_item and (one.kind, one.name) == (open_item.kind, open_item.name)
-        ]
-        if fresh and fresh[0] != open_item:
-            self._open(fresh[0])
-            self.item_pane.describe(fresh[0])
+        name = open_item and (open_item.kind, open_item.name)
+        fresh = next((one for one in catalogue.items if (one.kind, one.name) == name), open_item)
+        if fresh is not None and fresh != open_item:
+            self._open(fresh)
+            self.item_pane.describe(fresh)
 
     def _check(self, draft: Draft, arguments: Any) -> list[Failure]:
         return self._drafts.failures(self.server, draft, arguments)
