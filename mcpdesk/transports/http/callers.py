@@ -34,7 +34,8 @@ RETRY_S = "30"
 NOBODY = Principal("token", "a token that does not count", expires=0.0)
 """Who sent a token on a socket that is refused: whatever it asks for, its time is over."""
 
-_TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?")
+_TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")
+"""The beginning of a token, with what makes it one: what is none is passed over as a whole, in one go."""
 
 log = logging.getLogger("mcpdesk.auth")
 
@@ -149,7 +150,7 @@ def recorded(message: JSONObject) -> bytes:
 
 def unreadable(data: bytes) -> bytes:
     """What is no message as it may be kept: what looks like a token in it is hidden."""
-    return _TOKEN.sub(HIDDEN.encode(), data)
+    return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
 
 
 def challenge(

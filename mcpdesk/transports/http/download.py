@@ -15,7 +15,7 @@ from mcpdesk.transports.base import Parcel
 from mcpdesk.transports.http.answers import plain_error
 
 PIECE = 256 << 10
-_RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE | re.ASCII)
+_RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGNORECASE | re.ASCII)
 _UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
 import pytest
 
 from mcpdesk.transports.http.callers import holds_token, recorded, take_token, unreadable
+from tests.support.patience import WITHIN_S
 from tests.support.tokens import token
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -42,6 +44,14 @@ def test_what_looks_like_a_token_is_not_kept_of_what_is_no_message() -> None:
     assert unreadable(b'{"jwt": "' + text + b'", ') == b'{"jwt": "***", '
     assert unreadable(b'{"jwt": "' + text.rpartition(b".")[0]) == b'{"jwt": "***'
     assert unreadable(b"\xff eyes.only") == b"\xff eyes.only"
+
+
+def test_what_only_begins_like_tokens_is_read_over_once() -> None:
+    began = time.process_time()
+    for text in (b"eyJ" * 100_000, b"eyJ-" * 100_000):
+        assert unreadable(text) == text
+    assert b"eyJ" not in unreadable(b"eyJa." * 300_000)
+    assert time.process_time() - began < WITHIN_S
 
 
 def test_what_is_recorded_of_a_message_has_all_but_the_token() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mcpdesk.transports.http.download import Span, disposition, wanted
+from tests.support.patience import WITHIN_S
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,12 @@ def test_a_range_is_cut_to_what_there_is(header: str, span: Span) -> None:
 )
 def test_what_is_no_single_range_is_answered_by_the_whole(header: str) -> None:
     assert wanted(header, 100) is None
+
+
+def test_a_range_of_nothing_but_room_is_read_over_once() -> None:
+    began = time.process_time()
+    assert wanted(f"bytes={' ' * 100_000}x", 100) is None
+    assert time.process_time() - began < WITHIN_S
 
 
 @pytest.mark.parametrize("size", [0, 1])
