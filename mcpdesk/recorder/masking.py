@@ -34,9 +34,10 @@ _QUERY = re.compile(
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
-_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(@)", re.IGNORECASE)
-_KEY = re.compile(r'(\\*")([A-Za-z0-9_.-]{2,40})\1\s*:\s*\1')
+# What follows is read over in one go where it turns out to be none: texts may be made to take long.
+_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
+_USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
+_KEY = re.compile(r'(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*:\s*\1')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
 
@@ -67,7 +68,7 @@ def mask_text(text: str) -> str:
     text = _USERINFO.sub(rf"\1{MASK}\2", text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
-    text = _JWT.sub(MASK, text)
+    text = _JWT.sub(lambda found: found[0] if found[1] is None else MASK, text)
     return _mask_members(text) if '"' in text else text
 
 
