@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
-BURST = 32 << 10
+BURST = 60 << 10
 """Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
 
 
