@@ -12,6 +12,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem
 
+MOST_PAGES = 10_000
+
 
 class Client(ABC):
     """Sends requests and waits for their results."""
@@ -44,7 +46,7 @@ class Client(ABC):
             cursor = page.get("nextCursor")
             if cursor is None:
                 return items
-            if cursor in cursors:
+            if cursor in cursors or len(cursors) == MOST_PAGES:
                 raise RemoteProtocolError(ErrorCode.INTERNAL_ERROR, f"The pages of {method} have no end.")
             cursors.add(cursor)
             params = {"cursor": cursor}

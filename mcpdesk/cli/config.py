@@ -14,6 +14,7 @@ from mcpdesk.errors import UnknownMode
 if TYPE_CHECKING:
     from mcpdesk.hosting.client_config import Facts
     from mcpdesk.hosting.manifest import Manifest
+    from mcpdesk.settings import Settings
 
 PLACES = {
     "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
@@ -65,7 +66,8 @@ def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> Facts:
     if not url:
         return facts
     settings = effective_settings({}, os.environ, folder).settings
-    return facts._replace(url=_endpoint(url, manifest.name), key=_key(folder), header=settings.api_key_header)
+    key = _key(folder, settings)
+    return facts._replace(url=_endpoint(url, manifest.name), key=key, header=settings.api_key_header)
 
 
 def _endpoint(url: str, name: str) -> str:
@@ -79,13 +81,12 @@ def _endpoint(url: str, name: str) -> str:
     return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
 
 
-def _key(folder: Path) -> str:
+def _key(folder: Path, settings: Settings) -> str:
     """The key callers over TCP have to send; empty when none is due."""
     from mcpdesk.cli.claiming import claiming
-    from mcpdesk.hosting.effective import Plan, effective_settings
+    from mcpdesk.hosting.effective import Plan
     from mcpdesk.hosting.host import Host
 
-    settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, meet=False, watch=False))
     with claiming(host, "wire"):
         host.load()

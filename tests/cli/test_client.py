@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,9 @@ def test_pages_without_an_end_are_an_error() -> None:
         Scripted(lambda cursor: {"nextCursor": "b" if cursor == "a" else "a"}).request_all(
             "tools/list", "tools", 1
         )
+
+
+def test_pages_that_always_lead_to_new_ones_are_an_error() -> None:
+    cursors = map(str, count())
+    with pytest.raises(RemoteProtocolError, match="tools/list have no end"):
+        Scripted(lambda _: {"nextCursor": next(cursors)}).request_all("tools/list", "tools", 1)
