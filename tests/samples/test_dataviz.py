@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import subprocess
@@ -14,6 +15,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from PIL import Image
 
@@ -174,6 +177,37 @@ def test_mistake_is_told_in_a_sentence(tmp_path: Path, name: str, arguments: lis
     assert made.returncode == 1
     assert reason in made.stderr and "Traceback" not in made.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0\0\0\2", b"\0\0\0\2\0\0\0\0"])
+def test_file_that_ends_behind_its_first_letters_is_told(tmp_path: Path, rest: bytes) -> None:
+    (tmp_path / "cut.grib2").write_bytes(b"GRIB" + rest)
+    made = program("decode_grib2", "--file", str(tmp_path / "cut.grib2"), "--output", str(tmp_path / "out"))
+    assert made.returncode == 1 and made.stderr.strip() == "decode_grib2.py: the file is cut off"
+
+
+async def test_no_redirect_is_followed_to_where_nobody_looked() -> None:
+    seen: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=302, headers={"Location": "/secret"})
+
+    async with TestServer(_app(elsewhere)) as server:
+        fetch = "import sys; from decode_grib2 import *; "
+        fetch += "urllib.request.build_opener(NoRedirects).open(sys.argv[1])"
+        command = [sys.executable, "-B", "-c", fetch, str(server.make_url("/field.grib2"))]
+        made = await asyncio.to_thread(
+            subprocess.run, command, cwd=FOLDER / "programs", capture_output=True, text=True, check=False
+        )
+    assert made.returncode == 1 and "HTTP Error 302" in made.stderr
+    assert seen == ["/field.grib2"]
+
+
+def _app(handler: Any) -> web.Application:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handler)
+    return app
 
 
 async def test_failed_stage_is_an_error_with_its_reason(stages: Stages) -> None:

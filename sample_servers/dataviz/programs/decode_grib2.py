@@ -28,6 +28,13 @@ MOST_BYTES = 64 << 20
 SOUTHWARD_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Where a redirect leads nobody has looked: it is an error."""
+
+    def redirect_request(self, *_: object) -> None:
+        """No other request."""
+
+
 class Lattice(NamedTuple):
     """Section 3: where the values lie. Degrees."""
 
@@ -67,7 +74,7 @@ def load(place: str) -> bytes:
         found = {info[4][0] for info in socket.getaddrinfo(parts.hostname, 443)}
         if not all(ipaddress.ip_address(each).is_global for each in found):
             stop(f"{parts.hostname} is no public host")
-        with urllib.request.urlopen(place, timeout=20) as answer:
+        with urllib.request.build_opener(NoRedirects).open(place, timeout=20) as answer:
             data: bytes = answer.read(MOST_BYTES + 1)
     except OSError as error:
         stop(f"{place} cannot be fetched: {error}")
@@ -80,7 +87,9 @@ def messages(data: bytes) -> Iterator[bytes]:
     """The GRIB2 messages of a file, one after the other."""
     at = data.find(b"GRIB")
     while at >= 0:
-        if data[at + 7 : at + 8] != b"\x02":
+        if len(data) < at + 16:
+            stop("the file is cut off")
+        if data[at + 7] != 2:
             stop(f"edition {data[at + 7]} of GRIB; only 2 is understood")
         (length,) = struct.unpack_from(">Q", data, at + 8)
         message = data[at : at + length]
