@@ -99,7 +99,7 @@ class CallbackPanel(Section):
         callback = self.callbacks.selected
         if callback is None:
             return
-        facts = _facts(callback, time.time()).plain
+        facts = _facts(callback, time.time())
         choices = [
             Choice("message", callback.message, callback.message, "m"),
             Choice("facts", facts, facts, "a"),
@@ -125,11 +125,11 @@ class CallbackPanel(Section):
         if callback is not None:
             detail.border_title = Content(f"callback {callback.id} of {one_line(callback.server, 30)}")
             said = Content.styled(clean(callback.message), "bold")
-            facts = Content.styled(_facts(callback, time.time()).plain, "$text-muted")
+            facts = Content.styled(_facts(callback, time.time()), "$text-muted")
             detail.query_one(Static).update(Content("\n\n").join([said, facts]))
 
 
-def _facts(callback: CallbackView, now: float) -> Content:
+def _facts(callback: CallbackView, now: float) -> str:
     _, word, _ = state_of(callback)
     due = (
         ""
@@ -143,4 +143,4 @@ def _facts(callback: CallbackView, now: float) -> Content:
         f"set at {clock(callback.created)[:8]} by {one_line(callback.peer, 40)}",
         f"callback://{callback.id}",
     )
-    return Content("\n".join(lines))
+    return "\n".join(lines)
