@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from mcpdesk.protocol.framing import DEFAULT_LIMIT
 
+_DATA = b"data: "
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -57,7 +58,8 @@ class EventFramer:
         if rest:
             self._pieces.append(rest)
             self._line_size += len(rest)
-            self._check_size()
+            # If it is data its name is no part of that.
+            self._check(self._data_size + self._line_size - len(_DATA))
         return found
 
     def _line(self, line: bytes) -> Event | None:
@@ -70,8 +72,7 @@ class EventFramer:
         if field == b"data":
             self._data.append(value)
             self._data_size += len(value) + 1
-            self._line_size = 0
-            self._check_size()
+            self._check(self._data_size - 1)  # each line but the last has a newline besides
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
@@ -87,7 +88,6 @@ class EventFramer:
         self._data, self._name, self._id, self._data_size = [], "", None, 0
         return Event(data, name) if data else None
 
-    def _check_size(self) -> None:
-        # Each line of data but the last has a newline besides.
-        if self._line_size + self._data_size - 1 > self.limit:
+    def _check(self, size: int) -> None:
+        if size > self.limit:
             raise ValueError(f"an event has more than {self.limit} bytes")

@@ -55,5 +55,31 @@ def test_event_over_the_limit_is_refused(piece: bytes) -> None:
         read([piece], 90)
 
 
+@pytest.mark.parametrize("text", [b"x" * 90, b"x" * 40 + b"\n" + b"x" * 49, b"\n" * 90])
+@pytest.mark.parametrize("field", [b"data: ", b"data:"])
+def test_event_of_just_the_limit_is_taken_in_any_split_and_one_byte_more_in_none(
+    text: bytes, field: bytes
+) -> None:
+    for more, count in ((b"", 1), (b"x", 0)):
+        stream = b"".join(field + line + b"\n" for line in (text + more).split(b"\n")) + b"\n"
+        for at in range(1, len(stream)):
+            try:
+                found = len(read([stream[:at], stream[at:]], 90)[0])
+            except ValueError:
+                found = 0
+            assert found == count, at
+
+
+def test_what_is_no_data_counts_for_its_line_alone() -> None:
+    pings = [b": pi", b"ng\n"] * 100
+    assert read([*pings, b"data: ", b"x" * 90, b"\n\n"], 90)[0] == [Event(b"x" * 90)]
+
+
+def test_mark_of_the_byte_order_is_left_out_at_the_beginning_alone() -> None:
+    mark = "\ufeff".encode()
+    events = [b"data: a\n\n", mark + b"data: b\n\n", b"data: " + mark + b"c\n\n"]
+    assert read([mark, *events])[0] == [Event(b"a"), Event(mark + b"c")]
+
+
 def test_many_small_events_are_no_large_one() -> None:
     assert len(read([b"data: 12345678\n\n"] * 1000, 90)[0]) == 1000
