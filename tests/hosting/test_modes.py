@@ -99,7 +99,8 @@ def test_view_follows_the_server_and_its_mode() -> None:
     server.title = "Another"
     assert names(view) == ["echo", "boom"]
     modes.settle()
-    assert (names(view), view.title) == (["steps"], "Another")
+    assert (names(view), view.title, view.modes) == (["steps"], "Another", ())
+    assert server.modes == ("few",)
     assert modes.view("few") is view
 
 
