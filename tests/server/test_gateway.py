@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,23 @@ async def test_waiting_for_a_change_ends_in_time() -> None:
         while await reader.changed(0.01):
             reader.news()
         assert not await reader.over(0.01)
+    await caller.store.stop()
+
+
+@pytest.mark.parametrize("look", [JobReader.news, JobReader.event])
+async def test_who_has_looked_waits_for_the_next_change(look: Callable[[JobReader], Any]) -> None:
+    caller = Caller()
+    job = await caller.begin("forever")
+    assert job.feed is not None
+    with JobReader(job) as reader:
+        while job.started is None:
+            await reader.changed(WITHIN_S)
+            look(reader)
+        for text in ("a", "b"):
+            job.feed.stdout(text)
+            assert await reader.changed(WITHIN_S)
+            look(reader)
+            assert not await reader.changed(0.01)
     await caller.store.stop()
 
 
