@@ -29,13 +29,11 @@ def is_stateless(message: object, version: str = "") -> bool:
     named = BY_NAME.get(version)
     if named is not None and named.is_stateless:
         return True
-    params = message.get("params") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or not isinstance(params, dict):
+    if not isinstance(message, dict) or not isinstance(params := message.get("params"), dict):
         return False
-    if message.get("method") == "initialize" and isinstance(params.get("protocolVersion"), str):
+    if not isinstance(meta := params.get("_meta"), dict) or VERSION_KEY not in meta:
         return False
-    meta = params.get("_meta")
-    return isinstance(meta, dict) and VERSION_KEY in meta
+    return message.get("method") != "initialize" or not isinstance(params.get("protocolVersion"), str)
 
 
 class Admission:

@@ -15,7 +15,7 @@ from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import JSON, accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from mcpdesk.transports.base import Rules
 
@@ -83,15 +83,15 @@ class Head:
             self.noted = _noted(self.carried, name)
             self.said = Said(self.line, self.noted)
 
-    def like(self, session: str, changes: Mapping[int, str]) -> Head:
+    def like(self, session: str, changes: Iterable[tuple[int, str]]) -> Head:
         """The head of a request that differs in its length and its session alone.
 
-        `changes` are values of headers, by the places these have.
+        `changes` are places of headers and their values.
         """
         head = Head.__new__(Head)
         head.__dict__ = self.__dict__.copy()
         noted, before, carried = list(self.noted), self.carried, self.carried.copy()
-        for place, value in changes.items():
+        for place, value in changes:
             name, shown = noted[place]
             if shown == before[name]:
                 noted[place] = name, value

@@ -64,20 +64,23 @@ class Pattern:
 
     def known(self, raw: bytes, session: bytes, length: bytes) -> Known | None:
         """The head of this pattern with that session and length; None when they are none."""
-        known = self._known.get((session, length))
-        if known is None:
-            size, changes = size_of(length), dict[int, str]()
-            if size is None or not _is_session(session):
-                return None
-            for place, value in ((self._session, session), (self._length, length)):
-                if (place is None) is bool(value):
-                    return None
-                if place is not None:
-                    changes[place] = value.decode()
-            if len(self._known) >= min(MOST_KNOWN, KEPT_BYTES // len(raw)):
-                self._known.clear()
-            known = Known(raw, self._first.like(session.decode(), changes), size, self._message)
-            self._known[session, length] = known
+        return self._known.get((session, length)) or self._meet(raw, session, length)
+
+    def _meet(self, raw: bytes, session: bytes, length: bytes) -> Known | None:
+        """One that did not come before."""
+        size, changes = size_of(length), []
+        if size is None or not _is_session(session):
+            return None
+        if self._session is not None:
+            changes.append((self._session, session.decode()))
+        if self._length is not None:
+            changes.append((self._length, length.decode()))
+        if len(changes) != bool(session) + bool(length):
+            return None
+        if len(self._known) >= min(MOST_KNOWN, KEPT_BYTES // len(raw)):
+            self._known.clear()
+        known = Known(raw, self._first.like(session.decode(), changes), size, self._message)
+        self._known[session, length] = known
         return known
 
 
@@ -239,20 +242,12 @@ def _is_session(text: bytes) -> bool:
 
 def _key(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """A head without what may change, and that: session and length, empty where it has none."""
-    session = length = b""
-    place = raw.find(_LENGTH)
-    if place < 0:
-        place = raw.find(_LENGTH_LOW)
-    key = raw
-    if place >= 0:
-        start = place + len(_LENGTH)
-        stop = raw.index(b"\r", start)
-        key, length = raw[:start] + raw[stop:], raw[start:stop]
-    place = key.find(_SESSION)
-    if place < 0:
-        place = key.find(_SESSION_LOW)
-    if place >= 0:
-        start = place + len(_SESSION)
-        stop = key.index(b"\r", start)
-        key, session = key[:start] + key[stop:], key[start:stop]
-    return key, session, length
+    before, mark, rest = raw.partition(_LENGTH)
+    if not mark:
+        before, mark, rest = raw.partition(_LENGTH_LOW)
+    length, end, rest = rest.partition(b"\r")
+    before, mark, rest = (before + mark + end + rest).partition(_SESSION)
+    if not mark:
+        before, mark, rest = before.partition(_SESSION_LOW)
+    session, end, rest = rest.partition(b"\r")
+    return before + mark + end + rest, session, length
