@@ -326,7 +326,7 @@ class Conversation:
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
         self.announce(self.session.terms)
-        return _result(identifier, self.dispatcher.offers.initialize_result(revision))
+        return Reply(200, codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision)))
 
     def _ping(self, identifier: Id, params: JSONObject) -> Reply:
         return _result(identifier, {})

@@ -27,7 +27,7 @@ class Offers:
         self._server = server
         self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
-        self._initial: dict[str, tuple[tuple[object, ...], JSONObject]] = {}
+        self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
         """What `initialize` says in each revision, and what that was made of."""
         self._tasks_of = -1
         """Version of the tools at the last look for one that may be a task."""
@@ -90,8 +90,8 @@ class Offers:
         """Whether clients are told when the list of such items changes."""
         return kind != "tool" or self.is_offered("tools")
 
-    def initialize_result(self, revision: Revision) -> JSONObject:
-        """The InitializeResult; made again when anything in it may have changed."""
+    def initialize_result(self, revision: Revision) -> bytes:
+        """The encoded InitializeResult; made again when anything in it may have changed."""
         server = self._server
         versions = server.tools.version, server.prompts.version, server.templates.version
         made_of = (versions, server.tools_enabled, server.instructions)
@@ -103,9 +103,9 @@ class Offers:
             "capabilities": self.capabilities(revision),
             "serverInfo": self.implementation(revision),
         }
-        body |= self._instructions()
-        self._initial[revision.name] = made_of, body
-        return body
+        encoded = codec.encode(body | self._instructions())
+        self._initial[revision.name] = made_of, encoded
+        return encoded
 
     def discover_result(self, revision: Revision) -> JSONObject:
         """The DiscoverResult, before it is shaped."""

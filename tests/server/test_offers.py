@@ -75,7 +75,7 @@ def test_a_changed_identity_is_told_after_forgetting() -> None:
     server.version = "2"
     offers.forget()
     assert offers.implementation(R5)["version"] == "2"
-    assert offers.initialize_result(R4)["serverInfo"]["version"] == "2"
+    assert orjson.loads(offers.initialize_result(R4))["serverInfo"]["version"] == "2"
 
 
 def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> None:
@@ -89,13 +89,13 @@ def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> No
     offers = Offers(server)
     said = offers.initialize_result(R4)
     assert offers.initialize_result(R4) is said
-    assert offers.initialize_result(R1)["protocolVersion"] == R1.name
+    assert orjson.loads(offers.initialize_result(R1))["protocolVersion"] == R1.name
     server.prompts.replace([Prompt("p", render, completers={"a": complete})])
-    assert "completions" in offers.initialize_result(R4)["capabilities"]
+    assert "completions" in orjson.loads(offers.initialize_result(R4))["capabilities"]
     server.tools_enabled = False
-    assert "tools" not in offers.initialize_result(R4)["capabilities"]
+    assert "tools" not in orjson.loads(offers.initialize_result(R4))["capabilities"]
     server.instructions = "Ask first."
-    assert offers.initialize_result(R4)["instructions"] == "Ask first."
+    assert orjson.loads(offers.initialize_result(R4))["instructions"] == "Ask first."
 
 
 @pytest.mark.parametrize(
