@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcpdesk.settings import BY_VARIABLE
+from tests.support.settling import settle_with_patience
 
 # Run by nohup, or in the background of a script, these are ignored, and programs would inherit that.
 for number in (signal.SIGINT, signal.SIGHUP):
@@ -35,6 +36,12 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("MCPDESK_CONFIG_DIR", str(home / "config"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     yield home
+
+
+@pytest.fixture(autouse=True)
+def patient_pilot() -> None:
+    """Screens are given the time they need."""
+    settle_with_patience()
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def pem(algorithm: str, name: str = "first") -> bytes:
 def claims(**changes: Any) -> dict[str, Any]:
     """Claims of a token that counts, with changes; `None` leaves one out."""
     now = int(time.time())
-    usual = {"sub": "ada", "iss": ISSUER, "aud": AUDIENCE, "exp": now + 600, "iat": now, "jti": "t-1"}
+    usual = {"sub": "ada", "iss": ISSUER, "aud": AUDIENCE, "exp": now + 36_000, "iat": now, "jti": "t-1"}
     return {name: value for name, value in {**usual, **changes}.items() if value is not None}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
 from mcpdesk.tui.app import DeskApp
@@ -48,7 +49,11 @@ class Bench:
         items = self.link.catalogue(self.app.server).items
         item = next(one for one in items if one.name == name)
         self.pane.open_item(item.kind, item.name)
-        await self.app.workers.wait_for_complete()
+        loading = True
+        while loading:  # another one may take the place of the first
+            with suppress(WorkerCancelled):
+                await self.app.workers.wait_for_complete()
+                loading = False
         await self.pilot.pause()
 
     def shown(self) -> str:

@@ -15,6 +15,7 @@ from mcpdesk.tui.widgets.header import DeskHeader
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.tabs import DeskTabs
 from tests.support.traffic import IN, OUT, call, connection, text
+from tests.support.widgets import until
 
 
 def app_on(path: Path, calls: int = 2) -> CaptureApp:
@@ -28,6 +29,10 @@ def app_on(path: Path, calls: int = 2) -> CaptureApp:
     return CaptureApp(CaptureLink(Archive(path)))
 
 
+def offered_by(app: CaptureApp) -> set[str]:
+    return {found.action.id for found in reachable(app.main, app.main.pane)}
+
+
 def said(line: DeskHeader | DeskTabs) -> str:
     return "".join(part.text.plain for part in line.parts)
 
@@ -35,7 +40,7 @@ def said(line: DeskHeader | DeskTabs) -> str:
 async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
+        await until(pilot, lambda: app.main.pane is not None)
         pane = app.main.pane
         assert isinstance(pane, TrafficPane) and app.focused is pane.listing
         pane.look(app.link.view())
@@ -47,11 +52,12 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
 
 
 async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
+    wanted = {"traffic.copy", "traffic.compare", "app.ask_quit", "main.jump"}
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test() as pilot:
-        await pilot.pause()
-        offered = {found.action.id for found in reachable(app.main, app.main.pane)}
-        assert {"traffic.copy", "traffic.compare", "app.ask_quit", "main.jump"} <= offered
+        await until(pilot, lambda: app.main.pane is not None)
+        await until(pilot, lambda: wanted <= offered_by(app))
+        offered = offered_by(app)
         assert offered.isdisjoint(
             {"traffic.replay", "traffic.edit", "main.reload", "main.copy_url", "main.show_screen('logs')"}
         )
@@ -60,7 +66,7 @@ async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
 async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test() as pilot:
-        await pilot.pause()
+        await until(pilot, lambda: app.main.pane is not None)
         app.main.pane.look(app.link.view())  # type: ignore[union-attr]
         await pilot.press("g", "y", "t")
         await app.workers.wait_for_complete()
@@ -78,7 +84,7 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
 async def test_a_capture_without_a_message_says_so(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl", calls=0)
     async with app.run_test() as pilot:
-        await pilot.pause()
+        await until(pilot, lambda: app.main.pane is not None)
         pane = app.main.pane
         assert isinstance(pane, TrafficPane)
         pane.look(app.link.view())
