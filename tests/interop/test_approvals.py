@@ -12,9 +12,8 @@ from typing import Any
 import aiohttp
 import mcp_types as types
 import pytest
-from mcp.client.stdio import StdioServerParameters
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Kind, QuestionState
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server import person
@@ -25,25 +24,18 @@ from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Answers, Heard, answering, session, stdio
 from tests.support.patience import WITHIN_S
+from tests.support.person import Person, place, said
 from tests.support.workshop import workshop
 
 APPROVALS = {"say": "ask", "lines": "ask", "who": "deny"}
 both_ways = pytest.mark.parametrize("way", ["http", "pump"])
+WAITING = {
+    "say": {"text": "hello"},
+    "AskUserQuestion": {"questions_json": json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])},
+}
+"""Calls that wait for a person: for an approval, and for an answer."""
+both_kinds = pytest.mark.parametrize("tool", list(WAITING))
 both_eras = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-
-
-class Person:
-    """Somebody at a desk, told of every question when it arrives and when it ends."""
-
-    def __init__(self, desk: RunningDesk) -> None:
-        loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
-        desk.host.inbox.subscribe(lambda each: loop.call_soon_threadsafe(self._told.put_nowait, each))
-
-    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with asyncio.timeout(WITHIN_S):
-            while (question := await self._told.get()).state is not state:
-                pass
-        return question
 
 
 class Screen:
@@ -93,18 +85,9 @@ async def screen(desk: RunningDesk) -> AsyncIterator[Screen]:
         yield shown
 
 
-def place(desk: RunningDesk, folder: Path, way: str) -> str | StdioServerParameters:
-    return desk.view().servers[0].url if way == "http" else stdio(folder)
-
-
 def call(client: Any, text: str = "hello", heard: Heard | None = None) -> asyncio.Task[Any]:
     callback = heard.on_progress if heard is not None else None
     return asyncio.create_task(client.call_tool("say", {"text": text}, progress_callback=callback))
-
-
-def said(result: types.CallToolResult) -> str:
-    assert isinstance(result.content[0], types.TextContent)
-    return result.content[0].text
 
 
 @both_ways
@@ -145,13 +128,14 @@ async def test_what_is_denied_comes_with_its_reason(
 
 @both_ways
 @both_eras
+@both_kinds
 async def test_a_cancelled_call_withdraws_its_question(
-    desk: RunningDesk, folder: Path, way: str, revision: str
+    desk: RunningDesk, folder: Path, way: str, revision: str, tool: str
 ) -> None:
     person = Person(desk)
     async with session(place(desk, folder, way), revision) as client:
-        calling = call(client)
-        await person.sees()
+        calling = asyncio.create_task(client.call_tool(tool, WAITING[tool]))
+        assert (await person.sees()).tool == tool
         calling.cancel()
         assert (await person.sees(QuestionState.WITHDRAWN)).reason
         assert (await client.call_tool("weigh", {"weight": 1})).is_error is not True
@@ -159,26 +143,25 @@ async def test_a_cancelled_call_withdraws_its_question(
 
 @both_ways
 @both_eras
+@both_kinds
 async def test_the_question_of_a_client_that_vanished_is_withdrawn(
-    desk: RunningDesk, folder: Path, way: str, revision: str
+    desk: RunningDesk, folder: Path, way: str, revision: str, tool: str
 ) -> None:
     person = Person(desk)
     async with session(place(desk, folder, way), revision) as client:
-        calling = call(client)
-        await person.sees()
+        calling = asyncio.create_task(client.call_tool(tool, WAITING[tool]))
+        assert (await person.sees()).tool == tool
     await person.sees(QuestionState.WITHDRAWN)
     await asyncio.gather(calling, return_exceptions=True)
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-@pytest.mark.parametrize("tool", ["say", "AskUserQuestion"])
+@both_kinds
 async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
     desk: RunningDesk, revision: str, tool: str
 ) -> None:
     person = Person(desk)
-    given = {"questions_json": json.dumps([{"question": "Tea?", "options": ["yes", "no"]}]), "text": "x"}
-    wanted = {"say": "text", "AskUserQuestion": "questions_json"}[tool]
-    params: dict[str, Any] = {"name": tool, "arguments": {wanted: given[wanted]}}
+    params: dict[str, Any] = {"name": tool, "arguments": WAITING[tool]}
     headers = {"Mcp-Protocol-Version": revision}
     if revision == R5.name:
         params["_meta"] = request_meta(R5, {"name": "curl", "version": "8"})

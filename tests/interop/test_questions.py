@@ -11,16 +11,16 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.client.session import ClientSession
-from mcp.client.stdio import StdioServerParameters
 
-from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.server import person
 from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.frame import running_frame
-from tests.support.official import ALL, Heard, session, stdio
+from tests.support.official import ALL, Heard, session
 from tests.support.patience import WITHIN_S
+from tests.support.person import Person, place, said
 from tests.support.workshop import workshop
 
 QUESTIONS = json.dumps(
@@ -42,21 +42,6 @@ both_ways = pytest.mark.parametrize("way", ["http", "pump"])
 both_eras = pytest.mark.parametrize("revision", BOTH_ERAS)
 
 
-class Person:
-    """Somebody at a desk, told of every question when it arrives and when it ends."""
-
-    def __init__(self, desk: RunningDesk) -> None:
-        self.desk = desk
-        loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
-        desk.host.inbox.subscribe(lambda each: loop.call_soon_threadsafe(self._told.put_nowait, each))
-
-    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with asyncio.timeout(WITHIN_S):
-            while (question := await self._told.get()).state is not state:
-                pass
-        return question
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return workshop(tmp_path / "workshop")
@@ -70,19 +55,10 @@ async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[R
         yield link
 
 
-def place(desk: RunningDesk, folder: Path, way: str) -> str | StdioServerParameters:
-    return desk.view().servers[0].url if way == "http" else stdio(folder)
-
-
 def ask(client: ClientSession, heard: Heard | None = None) -> asyncio.Task[Any]:
     callback = heard.on_progress if heard is not None else None
     arguments = {"questions_json": QUESTIONS}
     return asyncio.create_task(client.call_tool("AskUserQuestion", arguments, progress_callback=callback))
-
-
-def said(result: types.CallToolResult) -> str:
-    assert isinstance(result.content[0], types.TextContent)
-    return result.content[0].text
 
 
 @both_ways
@@ -132,34 +108,6 @@ async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) 
         result = await ask(client)
         assert desk.questions()[0].state is QuestionState.TIMED_OUT
     assert result.is_error and "Nobody answered" in said(result)
-
-
-@both_ways
-@both_eras
-async def test_a_cancelled_question_is_withdrawn(
-    desk: RunningDesk, folder: Path, way: str, revision: str
-) -> None:
-    person = Person(desk)
-    async with session(place(desk, folder, way), revision) as client:
-        asking = ask(client)
-        await person.sees()
-        asking.cancel()
-        ended = await person.sees(QuestionState.WITHDRAWN)
-        assert ended.reason
-        assert said(await client.call_tool("say", {"text": "and on"})) == "and on"
-
-
-@both_ways
-@both_eras
-async def test_the_question_of_a_client_that_vanished_is_withdrawn(
-    desk: RunningDesk, folder: Path, way: str, revision: str
-) -> None:
-    person = Person(desk)
-    async with session(place(desk, folder, way), revision) as client:
-        asking = ask(client)
-        await person.sees()
-    await person.sees(QuestionState.WITHDRAWN)
-    await asyncio.gather(asking, return_exceptions=True)
 
 
 @both_ways
