@@ -1,4 +1,7 @@
-"""Clients of every kind, each on a connection of its own. What is not answered rightly they complain of."""
+"""Clients of every kind, each on a connection of its own. What is not answered rightly they complain of.
+
+Each calls at least once, however late it gets its connection.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ async def _posting(
     async with line() as client:
         headers = await shake_hands(client, url) if in_session else BOTH
         number = 0
-        while not over.is_set():
+        while not number or not over.is_set():
             number += 1
             text = f"{name} {number}"
             tally.asked += 1
@@ -105,7 +108,7 @@ async def on_a_socket(url: str, name: str, tally: Tally, pause_s: float, over: a
         await socket.receive_json()
         await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
         number = 0
-        while not over.is_set():
+        while not number or not over.is_set():
             number += 1
             text = f"{name} {number}"
             tally.asked += 1
@@ -122,7 +125,7 @@ async def tasks(url: str, name: str, tally: Tally, over: asyncio.Event) -> None:
     async with line() as client:
         headers = await shake_hands(client, url)
         number = 0
-        while not over.is_set():
+        while not number or not over.is_set():
             number += 1
             text = f"{name} {number}"
             tally.jobs_begun += 1
@@ -143,7 +146,7 @@ async def jobs(base: str, server: str, name: str, tally: Tally, over: asyncio.Ev
     """One call after the other that goes on as a job of the gateway."""
     async with line() as client:
         number = 0
-        while not over.is_set():
+        while not number or not over.is_set():
             number += 1
             text = f"{name} {number}"
             tally.jobs_begun += 1

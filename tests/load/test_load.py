@@ -28,6 +28,4 @@ def test_an_account_tells_what_is_lost_and_what_grows() -> None:
     ]
     tally.memory = [size << 20 for size in (50, 100, 101, 102, 103, 104, 118, 119)]
     assert not tally.is_level
-    assert "100.5 MiB once settled, 118.5 MiB at the end: GROWING" in tally.lines(1.0)[3].replace(
-        "101.5", "100.5"
-    )
+    assert "101.5 MiB once settled, 118.5 MiB at the end: GROWING" in tally.lines(1.0)[3]
