@@ -39,3 +39,22 @@ def test_calls_that_end_together_count_as_one_by_one(runs: tuple[int, ...]) -> N
             one_by_one.add(number)
         assert sorted(together) == sorted(one_by_one)
         assert (together.count, together.total_s) == (one_by_one.count, one_by_one.total_s)
+
+
+def test_the_calls_of_another_peer_are_added_to_the_latest_and_to_all() -> None:
+    mine, other = Latency(), Latency()
+    mine.add(1.0, 10)
+    other.add(2.0, KEPT - 4)
+    mine.join(other)
+    assert sorted(mine) == [1.0] * 4 + [2.0] * (KEPT - 4)
+    assert (mine.count, mine.total_s) == (KEPT + 6, 10.0 + 2.0 * (KEPT - 4))
+    assert (other.count, len(other)) == (KEPT - 4, KEPT - 4)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_it_stays_small_however_many_calls_there_were(at_once: int) -> None:
+    latency = Latency()
+    for _ in range(1000):
+        latency.add(0.5, at_once)
+    assert (latency.count, latency.total_s) == (1000 * at_once, 500.0 * at_once)
+    assert len(latency._latest) <= 3 * KEPT

@@ -47,6 +47,7 @@ def test_nothing_is_refused_without_a_plan_being_made(plan: Plan | None) -> None
 
 async def test_a_plan_is_taken_up_by_the_next_run(home: Home) -> None:
     await remember(home, PLAN)
+    assert home.plan == PLAN
     again = Home(home.folder, home.state)
     await again.wake()
     assert again.plan == PLAN
