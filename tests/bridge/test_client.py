@@ -54,6 +54,7 @@ async def test_unknown_tool_is_an_error_of_the_server(client: Client) -> None:
 
 
 async def test_call_that_takes_too_long_ends_on_both_sides(client: Client) -> None:
+    await client.connect()
     with pytest.raises(CallTimeout, match=r"wait: no answer within 0\.3 s") as caught:
         await client.call_tool("wait", timeout_s=0.3)
     assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, CallError)

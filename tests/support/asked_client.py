@@ -39,7 +39,7 @@ class AskingServer:
     def __init__(self) -> None:
         self.started = 0
         self.ended: list[str] = []
-        self.server = Server("asking", "1", limits=Limits(tool_timeout_s=0.3, question_timeout_s=5))
+        self.server = Server("asking", "1", limits=Limits(tool_timeout_s=5, question_timeout_s=60))
         tools = (
             self.greet, self.person, self.visit, self.connect, self.capital, self.places,
             self.all, self.steps, self.careful, self.loud,

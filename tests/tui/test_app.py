@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from mcpdesk.tui import app as module
 from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame, toasts
+from tests.support.patience import WITHIN_S
 
 
 async def test_quit_leaves_at_once_when_nothing_would_be_lost() -> None:
@@ -51,7 +53,8 @@ async def test_quit_pressed_twice_asks_once() -> None:
         assert sum(isinstance(screen, Menu) for screen in app.screen_stack) == 1
 
 
-async def test_first_ctrl_c_warns_and_the_second_quits() -> None:
+async def test_first_ctrl_c_warns_and_the_second_quits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
     link = quiet_link()
     link.losses = ("1 running call",)
     async with running_frame(link) as (app, pilot):
@@ -62,7 +65,8 @@ async def test_first_ctrl_c_warns_and_the_second_quits() -> None:
         assert not app.is_running
 
 
-async def test_ctrl_c_quits_out_of_a_dialog_as_well() -> None:
+async def test_ctrl_c_quits_out_of_a_dialog_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
     async with running_frame() as (app, pilot):
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)

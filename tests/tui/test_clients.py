@@ -10,6 +10,7 @@ from textual.widgets import Static
 from mcpdesk.link.values import ClientView
 from mcpdesk.tui.screens.clients import ClientsPane
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.widgets import until
 
 
 def text_of(pane: ClientsPane) -> list[str]:
@@ -166,11 +167,11 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         await pilot.pause()
         assert link.disconnected == []
         await pilot.press("d", "d")
-        await pilot.pause()
-        assert link.disconnected == [1] and toasts(app)[-1] == "claude-code 2.1 is disconnected."
+        await until(pilot, lambda: toasts(app)[-1:] == ["claude-code 2.1 is disconnected."])
+        assert link.disconnected == [1]
         await pilot.press("G", "d")
-        await pilot.pause()
-        assert link.disconnected == [1] and toasts(app)[-1] == "This is the desk itself; it stays."
+        await until(pilot, lambda: toasts(app)[-1:] == ["This is the desk itself; it stays."])
+        assert link.disconnected == [1]
 
 
 async def test_copy_offers_everything_known() -> None:
