@@ -43,7 +43,8 @@ async def recall(home: Home) -> None:
     try:
         home.plan = None if kept is None else msgspec.json.decode(kept, type=Plan)
     except msgspec.DecodeError as error:
-        raise StorageError(f"{home.data.path} holds a plan that cannot be read: {error}") from error
+        told = f"{home.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
+        raise StorageError(told) from error
 
 
 async def remember(home: Home, plan: Plan | None) -> None:

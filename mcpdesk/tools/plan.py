@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from mcpdesk.errors import HandlerError, StorageError
+from mcpdesk.errors import HandlerError, StorageError, StorageError
 from mcpdesk.protocol import codec, content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
@@ -70,7 +70,11 @@ async def plan_mode(
         plan_file: Path to markdown plan file
     """
     if ctx.home.has_state:
-        await recall(ctx.home)  # another process may have begun or ended it
+        try:
+            await recall(ctx.home)  # another process may have begun or ended it
+        except StorageError:
+            if action != "reset":
+                raise
     said = await _RUNS[action](ctx, goal, plan_file)
     status = _status(ctx.home.plan)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)

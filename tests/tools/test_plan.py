@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.hosting.builtins import built_in
 from mcpdesk.server.home import Home
-from mcpdesk.server.planning import refused
+from mcpdesk.server.planning import KEY, refused
+from mcpdesk.storage.facts import keep
 from tests.tools.support import ToolContext, use
 
 
@@ -58,6 +59,14 @@ async def test_plan_mode_survives_the_server(home: Home, context: ToolContext) -
     await again.wake()
     assert again.plan is not None and again.plan.is_active and again.plan.goal == "Move house"
     await again.close()
+
+
+async def test_a_plan_nobody_can_read_can_be_forgotten(home: Home, context: ToolContext) -> None:
+    await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
+    with pytest.raises(StorageError, match="cannot be read; PlanMode reset forgets it"):
+        await plan(context, "enter", goal="Move house")
+    assert not (await plan(context, "reset"))["active"]
+    assert (await plan(context, "enter", goal="Move house"))["active"]
 
 
 async def test_another_process_sees_the_plan_there_is(home: Home, context: ToolContext) -> None:
