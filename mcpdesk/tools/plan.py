@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from mcpdesk.errors import HandlerError, StorageError, StorageError
+from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.protocol import codec, content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
