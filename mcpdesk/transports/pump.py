@@ -37,7 +37,10 @@ def run(folder: str, mode: str = "") -> int | None:
         return None
     try:
         with connection:
-            connection.sendall(hello(folder, mode))
+            try:
+                connection.sendall(hello(folder, mode))
+            except OSError:
+                return None  # It ended a moment ago.
             return carry(connection)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -183,6 +183,15 @@ def test_no_pump_without_a_desk(tmp_path: Path) -> None:
     assert pump.run(str(tmp_path / "missing")) is None
 
 
+def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    monkeypatch.setattr(rendezvous, "find", lambda _: ours)
+    assert pump.run(str(tmp_path)) is None
+
+
 def test_no_pump_through_a_place_that_is_not_private(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
