@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
+from mcpdesk.tui import feed
 from mcpdesk.tui.feed import GLANCES_A_LOOK, Feed
 from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
@@ -155,6 +156,7 @@ async def test_question_waits_for_quiet_hands(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         await pilot.press("2")
+        app.last_key = math.inf  # hands that are never quiet
         link.ask(PAGE)
         app.main.feed.tick()
         await pilot.pause()
@@ -232,9 +234,10 @@ async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
 
 
 @pytest.mark.parametrize("act", ["press", "click"])
-async def test_screen_at_rest_wakes_under_a_hand(act: str) -> None:
+async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         fall_asleep(app.main.feed)
+        monkeypatch.setattr(feed, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
         await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
         assert not app.main.feed.is_resting
 
