@@ -22,13 +22,13 @@ class Shown(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.opened: list[Question] = []
+        self.opened: list[Question | None] = []
 
     def compose(self) -> ComposeResult:
         yield InboxList()
 
-    def on_inbox_list_opened(self, event: InboxList.Opened) -> None:
-        self.opened.append(event.question)
+    def on_section_list_opened(self) -> None:
+        self.opened.append(self.query_one(InboxList).selected)
 
 
 @asynccontextmanager
@@ -92,7 +92,7 @@ async def test_a_click_opens() -> None:
     async with shown(ASKED, replace(ASKED, id=2)) as (listing, app, pilot):
         await pilot.click(listing, offset=(5, 1))
         await pilot.pause()
-        assert [question.id for question in app.opened] == [2]
+        assert app.opened == [replace(ASKED, id=2)]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ class CallbackList(SectionList):
     def __init__(self) -> None:
         super().__init__()
         self.callbacks: tuple[CallbackView, ...] = ()
-        self._now = 0.0
 
     @property
     def selected(self) -> CallbackView | None:
@@ -53,21 +52,10 @@ class CallbackList(SectionList):
 
     def show(self, callbacks: Sequence[CallbackView], now: float) -> None:
         """Take the callbacks as they are now; the selected one stays selected. `now` is Unix time."""
-        selected, self._now = self.selected, now
+        selected, self.now = self.selected, now
         self.callbacks = tuple(sorted(callbacks, key=_order))
-        self.rows_changed()
         chosen = None if selected is None else (selected.server, selected.id)
-        same = [at for at, each in enumerate(self.callbacks) if (each.server, each.id) == chosen]
-        self.cursor = same[0] if same else self.cursor
-        self.post_message(self.Moved())
-
-    def tick(self, now: float) -> bool:
-        """Let the countdowns go on; whether anything shows another second."""
-        if int(now) == int(self._now):
-            return False
-        self._now = now
-        self.refresh()
-        return True
+        self.settle(at for at, each in enumerate(self.callbacks) if (each.server, each.id) == chosen)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         callback = self.callbacks[index]
@@ -83,9 +71,9 @@ class CallbackList(SectionList):
 
     def _when(self, callback: CallbackView) -> str:
         if callback.due is not None:
-            left = countdown(callback.due - self._now)
+            left = countdown(callback.due - self.now)
             return left if left == "now" else f"in {left}"
-        return f"{since(self._now - (callback.last_fired or callback.created))} ago"
+        return f"{since(self.now - (callback.last_fired or callback.created))} ago"
 
 
 def _order(callback: CallbackView) -> tuple[bool, float]:

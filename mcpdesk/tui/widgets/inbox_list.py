@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from mcpdesk.inbox.question import Kind, Question, QuestionState
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
-from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.section import SectionList
 
 STATES = {
     QuestionState.WAITING: ("?", "lines--warn"),
@@ -30,34 +27,14 @@ NARROW = 70
 """Cells below which the peer's column goes."""
 
 
-class InboxList(LineList, inherit_bindings=False):
-    """One row a question. The selected question stays selected when others come and go.
+class InboxList(SectionList):
+    """One row a question. The selected question stays selected when others come and go."""
 
-    Enter is left to whoever holds the list, so that the footer names what it does.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        binding
-        for binding in LineList.BINDINGS
-        if not (isinstance(binding, Binding) and binding.key == "enter")
-    ]
-
-    @dataclass
-    class Moved(Message):
-        """Another question is selected, or the same one has changed."""
-
-        question: Question | None
-
-    @dataclass
-    class Opened(Message):
-        """A question was chosen."""
-
-        question: Question
+    CLICKS = 1
 
     def __init__(self) -> None:
         super().__init__()
         self.questions: tuple[Question, ...] = ()
-        self._now = 0.0
 
     @property
     def selected(self) -> Question | None:
@@ -70,22 +47,9 @@ class InboxList(LineList, inherit_bindings=False):
 
     def show(self, questions: Sequence[Question], now: float) -> None:
         """Take the questions as they are now; `now` is Unix time in seconds."""
-        selected, self._now = self.selected, now
+        selected, self.now = self.selected, now
         self.questions = tuple(questions)
-        self.rows_changed()
-        same = [at for at, one in enumerate(questions) if selected is not None and one.id == selected.id]
-        self.cursor = same[0] if same else self.cursor
-        self.post_message(self.Moved(self.selected))
-
-    def tick(self, now: float) -> None:
-        """Let the clocks of waiting questions go on."""
-        if int(now) != int(self._now):
-            self._now = now
-            self.refresh()
-
-    def watch_cursor(self) -> None:
-        super().watch_cursor()
-        self.post_message(self.Moved(self.selected))
+        self.settle(at for at, one in enumerate(questions) if selected is not None and one.id == selected.id)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         question = self.questions[index]
@@ -102,13 +66,10 @@ class InboxList(LineList, inherit_bindings=False):
         yield set_cell_size(one_line(summary(question), room), room), ""
         yield age, "lines--muted"
 
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Opened(self.questions[index]))
-
     def _age(self, question: Question) -> str:
         if question.state is QuestionState.WAITING:
-            return since(self._now - question.asked).rjust(8)
-        return f"{since(self._now - (question.ended or question.asked))} ago".rjust(8)
+            return since(self.now - question.asked).rjust(8)
+        return f"{since(self.now - (question.ended or question.asked))} ago".rjust(8)
 
 
 def summary(question: Question) -> str:

@@ -74,8 +74,13 @@ class InboxPanel(Section):
 
     def action_open(self) -> None:
         """Answer the selected question, or go to how it ended."""
-        if self.inbox.selected is not None:
-            self._open(self.inbox.selected)
+        question = self.inbox.selected
+        if question is None:
+            return
+        if question.state is QuestionState.WAITING:
+            self.app.main.ask(question)
+        else:
+            self.query_one(Detail).focus()
 
     def action_decline(self) -> None:
         """Decline the selected question, with a reason."""
@@ -102,22 +107,16 @@ class InboxPanel(Section):
             self.app.copy(text, one_line(text, 40))
 
     @on(InboxList.Moved)
-    def _show_detail(self, event: InboxList.Moved) -> None:
-        detail = self.query_one(Detail)
-        detail.display = event.question is not None
-        if event.question is not None:
-            detail.border_title = Content(_origin(event.question))
-            detail.query_one(Static).update(in_full(event.question))
+    def _tell(self) -> None:
+        detail, question = self.query_one(Detail), self.inbox.selected
+        detail.display = question is not None
+        if question is not None:
+            detail.border_title = Content(_origin(question))
+            detail.query_one(Static).update(in_full(question))
 
     @on(InboxList.Opened)
-    def _opened(self, event: InboxList.Opened) -> None:
-        self._open(event.question)
-
-    def _open(self, question: Question) -> None:
-        if question.state is QuestionState.WAITING:
-            self.app.main.ask(question)
-        else:
-            self.query_one(Detail).focus()
+    def _opened(self) -> None:
+        self.action_open()
 
 
 def _origin(question: Question) -> str:

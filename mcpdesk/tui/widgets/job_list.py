@@ -39,7 +39,6 @@ class JobList(SectionList):
         super().__init__()
         self.jobs: tuple[JobView, ...] = ()
         self.uses: Mapping[str, JobUse] = {}
-        self._now = 0.0
 
     @property
     def selected(self) -> JobView | None:
@@ -52,20 +51,11 @@ class JobList(SectionList):
 
     def show(self, jobs: Sequence[JobView], now: float) -> None:
         """Take the jobs as they are now; the selected one stays selected. `now` is Unix time in seconds."""
-        selected, self._now = self.selected, now
+        selected, self.now = self.selected, now
         self.jobs = tuple(
             sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
         )
-        self.rows_changed()
-        same = [at for at, job in enumerate(self.jobs) if selected is not None and job.id == selected.id]
-        self.cursor = same[0] if same else self.cursor
-        self.post_message(self.Moved())
-
-    def tick(self, now: float) -> None:
-        """Let the clocks of running jobs go on."""
-        if int(now) != int(self._now):
-            self._now = now
-            self.refresh()
+        self.settle(at for at, job in enumerate(self.jobs) if selected is not None and job.id == selected.id)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         job = self.jobs[index]
@@ -87,7 +77,7 @@ class JobList(SectionList):
         yield set_cell_size(one_line(said, max(room - 1, 1)), max(room, 1)), ""
         yield peer, "lines--key"
         yield figures, "lines--number" if job.id in self.uses else "lines--muted"
-        yield f"{duration(job.runtime_s(self._now)):>{TIME_CELLS}}  ", "lines--muted"
+        yield f"{duration(job.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
 
     def _figures(self, job: JobView) -> str:
         use = self.uses.get(job.id) if not job.state.is_final else None

@@ -40,17 +40,39 @@ class SectionList(LineList, inherit_bindings=False):
     class Opened(Message):
         """The row under the cursor was chosen."""
 
+    CLICKS: ClassVar[int] = 2
+    """So many open a row; one selects it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        """Unix time in seconds by which the rows are told."""
+
+    def settle(self, same: Iterable[int]) -> None:
+        """Tell that the rows are others now. `same`: where the selected one is, if it is still there."""
+        self.rows_changed()
+        self.cursor = next(iter(same), self.cursor)
+        self.post_message(self.Moved())
+
+    def tick(self, now: float) -> bool:
+        """Let the clocks in the rows go on; whether they show another second."""
+        if int(now) == int(self.now):
+            return False
+        self.now = now
+        self.refresh()
+        return True
+
     def watch_cursor(self) -> None:
         super().watch_cursor()
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """One click selects, two open."""
+        """Select, or open."""
         event.prevent_default()
         index = event.style.meta.get("row")
         if index is not None and index < self.row_count:
             self.cursor = index
-            if event.chain > 1:
+            if event.chain >= self.CLICKS:
                 self.post_message(self.Opened())
 
 

@@ -85,11 +85,9 @@ class TodoList(SectionList):
             self.rows.append((task, None))
             if not self._is_folded(task):
                 self.rows += [(task, step) for step in task.steps]
-        self.rows_changed()
         places = {_key(row): at for at, row in enumerate(self.rows)}
-        if chosen is not None:
-            self.cursor = places.get(chosen, places.get((*chosen[:2], 0), self.cursor))
-        self.post_message(self.Moved())
+        keys = () if chosen is None else (chosen, (*chosen[:2], 0))
+        self.settle(places[key] for key in keys if key in places)
 
 
 def _key(row: Row) -> tuple[str, int, int]:
