@@ -133,6 +133,18 @@ async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
     await ended(job)
 
 
+async def test_a_job_belongs_to_the_trace_of_its_caller() -> None:
+    async def traced(arguments: Any, context: Any) -> Any:
+        return context.trace.id
+
+    caller, trace = Caller(), "0af7651916cd43dd8448eb211c80319c"
+    caller.peer.server.tools.replace([Tool("traced", traced, {"type": "object"})])
+    meta = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+    answer = await caller.ask("tools/call", {"name": "traced", "mode": "async", "_meta": meta})
+    job = await ended(caller.store._jobs[answer["result"]["job_id"]])
+    assert facts(job)["stdout"] == trace
+
+
 async def test_a_job_ends_whatever_goes_wrong_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
