@@ -166,7 +166,7 @@ async def test_the_selected_job_stays_selected() -> None:
 
 
 async def test_words_narrow_the_jobs_and_y_copies() -> None:
-    link = link_with(job("make all"), job("sleep 9"))
+    link = link_with(job("make all", made=("all.tar.gz", "log.txt")), job("sleep 9"))
     link.outputs["profiles:make all"] = b"compiled\n"
     async with activity(link, show="jobs") as (app, pilot, pane):
         await pilot.press("slash", *"make", "enter")
@@ -177,3 +177,7 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
             await until(pilot, lambda: isinstance(app.screen, Menu))
             await pilot.press(key)
             await until(pilot, lambda text=text: app.clipboard == text)
+        await pilot.press("y")
+        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await pilot.press("a")
+        await until(pilot, lambda: "made all.tar.gz, log.txt\n/tmp/output.txt" in app.clipboard)

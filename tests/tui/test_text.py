@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 from textual.content import Content
 
 from mcpdesk.tui.render.key_names import key_name, key_names
 from mcpdesk.tui.render.since import clock, since
 from mcpdesk.tui.render.sparkline import rate, sparkline
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.text import clean, ending, one_line
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,12 @@ def test_sparkline_scales_and_shows_the_least_thing() -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0/s"), (0.4, "0.4/s"), (14.2, "14/s"), (12_345, "12k/s")])
 def test_rates(number: float, text: str) -> None:
     assert rate(number) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [(0, "/a/b\u23ce日本.md"), (12, "/a/b\u23ce日本.md"), (11, "…/b\u23ce日本.md"), (8, "…日本.md")],
+)
+def test_the_end_of_a_path_is_kept(width: int, told: str) -> None:
+    assert ending("/a/b\n日本.md", width) == told
+    assert not width or cell_len(ending("/a/b\n日本.md", width)) <= width

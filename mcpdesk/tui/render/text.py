@@ -31,6 +31,16 @@ def one_line(text: str, width: int = 0) -> str:
     return set_cell_size(line, width - 1).rstrip() + "…"
 
 
+def ending(text: str, width: int = 0) -> str:
+    """`text` cleaned, on one line, and cut to its last `width` cells (0: not cut); paths say most there."""
+    line = clean(text, newlines=False)
+    if not width or cell_len(line) <= width:
+        return line
+    while cell_len(line) >= width:
+        line = line[1:]
+    return "…" + line
+
+
 def _visible(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x20:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -24,7 +23,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import size_text
 from mcpdesk.tui.render.since import clock
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.text import clean, ending, one_line
 from mcpdesk.tui.widgets.job_list import JobList
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.output_view import OutputView
@@ -249,7 +248,8 @@ class JobPanel(Section):
 
 
 def _facts(job: JobView, processes: int, width: int) -> Content:
-    """The command in full as far as it goes, and a line of what is known besides."""
+    """The command in full as far as it goes, and lines of what is known besides; a width of 0 cuts none."""
+    room = max(0, width - 4)
     lines = clean(job.name).splitlines() or [""]
     if len(lines) > COMMAND_LINES:
         lines = [*lines[: COMMAND_LINES - 1], f"… {len(lines) - COMMAND_LINES + 1} more lines"]
@@ -270,15 +270,9 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
         known.append(size_text(job.size))
     facts = [Content.styled(command, "bold"), Content.styled(one_line(" · ".join(known)), "$text-muted")]
     if job.made:
-        facts.append(Content.styled(one_line(f"made {', '.join(job.made)}", width - 4), "$text-muted"))
+        facts.append(Content.styled(one_line(f"made {', '.join(job.made)}", room), "$text-muted"))
     if job.file:
-        facts.append(Content.styled(_tail(job.file, width - 4), "$text-muted"))
+        facts.append(Content.styled(ending(job.file, room), "$text-muted"))
     if job.problem:
         facts.append(Content.styled(f"! {clean(job.problem)}", "$text-warning"))
     return Content("\n").join(facts)
-
-
-def _tail(path: str, width: int) -> str:
-    """The end of a path says more than its start."""
-    line = one_line(path)
-    return line if width <= 0 or cell_len(line) <= width else "…" + line[-(width - 1) :]

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, PlanView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.text import clean, ending, one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.section import Detail, Section
 
@@ -116,7 +116,7 @@ class PlanPanel(Section):
 
     async def _show(self, text: str | None, plan: PlanView) -> None:
         detail = self.query_one(Detail)
-        detail.border_title = Content(one_line(plan.file))
+        detail.border_title = Content(ending(plan.file, max(0, detail.size.width - 6)))
         shown = clean(text) if text is not None else f"{clean(plan.file)} cannot be read."
         is_markdown = text is not None and len(text) <= MARKDOWN_LIMIT
         plain = detail.query_one(Static)
