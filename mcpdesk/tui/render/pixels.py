@@ -130,6 +130,6 @@ def _opened(data: bytes) -> Iterator[Image]:
         raise
     except UnidentifiedImageError:
         raise PictureError(f"not one of {', '.join(FORMATS)}") from None
-    except Exception as error:
+    except Exception as error:  # decoders raise whatever they like at bytes of strangers
         _log.debug("a picture that cannot be read", exc_info=True)
         raise PictureError(f"broken: {error}") from error
