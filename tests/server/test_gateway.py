@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import Refusal
 from mcpdesk.hosting.gateway import GatewayEndpoint
 from mcpdesk.jobs import files
 from mcpdesk.jobs.job import Job
@@ -197,11 +198,13 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
             went_on.set()
         if arguments["how"] == "raises":
             raise ValueError("too late")
+        if arguments["how"] == "refuses":
+            raise Refusal(-32000, "too late")
         return "too late"
 
     caller = Caller()
     caller.peer.server.tools.replace([Tool("stubborn", stubborn, {"type": "object"})])
-    for how in ("returns", "raises"):
+    for how in ("returns", "raises", "refuses"):
         job = await caller.begin("stubborn", how=how)
         with JobReader(job) as reader:
             while job.started is None:
@@ -212,6 +215,19 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
         await asyncio.gather(*caller.store._works)
         assert job.status is TaskStatus.CANCELLED
         assert (job.exit_code, job.message, facts(job)["stdout"]) == (None, "enough", "")
+
+
+async def test_a_job_whose_work_is_ended_by_whoever_is_canceled() -> None:
+    caller = Caller()
+    job = await caller.begin("forever")
+    with JobReader(job) as reader:
+        while job.started is None:
+            await reader.changed(WITHIN_S)
+    (work,) = caller.store._works
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert (job.status, job.message) == (TaskStatus.CANCELLED, "ended from outside")
 
 
 async def test_a_job_belongs_to_its_principal() -> None:
