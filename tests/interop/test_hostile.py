@@ -14,7 +14,6 @@ import orjson
 import pytest
 
 from mcpdesk.server.conversation import Conversation
-from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import sessions
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
@@ -90,10 +89,11 @@ async def test_those_who_never_finish_a_request_hold_nobody_up(sent: bytes) -> N
 async def test_sessions_opened_and_left_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SWEEP_S", 0.1)
     with nothing_left_behind():
-        async with serving(Rules(session_ttl_s=1.0)) as served:
+        async with serving() as served:
             before = conversations()
             for _ in range(MANY):
                 await served.session()
+            served.service._mcp.sessions.ttl_s = 0.0
             async with asyncio.timeout(WITHIN_S):
                 while conversations() > before + 2:
                     assert await is_served_soon(served)

@@ -52,10 +52,10 @@ async def test_silence_is_said(home: Home) -> None:
 
 
 async def test_a_timeout_returns_what_there_was(home: Home) -> None:
-    result = await call(home, command="echo so far; sleep 100", timeout=200)
+    result = await call(home, command="echo so far; sleep 100", timeout=2000)
     assert result.is_error and result.structured["timed_out"]
     assert 200 <= result.structured["duration_ms"] < 5000
-    assert text(result).startswith("so far\n[timed out after 200 ms")
+    assert text(result).startswith("so far\n[timed out after 2000 ms")
 
 
 async def test_large_output_is_cut_and_whole_in_a_file(home: Home) -> None:

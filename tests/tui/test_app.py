@@ -11,6 +11,7 @@ from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
+from tests.support.widgets import until
 
 
 async def test_quit_leaves_at_once_when_nothing_would_be_lost() -> None:
@@ -145,6 +146,7 @@ async def test_without_colour_tab_and_cursor_are_told_by_their_style(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_frame(theme="paper") as (app, pilot):
+        await until(pilot, lambda: theme in app.available_themes)
         app.theme = theme
         await pilot.press("4")
         await pilot.pause()

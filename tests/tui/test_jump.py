@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.tui.screens.jump import JumpScreen
 from tests.support.frame import running_frame
+from tests.support.widgets import until
 from tests.support.workbench import bench, link_with, tool
 
 
@@ -46,6 +47,7 @@ async def test_a_digit_shows_a_screen_and_other_keys_do_nothing() -> None:
 
 async def test_escape_stays_where_one_was() -> None:
     async with running_frame() as (app, pilot):
+        await until(pilot, lambda: app.focused is not None)
         before = app.focused
         await pilot.press("ctrl+o", "escape")
         await pilot.pause()

@@ -129,6 +129,7 @@ async def test_what_is_sent_in_one_turn_is_one_write_recorded_before_the_answer(
         put(self, piece)
 
     monkeypatch.setattr(EventStream, "put", noted)
+    monkeypatch.setattr(module, "TURN_S", WITHIN_S)
 
     async def five(arguments: dict[str, Any], ctx: Context) -> str:
         for number in range(5):
