@@ -13,6 +13,10 @@ import sys
 
 from mcpdesk.transports import rendezvous
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CHUNK = 256 * 1024
 
 REFUSAL = b"mcpdesk: "
@@ -65,6 +69,7 @@ def quote(text: str) -> str:
 def carry(connection: socket.socket, source: int = 0, sink: int = 1) -> int:
     """Carry both ways until the desk has sent its last byte. Returns the exit code."""
     told: list[bool] = []
+    _hear_interrupts()
     _thread.start_new_thread(_carry_in, (source, connection, told))
     try:
         chunk = connection.recv(CHUNK)
@@ -80,6 +85,20 @@ def carry(connection: socket.socket, source: int = 0, sink: int = 1) -> int:
     if told:
         return EXIT_DONE
     return _complain("the desk ended while the client was still connected")
+
+
+def _hear_interrupts() -> None:
+    """Let SIGINT end us at once: a thread that hears of it just before it waits in the system waits on."""
+    import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it first: a millisecond
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGINT,))
+        _thread.start_new_thread(_end_when_interrupted, (_signal.sigwait, _signal.SIGINT))
+
+
+def _end_when_interrupted(wait: Callable[[tuple[int]], object], interrupt: int) -> None:
+    wait((interrupt,))
+    os._exit(EXIT_INTERRUPTED)
 
 
 def _carry_in(source: int, connection: socket.socket, told: list[bool]) -> None:
