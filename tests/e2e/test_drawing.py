@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import re
 import struct
+import sys
 import termios
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ ASKED = b"\x1b[c"
 SIXEL = b"\x1b[6;20;10t\x1b[?62;4;22c"
 KITTY = b"\x1b_Gi=31;OK\x1b\\\x1b[?62c"
 NEITHER = b"\x1b[?1;2c"
+PATIENT = "from mcpdesk.tui import driver; driver.PATIENCE_S = 20; from mcpdesk.__main__ import main; main()"
+"""The program, for a terminal that answers, but may be slow."""
 
 
 @pytest.fixture
@@ -40,6 +43,8 @@ def until_drawn(desk: Desk, pattern: bytes) -> None:
 
 def read(folder: Path, **more: object) -> Desk:
     """The desk with the picture on it, after it was read."""
+    if more.get("answers"):
+        more["program"] = (sys.executable, "-c", PATIENT)
     desk = Desk([str(folder), "--port", "0"], columns=120, rows=40, **more)  # type: ignore[arg-type]
     desk.see("flag.png")
     assert ASKED not in desk.raw, "a desk that shows no picture does not ask"
@@ -92,7 +97,9 @@ def test_without_colour_nobody_is_asked(folder: Path) -> None:
 
 
 def test_a_terminal_that_tells_the_size_of_its_cells_gets_as_many_pixels(folder: Path) -> None:
-    desk = Desk([str(folder), "--port", "0"], columns=120, rows=40, answers={ASKED: b"\x1b[?62;4c"})
+    program = (sys.executable, "-c", PATIENT)
+    known = {ASKED: b"\x1b[?62;4c"}
+    desk = Desk([str(folder), "--port", "0"], columns=120, rows=40, answers=known, program=program)
     with desk:
         size = struct.pack("HHHH", 40, 120, 120 * 8, 40 * 16)
         fcntl.ioctl(desk.process.child_fd, termios.TIOCSWINSZ, size)
