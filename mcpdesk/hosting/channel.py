@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
@@ -22,6 +23,8 @@ LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
 BURST = 60 << 10
 """Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
+TURN_S = 0.002
+"""How long it may go on without a turn: who computes between its messages is heard all the same."""
 
 
 class Channel:
@@ -54,6 +57,8 @@ class Channel:
         """What leaves soon."""
         self._size = 0
         """Bytes of what handlers sent of it."""
+        self._until = 0.0
+        """How long handlers may go on sending."""
         self._is_armed = False
         """Whether somebody will flush."""
         self._may_write = asyncio.Event()
@@ -90,7 +95,7 @@ class Channel:
         if self._is_open:
             self._out.append(message)
             self._size += len(message)
-            if self._size >= BURST:
+            if self._size >= BURST or monotonic() > self._until:
                 self.must_drain = True
             if not self._is_armed:
                 self._arm()
@@ -108,11 +113,11 @@ class Channel:
 
     async def drain(self) -> None:
         """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
-        if self._size >= BURST:
-            self.flush()
-            await asyncio.sleep(0)
+        self.flush()
+        await asyncio.sleep(0)
         if not self._may_write.is_set():
             await self._may_write.wait()
+        self._until = monotonic() + TURN_S
         self.must_drain = self._size >= BURST
 
     def pause(self) -> None:

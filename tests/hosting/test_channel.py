@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from typing import Any
 
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import Pipe
+from mcpdesk.hosting.channel import TURN_S, Pipe
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import Direction
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import Frames
@@ -108,3 +112,22 @@ async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() 
     async with asyncio.timeout(WITHIN_S):
         await pipe.drained()
     pipe.close()
+
+
+async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile() -> None:
+    heard: list[int] = []
+
+    def think() -> None:
+        time.sleep(2 * TURN_S)
+
+    async def compute(arguments: dict[str, Any], context: Context) -> Any:
+        for step in (1, 2, 3):
+            await context.progress(step)
+            heard.append(peer.received[-1]["params"]["progress"] if peer.received else 0)
+            think()
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("compute", compute, {"type": "object"}, "Compute.")])
+    peer.modern(1, "tools/call", {"name": "compute", "arguments": {}}, progressToken="p")
+    await peer.response(1)
+    assert heard == [1, 2, 3]
