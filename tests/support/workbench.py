@@ -73,8 +73,8 @@ async def bench(
         await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
         await pilot.pause()
         yield found
-        loading = [worker for worker in app.workers if worker.group == "open" and not worker.is_finished]
-        await app.workers.wait_for_complete(loading)  # before the screen is taken down
+        for worker in [each for each in app.workers if each.group == "open" and not each.is_finished]:
+            await worker.wait()  # before the screen is taken down
 
 
 def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:
