@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError
@@ -19,9 +19,6 @@ from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool
-
-if TYPE_CHECKING:
-    from mcpdesk.server.gateway_calls import GatewayCalls
 
 TURN_S = 0.002
 """How long a job that does nothing but report may keep the loop to itself."""
@@ -66,14 +63,26 @@ class _Turns:
         return False
 
 
+class Runner(Protocol):
+    """Who runs tools for jobs."""
+
+    server: Server
+
+    async def for_job(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+        """The CallToolResult, not shaped for anybody yet."""
+
+    def refused(self, call: Call, error: Exception) -> ProtocolError:
+        """What is said of a handler's exception."""
+
+
 class JobWork:
     """One call of a tool, from its turn to its end."""
 
-    def __init__(self, calls: GatewayCalls, first: Call, tool: Tool, arguments: JSONObject) -> None:
+    def __init__(self, runner: Runner, first: Call, tool: Tool, arguments: JSONObject) -> None:
         params = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
-        self._calls = calls
+        self._runner = runner
         self._tool, self._arguments = tool, arguments
         # Its request is answered: there is no stream to report on, and nobody there to be asked.
         self._call = Call(
@@ -109,10 +118,10 @@ class JobWork:
 
     async def _work(self, job: Job, store: JobStore) -> None:
         try:
-            body = await self._calls.for_job(self._call, self._tool, self._arguments)
+            body = await self._runner.for_job(self._call, self._tool, self._arguments)
             await self._complete(job, store, body)
         except Exception as error:  # whatever it is: nobody else would ever end the job
-            self._fail(job, store, self._calls.refused(self._call, error))
+            self._fail(job, store, self._runner.refused(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_over:
@@ -126,7 +135,7 @@ class JobWork:
             job.feed.stderr(stderr)
         paths = job.feed.files
         if paths:
-            roots = job_roots(self._calls.server)
+            roots = job_roots(self._runner.server)
             job.files = await asyncio.to_thread(files.noted, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
         error = gateway.execution_error(self._tool.name, body, structured)
