@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
-from textual.worker import WorkerCancelled
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
 from mcpdesk.tui.app import DeskApp
@@ -49,11 +48,8 @@ class Bench:
         items = self.link.catalogue(self.app.server).items
         item = next(one for one in items if one.name == name)
         self.pane.open_item(item.kind, item.name)
-        loading = True
-        while loading:  # another one may take the place of the first
-            with suppress(WorkerCancelled):
-                await self.app.workers.wait_for_complete()
-                loading = False
+        # One that is given up for another is finished, too.
+        await self.until(lambda: all(worker.is_finished for worker in self.app.workers))
         await self.pilot.pause()
 
     def shown(self) -> str:
@@ -73,8 +69,8 @@ async def bench(
         await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
         await pilot.pause()
         yield found
-        for worker in [each for each in app.workers if each.group == "open" and not each.is_finished]:
-            await worker.wait()  # before the screen is taken down
+        # Before the screen is taken down; one that was given up for another is finished, too.
+        await found.until(lambda: all(each.is_finished for each in app.workers if each.group == "open"))
 
 
 def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:
