@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ Work = Callable[[sqlite3.Connection], T]
 
 PATIENCE_S = 10.0
 """How long another process may hold the file before work fails."""
+BUSY_PAUSE_S = 0.01
 MASK = 0o077
 """Nobody else may read what a person's tools noted down."""
 
@@ -74,7 +76,7 @@ class Database:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK))
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _log_ahead(connection)
             # In WAL mode a killed process loses nothing that was committed; only a power cut may.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -98,6 +100,20 @@ class Database:
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to WAL mode. SQLite itself does not wait for another process that is just doing the same."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+        time.sleep(BUSY_PAUSE_S)
 
 
 def _reason(error: Exception) -> str:

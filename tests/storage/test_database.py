@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,3 +157,38 @@ async def test_two_processes_write_to_one_file(data: Database) -> None:
         child.kill()
         child.communicate()
     assert set(await data.run(names)) >= confirmed
+
+
+class Contended(sqlite3.Connection):
+    """Another process makes the file at the same time: SQLite says so at once, whatever its patience."""
+
+    refusals = 3
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """Refused a few times."""
+        if arguments[0].startswith("PRAGMA journal_mode") and self.refusals:
+            self.refusals -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(*arguments)
+
+
+async def test_a_file_that_another_process_is_just_making_is_waited_for(
+    data: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = partial(sqlite3.connect, factory=Contended)
+    monkeypatch.setattr("mcpdesk.storage.database.sqlite3.connect", connect)
+    assert await data.run(add) == 1
+    never = Database(data.path.with_name("never.sqlite"))
+    monkeypatch.setattr("mcpdesk.storage.database.PATIENCE_S", 0.0)
+    with pytest.raises(StorageError, match="locked"):
+        await never.run(add)
+    never.close()
+
+
+async def test_many_may_make_a_file_at_once(data: Database) -> None:
+    everybody = [Database(data.path) for _ in range(8)]
+    assert sorted(await asyncio.gather(*(each.run(add) for each in everybody))) == [*range(1, 9)]
+    for each in everybody:
+        each.close()
