@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,15 +76,14 @@ class Database:
         # Made by us before SQLite does, which would let others read it; its journals take the file's mode.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK))
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
-        try:
+        with ExitStack() as unless_ready:
+            unless_ready.callback(connection.close)
             _log_ahead(connection)
             # In WAL mode a killed process loses nothing that was committed; only a power cut may.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)
-        except BaseException:
-            connection.close()
-            raise
+            unless_ready.pop_all()
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
