@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from threading import Timer
 
 from tests.bench.measured import Measured
@@ -12,7 +13,7 @@ from tests.bench.process import cpu_s
 STUCK_S = 30.0
 
 
-class Line:
+class Line(ABC):
     """What pipes and sockets have in common: a plain loop that sends one call for each that is answered."""
 
     pid: int
@@ -21,29 +22,29 @@ class Line:
     def __init__(self) -> None:
         self._sent = 0
 
+    @abstractmethod
     def send(self, data: bytes) -> None:
         """Write it all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self) -> bytes:
         """Whatever came, at least one byte. Raises: RuntimeError at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def messages(self, data: bytes) -> int:
         """How many messages ended in `data`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def framed(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:
         """The ends of a message, with what the transport needs around it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def break_off(self) -> None:
         """Let nobody wait any longer: `take` comes to the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """End the connection, and whoever is waited for."""
-        raise NotImplementedError
 
     def ask(self, ask: Ask, era: str, events: int = 0) -> bytes:
         """Send one request; returns all that came until its answer. `events` come before that.
