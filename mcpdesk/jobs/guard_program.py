@@ -16,8 +16,8 @@ from collections.abc import Iterable
 ROUNDS = 50
 """Looks for what is left: a process may fork while it is being looked for."""
 PAUSE_S = 0.02
-EXITING = 0x4
-"""A flag of the kernel's, PF_EXITING."""
+EXITING, OF_KERNEL = 0x4, 0x200000
+"""Flags of the kernel's, PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
 """How long a process may be between two programs, where it shows nothing, and how often it is looked at."""
 
@@ -54,8 +54,8 @@ def marks(pid: int) -> bytes:
 def _is_between_programs(pid: int) -> bool:
     """Whether it shows nothing of itself though it neither has ended nor is a thread of the kernel."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
-    is_there = len(fields) > 6 and fields[0] not in (b"Z", b"X") and fields[3] != b"0"
-    return is_there and not int(fields[6]) & EXITING and not _read(pid, "cmdline")
+    runs = len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | OF_KERNEL)
+    return runs and not _read(pid, "cmdline")
 
 
 def _read(pid: int, name: str) -> bytes:

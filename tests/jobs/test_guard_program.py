@@ -57,6 +57,23 @@ def test_who_has_ended_and_who_shows_nothing_for_good_are_not_waited_for_long(
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert not guard_program._is_between_programs(child.pid) and marks(child.pid) == b""
     assert not guard_program._is_between_programs(child.pid)
-    read = guard_program._read
-    monkeypatch.setattr(guard_program, "_read", lambda pid, name: read(pid, name) if name == "stat" else b"")
-    assert guard_program._is_between_programs(os.getpid()) and marks(os.getpid()) == b""
+    unready: dict[str, bytes] = {"stat": b"7 (a) b) R 1 7 7 0 -1 4194304 9"}
+    monkeypatch.setattr(guard_program, "_read", lambda _pid, name: unready.get(name, b""))
+    assert guard_program._is_between_programs(7) and marks(7) == b""
+
+
+@pytest.mark.parametrize(
+    ("stat", "is_between"),
+    [
+        pytest.param(b"7 (a) R 1 0 0 0 -1 4194304 9", True, id="of a session outside our container"),
+        pytest.param(b"7 (a) S 2 0 0 0 -1 2129984 0", False, id="of the kernel"),
+        pytest.param(b"7 (a) R 1 7 7 0 -1 4194308 9", False, id="ending"),
+        pytest.param(b"7 (a) Z 1 7 7 0 -1 4194304 9", False, id="ended"),
+        pytest.param(b"", False, id="gone"),
+    ],
+)
+def test_the_kernel_tells_who_is_between_two_programs(
+    monkeypatch: pytest.MonkeyPatch, stat: bytes, is_between: bool
+) -> None:
+    monkeypatch.setattr(guard_program, "_read", lambda _pid, name: stat if name == "stat" else b"")
+    assert guard_program._is_between_programs(7) is is_between
