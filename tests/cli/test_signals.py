@@ -20,8 +20,11 @@ PRELUDE = """
 import os, signal, sys, threading, time
 from mcpdesk.cli.signals import Ending
 asked = threading.Event()
+def say(*words):
+    # Past the buffers: a signal may come while they are written out.
+    os.write(1, (" ".join(words) + "\\n").encode())
 def stop(reason):
-    print(reason, flush=True)
+    say(reason)
     asked.set()
 """
 
@@ -45,9 +48,9 @@ def told(process: subprocess.Popen[str]) -> str:
 
 POLITE = """
 with Ending(stop, grace_s=60) as ending:
-    print("ready", flush=True)
+    say("ready")
     asked.wait()
-print("ended:", ending.reason, flush=True)
+say("ended:", ending.reason)
 """
 
 
@@ -69,8 +72,8 @@ def test_signal_asks_to_stop_and_the_command_ends_by_itself(number: int, reason:
 
 
 STUCK = """
-with Ending(stop, grace_s=GRACE, last=lambda: print("last", flush=True)):
-    print("ready", flush=True)
+with Ending(stop, grace_s=GRACE, last=lambda: say("last")):
+    say("ready")
     time.sleep(60)
 """
 
@@ -107,7 +110,7 @@ def test_ignored_hangup_stays_ignored() -> None:
 WITH_PARENT = """
 if os.fork() == 0:
     with Ending(stop, grace_s=60, with_parent=True):
-        print("ready", flush=True)
+        say("ready")
         asked.wait()
     os._exit(0)
 sys.stdin.readline()
