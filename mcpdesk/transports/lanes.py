@@ -17,6 +17,9 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 MOST_PARKED = 64
 """Lanes kept for work to come."""
+AT_ONCE = 8
+"""Coroutines begun in one turn of the loop. Between turns new work is fetched: who asks anew while others are
+answered stands behind those who asked before, and nobody waits for two rounds."""
 STARTED_AT_ONCE = 16
 """Lanes begun in one turn of the loop when none is parked."""
 
@@ -31,6 +34,8 @@ class Lanes(Generic[T]):
         self.lane: asyncio.Task[None] | None = None
         """The one that began or went on last: a coroutine's own, until it waits for the first time."""
         self._deliver = deliver
+        self._later: deque[Coroutine[Any, Any, T]] = deque()
+        """What is not to begin before the next turn of the loop."""
         self._queue: deque[Coroutine[Any, Any, T]] = deque()
         self._lanes: set[asyncio.Task[None]] = set()
         self._parked: list[_Gate] = []
@@ -41,11 +46,11 @@ class Lanes(Generic[T]):
         self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        return len(self._queue) + len(self._lanes) - len(self._parked)
+        return len(self._later) + len(self._queue) + len(self._lanes) - len(self._parked)
 
     def run(self, work: Coroutine[Any, Any, T]) -> None:
-        """Run a coroutine in the next turn of the loop, in order of arrival. It must not raise."""
-        self._queue.append(work)
+        """Run a coroutine in one of the next turns of the loop, in order of arrival. It must not raise."""
+        self._later.append(work)
         if not self._is_armed:
             self._arm()
 
@@ -58,7 +63,27 @@ class Lanes(Generic[T]):
         """Run what is queued now, until each coroutine has ended or waits for something."""
         self._is_armed = False
         if not self._queue:
-            return
+            for _ in range(min(len(self._later), AT_ONCE)):
+                self._queue.append(self._later.popleft())
+        if self._queue:
+            self._go_through()
+        if self._later and not self._is_armed:
+            self._arm()
+
+    async def finished(self) -> None:
+        """Wait until everything queued so far is done."""
+        while len(self):
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def close(self) -> None:
+        """Keep no lanes any more. What is under way goes on."""
+        self._is_closed = True
+        while self._parked:
+            self._parked.pop().wake()
+
+    def _go_through(self) -> None:
         loop = self._loop or self._look_for_loop()
         current = asyncio.current_task(loop)
         if current is not None:
@@ -77,19 +102,6 @@ class Lanes(Generic[T]):
                 lane.add_done_callback(self._ended)
             # Runs right after the first steps of these: what they have left waits behind waiting coroutines.
             self._arm()
-
-    async def finished(self) -> None:
-        """Wait until everything queued so far is done."""
-        while len(self):
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            await waiter
-
-    def close(self) -> None:
-        """Keep no lanes any more. What is under way goes on."""
-        self._is_closed = True
-        while self._parked:
-            self._parked.pop().wake()
 
     def _arm(self) -> None:
         self._is_armed = True

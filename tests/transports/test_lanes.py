@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from contextvars import ContextVar
 
-from mcpdesk.transports.lanes import Lanes
+from mcpdesk.transports.lanes import AT_ONCE, Lanes
 from tests.support.patience import WITHIN_S
 
 
@@ -21,6 +21,28 @@ async def test_short_work_runs_in_order_in_one_task() -> None:
     await lanes.finished()
     assert [number for number, _ in seen] == [0, 1, 2, 3, 4]
     assert len({task for _, task in seen}) == 1
+
+
+async def test_others_have_their_turn_while_much_is_queued() -> None:
+    lanes, seen = Lanes(lambda _: None), []
+
+    async def work() -> None:
+        seen.append("work")
+
+    def other() -> None:
+        seen.append("other")
+        if len(seen) < 3 * AT_ONCE:
+            asyncio.get_running_loop().call_soon(other)
+
+    lanes.run(work())
+    await lanes.finished()
+    seen.clear()
+    for _ in range(2 * AT_ONCE):
+        lanes.run(work())
+    other()
+    await lanes.finished()
+    most = max(len(run) for run in "".join(name[0] for name in seen).split("o"))
+    assert most == AT_ONCE and seen.count("work") == 2 * AT_ONCE
 
 
 async def test_what_a_coroutine_returns_is_delivered() -> None:
