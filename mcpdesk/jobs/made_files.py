@@ -2,7 +2,8 @@
 
 A file is marked, in its extended attributes, with how it was when its program ended: whoever changes it later
 makes it theirs. Folders made for it are marked as well. Where a file system keeps no marks, they last as long
-as the process. Used on any thread.
+as the process, and of those the ones used last alone: what lost its mark counts as somebody else's, so that a
+call that would make it anew is refused until it is removed. Used on any thread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from threading import Lock
 
 MARK = "user.mcpdesk.made"
+MOST_MARKS = 10_000
+"""Of those kept here: of files and folders on file systems that keep none."""
 _FOLDER, _NO_FILE = "folder", "no file"
 _OTHERS = stat.S_ISVTX | stat.S_IWOTH
 """Of a folder in which others have files, too."""
@@ -32,6 +35,9 @@ class MadeFiles:
         self._used: Counter[Path] = Counter()
         """Files of calls that run."""
         self._marks: dict[Path, str] = {}
+        """Where the file system keeps none; the one used last comes last."""
+        self._doubt = ""
+        """What a refusal adds once a mark was forgotten."""
 
     def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
         """Make room for files below `roots` until `settle` is given what this returns.
@@ -64,13 +70,15 @@ class MadeFiles:
         looks = _looks(path)
         is_in_the_way = looks in (_FOLDER, _NO_FILE)
         if is_in_the_way or (looks and path not in self._used and looks != self._marked(path)):
-            raise Foreign(f"{str(path)!r} is there already and was not made here, or changed since")
+            told = f"{str(path)!r} is there already and was not made here, or changed since"
+            raise Foreign(told + self._doubt)
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
                 if _looks(folder) and self._marked(folder) != _FOLDER:
-                    raise Foreign(f"the folder {str(folder)!r} was not made here, and {root} is everybody's")
+                    told = f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
+                    raise Foreign(told + self._doubt)
 
     def _make_folders(self, folder: Path) -> None:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -84,13 +92,24 @@ class MadeFiles:
         except PermissionError:  # it is somebody else's
             return
         except (OSError, AttributeError):  # neither every file system nor every system has them
-            self._marks[path] = text
+            self._keep(path, text)
 
     def _marked(self, path: Path) -> str:
         try:
             return os.getxattr(path, MARK, follow_symlinks=False).decode("ascii", "replace")
         except (OSError, AttributeError):
-            return self._marks.get(path, "")
+            text = self._marks.get(path, "")
+            if text:
+                self._keep(path, text)
+            return text
+
+    def _keep(self, path: Path, text: str) -> None:
+        """Keep a mark here; of too many, the one that was not used for longest is forgotten."""
+        self._marks.pop(path, None)
+        self._marks[path] = text
+        if len(self._marks) > MOST_MARKS:
+            del self._marks[next(iter(self._marks))]
+            self._doubt = f" (the last {MOST_MARKS} made are known)"
 
 
 def _is_shared(root: Path) -> bool:

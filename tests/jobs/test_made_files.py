@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.jobs import made_files
 from mcpdesk.jobs.made_files import Foreign, MadeFiles
 
 
@@ -16,15 +17,21 @@ def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
     made.settle(claimed)
 
 
+def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system without extended attributes."""
+
+    def refuse(*args: object, **named: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(os, "setxattr", refuse, raising=False)
+
+
 @pytest.mark.parametrize("keeps_marks", [True, False])
 def test_own_files_are_made_anew_and_changed_ones_are_not(
     tmp_path: Path, keeps_marks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*args: object, **named: object) -> None:
-        raise OSError
-
     if not keeps_marks:
-        monkeypatch.setattr(os, "setxattr", refuse, raising=False)
+        no_marks(monkeypatch)
     made, path = MadeFiles(), tmp_path / "map.png"
     make(made, path, "one")
     make(made, path, "two")
@@ -128,3 +135,42 @@ def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Pat
     # Of another root its rules say nothing.
     (tmp_path / "own" / "theirs").mkdir(parents=True)
     make(made, tmp_path / "own" / "theirs" / "a", "", root, tmp_path / "own")
+
+
+def test_of_too_many_marks_the_one_not_used_for_longest_is_forgotten_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_marks(monkeypatch)
+    monkeypatch.setattr(made_files, "MOST_MARKS", 3)
+    made, paths = MadeFiles(), [tmp_path / name for name in "abcd"]
+    for path in paths[:3]:
+        make(made, path, "one")
+    (tmp_path / "theirs").touch()
+    with pytest.raises(Foreign) as refused:
+        made.claim([tmp_path / "theirs"], ())
+    assert "are known" not in str(refused.value)
+    make(made, paths[0], "two")
+    make(made, paths[3], "one")
+    assert len(made._marks) == 3
+    for path in (paths[0], paths[2], paths[3]):
+        make(made, path, "anew")
+    with pytest.raises(Foreign, match=r"changed since \(the last 3 made are known\)"):
+        made.claim([paths[1]], ())
+    assert paths[1].read_text() == "one"
+
+
+def test_a_folder_that_is_used_is_known_for_longer_than_files_that_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_marks(monkeypatch)
+    monkeypatch.setattr(made_files, "MOST_MARKS", 3)
+    root, made = tmp_path / "all", MadeFiles()
+    root.mkdir()
+    root.chmod(0o1777)
+    for number in range(10):
+        make(made, root / "ours" / str(number), "", root)
+    assert len(made._marks) == 3
+    for number in range(3):
+        make(made, root / str(number), "", root)
+    with pytest.raises(Foreign, match=r"'/.*/all/ours' was not made here, .* \(the last 3 made are known\)"):
+        made.claim([root / "ours" / "more"], [root])
