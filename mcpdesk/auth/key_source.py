@@ -24,7 +24,7 @@ class Pace(Struct, frozen=True):
     fresh_s: float
     """Keys younger than that are taken as they are."""
     pause_s: float
-    """At least so long between two attempts, whatever is asked for."""
+    """At least so long between two attempts for the same reason: keys grown old, or one that is not known."""
     trusted_s: float = float("inf")
     """Keys that could not be confirmed for so long count no more."""
     waits: bool = False
@@ -54,7 +54,7 @@ class KeySource:
         self._told = told
         self._clock = clock
         self._keys: KeySet | None = None
-        self._confirmed = self._tried = float("-inf")
+        self._confirmed = self._tried = self._sought = float("-inf")
         self._trouble = ""
         self._refresh_aio: asyncio.Task[None] | None = None
 
@@ -70,7 +70,7 @@ class KeySource:
             if refreshing is not None and (self._keys is None or self._pace.waits):
                 await asyncio.wait({refreshing})
         checks = self._trusted(now).find(algorithm, identifier)
-        if not checks and (refreshing := self._refresh(self._clock())) is not None:
+        if not checks and (refreshing := self._seek(now)) is not None:
             await asyncio.wait({refreshing})
             checks = self._trusted(now).find(algorithm, identifier)
         return checks
@@ -84,6 +84,17 @@ class KeySource:
         if self._keys is None or now - self._confirmed > self._pace.trusted_s:
             raise KeysMissing(self._trouble or "no keys have been found yet")
         return self._keys
+
+    def _seek(self, came: float) -> asyncio.Task[None] | None:
+        """An attempt because a token that came then names an unknown key; None: not so soon again.
+
+        Whatever was read before the token came may be out of date, however lately that was.
+        """
+        has_answered = self._confirmed >= self._tried
+        if has_answered and self._confirmed < came and came - self._sought >= self._pace.pause_s:
+            self._sought = came
+            self._tried = float("-inf")
+        return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
         """The attempt under way, or a new one; None when the last was too short a while ago."""

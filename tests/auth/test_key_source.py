@@ -44,20 +44,35 @@ class Place:
 async def test_a_place_is_asked_once_and_again_for_an_unknown_key() -> None:
     place = Place()
     assert await place.knows("a") and await place.knows("a") and place.asked == 1
-    place.answer = keys("a", "b")
-    assert not await place.knows("b") and place.asked == 1  # too soon after the first time
+    place.now, place.answer = 1, keys("b")
+    assert await place.knows("b") and place.asked == 2  # replaced right after the first time
+    place.now, place.answer = 10, keys("b", "c")
+    assert not await place.knows("c") and place.asked == 2  # too soon after the second
     place.now = 11
-    assert await place.knows("b") and place.asked == 2
+    assert await place.knows("c") and place.asked == 3
 
 
 async def test_a_flood_of_unknown_keys_does_not_reach_the_place() -> None:
     place = Place()
+    assert not await place.knows("the first") and place.asked == 1  # what was just read is not read again
     for number in range(50):
+        place.now += 0.1
         assert not await place.knows(f"unknown {number}")
-    assert place.asked == 1
+    assert place.asked == 2
     place.now = 11
     assert not any(await asyncio.gather(*(place.knows(f"more {number}") for number in range(50))))
-    assert place.asked == 2
+    assert place.asked == 3
+
+
+async def test_a_place_that_failed_is_left_alone_whatever_key_is_looked_for() -> None:
+    place = Place()
+    assert await place.knows("a")
+    place.now, place.answer = 1, OSError("it is gone")
+    assert not await place.knows("b") and place.asked == 2
+    place.now = 10
+    assert not await place.knows("b") and place.asked == 2
+    place.now, place.answer = 11, keys("b")
+    assert await place.knows("b") and place.asked == 3
 
 
 async def test_tokens_that_come_together_wait_for_one_answer() -> None:

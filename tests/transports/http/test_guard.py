@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.access import NOTHING_ASKED
-from mcpdesk.auth.key_source import KeySource, Pace
+from mcpdesk.auth.key_source import URL, KeySource, Pace
 from mcpdesk.auth.keys import KeySet
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
@@ -175,6 +175,22 @@ async def test_a_rotated_key_is_looked_for_once_and_the_old_one_counts_no_more()
         keys.answer = public_keys("second")
         assert (await served.post(call(), **second)).status == 200 and keys.asked == 3
         assert (await served.post(call(), **ADA)).status == 401
+
+
+async def test_a_key_that_was_replaced_right_after_its_first_use_is_found_and_a_flood_asks_no_more() -> None:
+    keys = Keys()
+    keys.source = KeySource(keys.load, URL)
+    async with guarding(checking(source=keys.source)) as served:
+        second, third = (
+            {"Authorization": f"Bearer {token('RS256', 'second', header={'kid': f'RS256-{name}'})}"}
+            for name in ("second", "third")
+        )
+        assert (await served.post(call(), **ADA)).status == 200
+        keys.answer = public_keys("second")
+        assert (await served.post(call(), **second)).status == 200 and keys.asked == 2
+        for _ in range(20):
+            assert (await served.post(call(), **third)).status == 401
+        assert keys.asked == 2
 
 
 async def test_tokens_that_cannot_be_checked_now_may_be_sent_again_later() -> None:
@@ -365,7 +381,7 @@ async def ask(socket: Any, **more: Any) -> Any:
     return answer.get("result", {}).get("structuredContent") or answer["error"]
 
 
-async def test_a_socket_outlives_its_token_but_nothing_is_answered_until_there_is_another() -> None:
+async def test_nothing_is_answered_on_a_socket_whose_token_has_expired() -> None:
     async with (
         guarding(checking()) as served,
         served.client.ws_connect(f"{served.url}/mcp/sample/ws", headers=ADA) as socket,
