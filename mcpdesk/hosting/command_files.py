@@ -24,6 +24,8 @@ OUTPUT_DIR = "output_dir"
 """The placeholder for the folder of a call."""
 MOST = 1000
 """Files of one pattern."""
+LONGEST_NAME, LONGEST_PATH = 255, 4095
+"""Bytes, as Linux and macOS have it."""
 _MARKS = ("*", "?")
 
 
@@ -72,6 +74,7 @@ def placed(name: str, value: Any, place: Place) -> Any:
     (text,) = texts_of(name, value)
     if not Path(text).name or text.endswith("/") or Path(text).name == "..":
         raise BadArgument(name, f"{text!r} is no name of a file")
+    _check_length(name, place.output / text)
     if Path(text).is_absolute():
         return str(_allowed(name, Path(text), place))
     target = Path(os.path.normpath(place.output / text))
@@ -85,18 +88,21 @@ def wanted(
 ) -> list[Wanted]:
     """What one call is to make; its folders are made where they are ours. `values` are placed ones.
 
-    Raises: BadArgument for a value that is no part of a file's name.
+    Raises: BadArgument for a value that is no part of a file's name, or too long for one.
     """
     found: list[Wanted] = []
     for template in produces:
         chosen = template[0] if is_own(template) else None
-        for name in names_in(template):
-            if name not in fixed and Name(name) != chosen:
+        given = [name for name in names_in(template) if name not in fixed]
+        for name in given:
+            if Name(name) != chosen:
                 _check_part(name, values.get(name))
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
                 raise BadArgument(names_in(template)[0], f"{text!r} leads out of its folder")
             each = place.folder / text
+            if given:
+                _check_length(given[0], each)
             if not _is_elsewhere(each, place):
                 each.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(place.folder))
@@ -154,6 +160,13 @@ def _check_part(name: str, value: Any) -> None:
     for text in texts_of(name, value):
         if "/" in text:
             raise BadArgument(name, f"{text!r} is a part of a file's name and may not have a '/'")
+
+
+def _check_length(name: str, path: Path) -> None:
+    whole = str(path).encode(errors="surrogateescape")
+    if len(whole) > LONGEST_PATH or max(map(len, whole.split(b"/"))) > LONGEST_NAME:
+        told = f"a file's name has at most {LONGEST_NAME} bytes, and a path {LONGEST_PATH}"
+        raise BadArgument(name, f"it makes a path that is too long: {told}")
 
 
 def _is_elsewhere(path: Path, place: Place) -> bool:

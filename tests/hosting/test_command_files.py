@@ -117,6 +117,21 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) ->
         make(place, "maps/{a}{b}/x", a=".", b=".")
 
 
+@pytest.mark.parametrize(
+    "path", ["x" * 256, "ü" * 128, "x" * 252, "x" * 256 + "/y", "/".join(["x" * 200] * 30)]
+)
+def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: Place, path: str) -> None:
+    refused = pytest.raises(BadArgument, match=r"out: it makes a path that is too long: .* 255 bytes")
+    with refused:
+        make(place, "{out}.json", out=placed("out", path, place))
+    with refused:
+        make(place, "{out}.json", out=placed("out", f"{place.allowed[0]}/{path}", place))
+    assert not [*place.output.iterdir(), *place.allowed[0].iterdir()]
+    with pytest.raises(BadArgument, match="name: it makes a path that is too long"):
+        make(place, "{output_dir}/{name}.json", name="x" * 252)
+    assert make(place, "{out}.json", out=placed("out", "x" * 250, place))
+
+
 def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> None:
     made, shared = MadeFiles(), place.allowed[0]
     texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")

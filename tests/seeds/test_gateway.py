@@ -406,6 +406,7 @@ async def test_execution_failures_are_mapped_as_printed(zyra: Zyra, tmp_path: Pa
         ('"input":"samples/demo.npy"', '"input":5', "input"),
         ('"input":"samples/demo.npy",', "", "input"),
         ('"visualize-heatmap"', '"visualize-nothing"', "visualize-nothing"),
+        ('"output":"/tmp/heatmap.png"', f'"output":"{"x" * 300}"', "output: it makes a path that is too"),
         ('"mode":"sync"', '"mode":"soon"', "soon"),
         ('"arguments":{', '"arguments":[],"more":{', "arguments"),
         ('"name":"visualize-heatmap",', "", "name"),
