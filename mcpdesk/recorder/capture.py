@@ -1,9 +1,9 @@
 """The recording of a running core: the newest frames in memory, every frame in the capture file.
 
-Transports hand frames over on the hot path; a thread of its own writes them in batches, at most a quarter of
-a second later, and lets the oldest go from memory. Who fills a segment makes its lines at once, while they
-are in the processor's cache: a thread competing for the interpreter would take three times as long. Where the
-file cannot be written, recording goes on in memory and `error` says why.
+Transports hand frames over on the hot path; a thread of its own writes them, a segment at a time, at most
+a quarter of a second later, and lets the oldest go from memory. Who fills a segment makes its lines at once,
+while they are in the processor's cache: a thread competing for the interpreter would take three times as
+long. Where the file cannot be written, recording goes on in memory and `error` says why.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock, Thread
-from time import time
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.groups import at_once, one_by_one
+from mcpdesk.recorder.groups import GROUP_BYTES, at_once, make_a_run, one_by_one
 from mcpdesk.recorder.lines import encoded, note_line
 from mcpdesk.recorder.record import (
     END_BYTES,
@@ -29,18 +29,21 @@ from mcpdesk.recorder.record import (
     HttpNote,
     Run,
     Said,
+    beginning,
 )
 from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Made, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
-BATCH_S = 0.2
 if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
+BATCH_S = 0.2
+_PAUSE_S = 0.0015
+"""Between two segments that are written: requests under way are held up by one of them, not by all."""
+_PATIENCE_S = 0.1
+"""How long to go on with pauses."""
 _WAKE_BYTES = 4 << 20
-_GROUP_BYTES = 512 << 10
-"""Frames of a segment are written at once up to so many bytes: larger ones would hold up everybody else."""
 _WAITING_BYTES = 64 << 20
 """Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
 _BACKLOG_BYTES = 128 << 20
@@ -66,7 +69,7 @@ class Recording:
         self.settled_bytes = 0
         """Bytes of the frames the writer has come to, a moment after they came."""
         self._max_file_bytes = max_file_bytes
-        self._group_bytes = min(_GROUP_BYTES, (max_file_bytes or _GROUP_BYTES << 3) >> 3)
+        self._group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
         self._desk: set[int] = set()
         """Connections whose frames are written whole: what the desk itself calls for."""
@@ -151,7 +154,7 @@ class Recording:
         """
         if len(frames) == 1:
             return self.frame(connection, direction, frames[0], not doubtful)
-        if doubtful or not _make_a_run(frames):
+        if doubtful or not make_a_run(frames):
             numbers = [
                 self.frame(connection, direction, frame, place not in doubtful)
                 for place, frame in enumerate(frames)
@@ -194,7 +197,7 @@ class Recording:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(5)
-        self._settle()
+        self._settle(in_a_hurry=True)
         if self._file is not None:
             try:
                 self._file.close()
@@ -210,9 +213,14 @@ class Recording:
         if number:
             self._fill(ring.segments[(number - 1) >> SEGMENT_BITS], number)
         if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
-            self._fresh -= ring.drop_oldest().fresh
+            self._release(ring.drop_oldest())
         self._segment = ring.open(number)
         self._append = self._segment.entries.append
+
+    def _release(self, segment: Segment) -> None:
+        """Nobody has to settle it any more."""
+        self._fresh -= segment.fresh
+        segment.fresh = 0
 
     def _fill(self, segment: Segment, stop: int) -> None:
         """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
@@ -241,7 +249,7 @@ class Recording:
             whole.time,
             whole.connection,
             whole.direction,
-            _beginning(data, KEPT_BYTES),
+            beginning(data, KEPT_BYTES),
             whole.size,
             data[-END_BYTES:],
         )
@@ -252,7 +260,7 @@ class Recording:
         # Pairing has to read all of a batch.
         if most is None or most >= frame.size or frame.connection in self._desk or data[:1] == b"[":
             return data
-        return _beginning(data, most) if most > KEPT_BYTES else None
+        return beginning(data, most) if most > KEPT_BYTES else None
 
     # The writer's thread
 
@@ -260,20 +268,27 @@ class Recording:
         while not self._closing:
             self._wake.wait(BATCH_S)
             self._wake.clear()
-            self._settle()
+            hurry = monotonic() + _PATIENCE_S
+            while not self._settle(in_a_hurry=self._closing or monotonic() > hurry):
+                sleep(_PAUSE_S)
 
-    def _settle(self) -> None:
-        """Write what came since the last time, then let the oldest frames go from memory."""
+    def _settle(self, *, in_a_hurry: bool) -> bool:
+        """Write the rest of a segment, in a hurry everything; then let the oldest frames go from memory.
+
+        Returns whether that was all there was.
+        """
         noted = len(self._new_notes)
         with self._lock:
-            self._claimed = upto = self._store.count
-            self._fresh = 0
+            count = self._store.count
+            self._claimed = upto = count if in_a_hurry else min(count, (self._settled | SEGMENT_MASK) + 1)
+        is_all = upto == count
         try:
-            self._write(upto, noted)
+            self._write(upto, noted if is_all else 0)
         except OSError as error:
             self._fail(error)
-            self._write(upto, len(self._new_notes))
+            self._write(upto, len(self._new_notes) if is_all else 0)
         self._trim()
+        return is_all
 
     def _trim(self) -> None:
         """Let the oldest frames go from memory, a segment at a time: nobody waits for all of them.
@@ -319,6 +334,8 @@ class Recording:
         if segment is None:
             self._settled = stop
             return
+        with self._lock:
+            self._release(segment)
         made, segment.made = segment.made, None
         if made is None or made.start != start:
             made = self._made(segment, start, stop)
@@ -379,19 +396,3 @@ class Recording:
         self._file = None
         if self._store.places is None:
             self.path = None
-
-
-def _make_a_run(frames: Sequence[bytes]) -> bool:
-    """Whether frames that are JSON can be kept as one value."""
-    whole = b"".join(frames)
-    if len(whole) > KEPT_BYTES and (len(whole) > _GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
-        return False
-    return b"\n" not in whole
-
-
-def _beginning(data: bytes, most: int) -> bytes:
-    """A copy of the first bytes, cut between two characters."""
-    stop = most
-    while most - stop < 3 and data[stop] & 0xC0 == 0x80:
-        stop -= 1
-    return bytes(memoryview(data)[:stop])

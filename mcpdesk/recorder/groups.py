@@ -8,7 +8,10 @@ from itertools import groupby
 from msgspec import Struct
 
 from mcpdesk.recorder.lines import frame_lines, frame_pieces, run_pieces
-from mcpdesk.recorder.record import Entry, Frame, Run
+from mcpdesk.recorder.record import KEPT_BYTES, Entry, Frame, Run
+
+GROUP_BYTES = 512 << 10
+"""Frames are written at once up to so many bytes: larger ones would hold up everybody else."""
 
 
 class Group(Struct, gc=False, frozen=True):
@@ -18,6 +21,14 @@ class Group(Struct, gc=False, frozen=True):
     pieces: Sequence[bytes]
     is_run: bool = False
     """Whether a line before theirs tells what they have in common."""
+
+
+def make_a_run(frames: Sequence[bytes]) -> bool:
+    """Whether frames that are JSON can be kept as one value."""
+    whole = b"".join(frames)
+    if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
+        return False
+    return b"\n" not in whole
 
 
 def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:

@@ -14,6 +14,14 @@ END_BYTES = 1 << 10
 """Bytes of the end of a larger frame that stay beside them."""
 
 
+def beginning(data: bytes, most: int) -> bytes:
+    """A copy of the first bytes, cut between two characters."""
+    stop = most
+    while most - stop < 3 and data[stop] & 0xC0 == 0x80:
+        stop -= 1
+    return bytes(memoryview(data)[:stop])
+
+
 class Direction(IntEnum):
     """Seen from the hosted server: `IN` arrives from the peer, `OUT` leaves for it."""
 

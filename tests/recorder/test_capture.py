@@ -18,7 +18,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
 from tests.support.patience import WITHIN_S
-from tests.support.traffic import IN, OUT, call, connection, settle, text
+from tests.support.traffic import IN, OUT, call, connection, settle, text, wait_until
 
 KILLED = """
 import sys, time
@@ -392,14 +392,6 @@ def test_closing_twice_and_reading_afterwards_is_fine(tmp_path: Path) -> None:
     assert recording.index.whole(0) == text(1, "hello")
 
 
-def wait_until(condition: object) -> None:
-    """Wait for a condition, so long at most."""
-    end = time.monotonic() + WITHIN_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        threading.Event().wait(0.005)
-
-
 def test_frames_that_came_while_others_were_written_stay_until_they_are_written_too(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
     recording.start()
@@ -417,6 +409,22 @@ def test_frames_that_came_while_others_were_written_stay_until_they_are_written_
     recording.close()
     assert [recording.index.whole(number) for number in range(300)] == frames
     assert not recording.error
+
+
+def test_the_writer_pauses_between_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, sizes, frames = tmp_path / "a.jsonl", list[int](), [b'{"id":%d}' % n for n in range(5 * 256 + 7)]
+    monkeypatch.setattr(capture, "sleep", lambda seconds: sizes.append(path.stat().st_size))
+    monkeypatch.setattr(capture, "_PATIENCE_S", 3600)
+    recording = Recording(path)
+    for frame in frames:
+        recording.frame(1, IN, frame, is_json=True)
+    recording.start()
+    wait_until(lambda: recording.settled_bytes == sum(map(len, frames)))
+    recording.close()
+    assert len(sizes) == 5 and sizes == sorted(set(sizes))
+    archive = Archive(path)
+    assert [archive.whole(number) for number in range(archive.count)] == frames
+    archive.close()
 
 
 def test_a_session_that_ends_at_once_is_told_of_once(tmp_path: Path) -> None:

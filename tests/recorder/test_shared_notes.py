@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from mcpdesk.recorder import shared_notes
+from mcpdesk.recorder import capture, shared_notes
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import Direction, Said
+from tests.support.traffic import wait_until
 
 IN, OUT = Direction.IN, Direction.OUT
 
@@ -28,6 +30,10 @@ def noted(source: Recording | Archive, count: int) -> list[str | None]:
     notes = [source.index.note(number) for number in range(count)]
     assert all(note is None or note.frame == number for number, note in enumerate(notes))
     return [None if note is None else dict(note.headers)["User-Agent"] for note in notes]
+
+
+def is_settled(recording: Recording, size: int) -> bool:
+    return recording.settled_bytes == size
 
 
 @pytest.mark.parametrize("ring_bytes", [64 << 20, 1])
@@ -49,13 +55,16 @@ def test_every_frame_has_the_note_it_came_with(tmp_path: Path, ring_bytes: int) 
     assert (tmp_path / "a.jsonl").read_bytes().count(b'{"note":') == 3
 
 
-def test_notes_of_all_settlings_are_told_apart_in_every_part(tmp_path: Path) -> None:
+def test_notes_of_all_settlings_are_told_apart_in_every_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "BATCH_S", 0.001)
     recording = Recording(tmp_path / "a.jsonl", 1, max_file_bytes=8_000)
     recording.start()
     one, two = said("one"), said("two")
-    for _ in range(20):
+    for turn in range(1, 21):
         asked_and_answered(recording, [one, two] * 20)
-        recording._settle()
+        wait_until(partial(is_settled, recording, 160 * turn))
     recording.close()
     expected = ["one", None, "two", None] * 400
     assert noted(recording, 1600) == expected

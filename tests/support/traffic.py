@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from mcpdesk.protocol.codec import encode
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
+from tests.support.patience import WITHIN_S
 
 IN, OUT = Direction.IN, Direction.OUT
 OPENED = 1_764_000_000.0
@@ -80,6 +83,14 @@ def settle(recording: Recording) -> None:
     """Pair everything that was recorded."""
     while recording.index.catch_up(1.0):
         pass
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for what another thread does, so long at most."""
+    end = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
 
 
 def busy_recording() -> Recording:
