@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.errors import BadArgument, RegistrationError
 from mcpdesk.hosting.docstrings import Doc, read_docstring
 from mcpdesk.hosting.hints import (
     HintError,
@@ -26,6 +27,10 @@ from mcpdesk.server.tool import ToolResult
 CONTEXT_NAMES = ("ctx", "context")
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
 NOT_GIVEN = inspect.Parameter.empty
+UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
+"""What a conversion complains of, and at which place."""
+TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
+"""JSON has whole numbers of any size; beyond 64 bits they are read as others are."""
 
 
 class Typed(Struct, frozen=True):
@@ -43,14 +48,14 @@ class Typed(Struct, frozen=True):
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Keyword arguments for one call, from arguments the input schema accepts.
 
-        Raises: HandlerError naming what is valid JSON but not what the hint means, like a date.
+        Raises: BadArgument naming what is valid JSON but not what the hint means, like a date.
         """
         try:
             converted = msgspec.convert(
                 arguments, self.converter, strict=False, str_keys=True, dec_hook=from_json
             )
         except msgspec.ValidationError as error:
-            raise HandlerError(f"Invalid arguments: {error}") from error
+            raise _unfit(str(error)) from error
         bound = {name: getattr(converted, name) for name in arguments}
         if self.context_name:
             bound[self.context_name] = context
@@ -83,6 +88,13 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
     output = _output_schema(hints.get("return", Any), place) if with_output else None
     takes_json = all(_plain(hint) in (str, bool) for hint in fields.values())
     return Typed(doc, schema, output, context_name, converter, takes_json)
+
+
+def _unfit(complaint: str) -> BadArgument:
+    """What a conversion said of an argument its schema accepts."""
+    found = UNFIT.fullmatch(complaint)
+    reason, place = (complaint, "arguments") if found is None else found.groups()
+    return BadArgument(place, "has to be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
 
 
 def _plain(hint: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
-from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.errors import BadArgument, RegistrationError
 from mcpdesk.hosting.typed import typed
 
 if TYPE_CHECKING:
@@ -71,9 +71,17 @@ def test_arguments_become_what_the_hints_say() -> None:
     }
 
 
-def test_argument_of_no_use_is_a_readable_failure() -> None:
-    with pytest.raises(HandlerError, match=r"Invalid arguments: .*when"):
-        typed(everything, "a.py:1").bind({"at": {"x": 1}, "when": "soon"}, None)
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"at": {"x": 1}, "when": "soon"}, "when: .*date"),
+        ({"at": {"x": 1}, "count": 1e30}, "count: has to be a whole number of 64 bits"),
+        ({"at": {"x": 1e30}}, r"at\.x: has to be a whole number of 64 bits"),
+    ],
+)
+def test_argument_of_no_use_is_a_readable_failure(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadArgument, match=complaint):
+        typed(everything, "a.py:1").bind(arguments, None)
 
 
 def test_function_without_parameters_takes_an_empty_object() -> None:

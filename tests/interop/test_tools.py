@@ -15,6 +15,7 @@ from mcp.client.session import ClientSession
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.tools import BUILTINS
 from tests.support.toolbox import Toolbox, toolbox
+from tests.test_builtins import PUBLISHED, parameters
 
 WITHIN_S = 30.0
 MIB = "x" * (1 << 20)
@@ -58,7 +59,10 @@ BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"command": "a\0b"}, ("command", "NUL")),
         ({"command": MIB}, ("command", "100000 bytes")),
     ],
-    "ReadBgOutput": [({"task_id": 77}, ("task_id", "no background task 77", "Known: 1"))],
+    "ReadBgOutput": [
+        ({"task_id": 77}, ("task_id", "no background task 77", "Known: 1")),
+        ({"task_id": 10**30}, ("- task_id", "whole number of 64 bits")),
+    ],
     "ListBgTasks": [({"all": True}, ("all", "none are allowed"))],
     "KillBgTask": [({"task_id": 77}, ("task_id", "no background task 77", "Known: 1"))],
     "ReadImage": [
@@ -184,6 +188,14 @@ def oddities(tool: types.Tool, good: dict[str, Any]) -> Iterator[dict[str, Any]]
     for name, field in tool.input_schema.get("properties", {}).items():
         for value in ODD if field["type"] == "string" else FAR:
             yield good | {name: value}
+
+
+async def test_clients_are_told_of_the_parameters_that_are_published(
+    client: AbstractAsyncContextManager[ClientSession],
+) -> None:
+    async with client as connected:
+        tools = (await connected.list_tools()).tools
+    assert {tool.name: parameters(tool.input_schema) for tool in tools} == PUBLISHED
 
 
 @pytest.mark.parametrize("name", sorted(BUILTINS))
