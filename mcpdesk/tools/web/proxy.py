@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ HEAD_BYTES = 65_536
 MOST_BYTES = 100 << 20
 """Everything one page may load."""
 CONNECT_S = 10.0
+"""For all addresses of a host together."""
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -78,9 +79,8 @@ class _Guard:
             writer.write(REFUSED)
             return
         try:
-            async with asyncio.timeout(CONNECT_S):
-                far_reader, far_writer = await asyncio.open_connection(addresses[0], port)
-        except (OSError, TimeoutError):
+            far_reader, far_writer = await _connected(addresses, port)
+        except OSError:
             writer.write(UNREACHABLE)
             return
         try:
@@ -101,6 +101,20 @@ class _Guard:
             await writer.drain()
         with contextlib.suppress(OSError):
             writer.write_eof()
+
+
+async def _connected(
+    addresses: Sequence[str], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first of a host's addresses that takes one. Raises: OSError."""
+    failure = OSError("no address")
+    for address in addresses:
+        try:
+            async with asyncio.timeout(CONNECT_S / len(addresses)):
+                return await asyncio.open_connection(address, port)
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:

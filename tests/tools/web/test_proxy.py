@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -41,6 +42,22 @@ async def test_a_tunnel_reaches_this_machine(served: Site) -> None:
     request = f"CONNECT {place} HTTP/1.1\nHost: {place}\n\nGET /json HTTP/1.0\nHost: {place}\n\n"
     async with guarding_proxy(private=False) as proxy:
         assert b'{"tide": 3}' in await through(proxy, request)
+
+
+async def test_of_a_hosts_addresses_the_one_that_answers_is_taken(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `localhost`, where it is `::1` first and a server listens on 127.0.0.1 alone."""
+    found = [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")]
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: [(kind, socket.SOCK_STREAM, 6, "", (address, 0)) for kind, address in found],
+    )
+    port = served.base.rpartition(":")[2]
+    async with guarding_proxy(private=False) as proxy:
+        answer = await through(proxy, f"GET http://localhost:{port}/json HTTP/1.1\nHost: localhost\n\n")
+    assert b'{"tide": 3}' in answer
 
 
 @pytest.mark.parametrize(
