@@ -28,6 +28,7 @@ class Row(NamedTuple):
     is_ending: bool
     """Whether it runs nothing any more: a zombie, or about to be one. Its files close in between."""
     cpu_s: float
+    """Of the processor, with what those took that it started and that have ended."""
     memory: int
     """Bytes resident."""
 
@@ -77,7 +78,7 @@ def _row_of_linux(pid: int) -> Row | None:
         born=float(fields[19]),
         is_zombie=is_zombie,
         is_ending=is_zombie or bool(int(fields[6]) & _EXITING),
-        cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS,
+        cpu_s=sum(map(int, fields[11:15])) / _TICKS,
         memory=int(fields[21]) * _PAGE,
     )
 
@@ -97,7 +98,7 @@ def _row_of_psutil(pid: int) -> Row | None:
                 born=process.create_time(),
                 is_zombie=is_zombie,
                 is_ending=is_zombie,
-                cpu_s=times.user + times.system,
+                cpu_s=times.user + times.system + times.children_user + times.children_system,
                 memory=process.memory_info().rss,
             )
     except (psutil.Error, OSError):

@@ -13,7 +13,7 @@ class Usage:
     """What a program and everything in its session have used and hold."""
 
     cpu_s: float
-    """Seconds of processor time of those that live."""
+    """Seconds of processor time of those that live, and of those that ended and were collected by them."""
     memory: int
     """Bytes resident, shared ones counted for each."""
     processes: int
