@@ -124,12 +124,7 @@ def _kind(data: bytes) -> str | None:
 
 
 def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
-    from PIL import Image
-
-    Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
-    # The format is named, so that no other of the library's many readers is tried on a stranger's file.
-    with Image.open(io.BytesIO(data), formats=[kind]) as opened:
-        image: Image.Image = opened
+    with _opened(kind, data) as image:
         width, height = image.size
         if width * height > MOST_PIXELS:
             raise HandlerError(
@@ -150,6 +145,18 @@ def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
             file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given)
         )
     return picture, given
+
+
+def _opened(kind: str, data: bytes) -> Image:
+    """Raises: ValueError, and whatever else the library makes of broken bytes."""
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
+    try:
+        # The format is named, so that no other of the library's many readers is tried on a stranger's file.
+        return Image.open(io.BytesIO(data), formats=[kind])
+    except UnidentifiedImageError:  # names an object of ours, which tells nobody anything
+        raise ValueError("its header cannot be read") from None
 
 
 def _upright(image: Image) -> Image:

@@ -100,6 +100,12 @@ async def test_what_only_begins_like_a_picture_is_broken(tmp_path: Path, start: 
         await read(tmp_path / "fake")
 
 
+async def test_a_header_that_makes_no_sense_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "head").write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(HandlerError, match=r"head is a broken PNG file: its header cannot be read$"):
+        await read(tmp_path / "head")
+
+
 @pytest.mark.parametrize("format", FORMATS)
 async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, format: str) -> None:
     path, random = tmp_path / "odd", Random(5)
