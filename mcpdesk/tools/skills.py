@@ -172,7 +172,7 @@ def _body(folder: Path) -> str:
         raise HandlerError(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > SKILL_BYTES:
         raise HandlerError(f"{path} has more than {SKILL_BYTES} bytes, which are the most")
-    text = data.decode("utf-8-sig", errors="replace")
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     head, mark, body = text.removeprefix("---").partition("\n---")
     return body.partition("\n")[2].lstrip("\n") if text.startswith("---\n") and mark and head else text
 

@@ -41,6 +41,13 @@ async def test_a_skill_comes_with_its_arguments_filled_in(context: ToolContext) 
     assert skill["instructions"] == "Review main.py for slow loops, as asked: main.py 'slow loops'\n"
 
 
+async def test_lines_may_end_as_on_windows(context: ToolContext) -> None:
+    folder = write(context.home.skills[0], "review")
+    (folder / "SKILL.md").write_text(REVIEW, newline="\r\n")
+    skill = await invoke(context, "review", "a b")
+    assert skill["instructions"] == "Review a for b, as asked: a b\n"
+
+
 async def test_the_files_of_a_skill_are_listed_as_resources(context: ToolContext) -> None:
     folder = write(context.home.skills[0], "review", checklist="1. Tests")
     told = await use("InvokeSkill", context, skill_name="review")
