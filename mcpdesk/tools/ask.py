@@ -95,4 +95,5 @@ def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
 
 def _line(page: Page, answer: Answer) -> str:
     chosen = [*answer.selected, *([f"(own words) {answer.other}"] if answer.other else [])]
-    return f"{page.question}\n-> {', '.join(chosen)}"
+    # A form of the client's may be sent off with nothing in it.
+    return f"{page.question}\n-> {', '.join(chosen) or '(no answer)'}"

@@ -10,6 +10,7 @@ from mcpdesk.protocol import codec
 
 QUESTIONS = (1, 8)
 OPTIONS = (2, 9)
+WANTED = 'must be a list of questions, or {"questions": [...]}'
 TEXT_LIMIT = 4_000
 """Characters of a question or a description."""
 LABEL_LIMIT = 200
@@ -24,11 +25,11 @@ def pages_from(text: str) -> tuple[Page, ...]:
     try:
         value = codec.decode(text.encode())
     except ProtocolError as error:
-        raise HandlerError(f"questions_json: {error.message}") from None
+        raise HandlerError(f"questions_json: {WANTED}, as JSON. {error.message}") from None
     if isinstance(value, dict):
         value = value.get("questions")
     if not isinstance(value, list):
-        raise HandlerError('questions_json: must be a list of questions, or {"questions": [...]}')
+        raise HandlerError(f"questions_json: {WANTED}")
     _count("questions_json", value, QUESTIONS, "questions")
     return tuple(_page(f"questions[{index}]", each) for index, each in enumerate(value))
 

@@ -62,12 +62,17 @@ def test_the_form_becomes_answers() -> None:
     assert answers_of(PAGES, Elicited("decline")) == ()
 
 
-async def answered(peer: Asked, result: dict[str, Any]) -> dict[str, Any]:
+async def result_of(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
     await peer.shake({"elicitation": {}})
     arguments = {"questions_json": QUESTIONS}
     peer.request(1, "tools/call", {"name": "AskUserQuestion", "arguments": arguments})
-    peer.answer(await peer.question("elicitation/create"), result)
-    outcome: dict[str, Any] = (await peer.response(1))["result"]["structuredContent"]
+    peer.answer(await peer.question("elicitation/create"), answer)
+    result: dict[str, Any] = (await peer.response(1))["result"]
+    return result
+
+
+async def answered(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
+    outcome: dict[str, Any] = (await result_of(peer, answer))["structuredContent"]
     return outcome
 
 
@@ -75,6 +80,11 @@ async def test_the_answer_looks_like_one_from_the_desk(peer: Asked) -> None:
     outcome = await answered(peer, {"action": "accept", "content": FILLED})
     assert outcome["status"] == "answered"
     assert [each["selected"] for each in outcome["answers"]] == [["SQLite"], ["types"]]
+
+
+async def test_a_page_that_was_left_empty_says_so(peer: Asked) -> None:
+    result = await result_of(peer, {"action": "accept", "content": {"answer_1": "SQLite"}})
+    assert result["content"][0]["text"] == "Which database?\n-> SQLite\nWhich checks?\n-> (no answer)"
 
 
 @pytest.mark.parametrize(("action", "reason"), [("decline", ""), ("cancel", "the form was closed")])
