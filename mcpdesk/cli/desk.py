@@ -34,7 +34,8 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
     from mcpdesk.cli.screen import run_desk
     from mcpdesk.hosting.effective import plan_for
 
-    return run_desk(plan_for(places, flags, os.environ, may_move=True, mode=mode), theme)
+    plan = plan_for(places, flags, os.environ, may_move=True, mode=mode, waits=True)
+    return run_desk(plan, theme)
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:

@@ -31,4 +31,5 @@ def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     from mcpdesk.cli.service import run_service
     from mcpdesk.hosting.effective import plan_for
 
-    return run_service(plan_for(places, given_flags(values), os.environ, mode=mode))
+    plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=len(places) > 1)
+    return run_service(plan)

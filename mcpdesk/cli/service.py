@@ -12,6 +12,7 @@ from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
+from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def run_service(plan: Plan) -> int:
     give_dashboard(host)
     with ExitStack() as last, claiming(host, "serve"):
         host.load()
+        if all(endpoint.server.withheld for endpoint in host.endpoints()):
+            raise DeskUserError(host.endpoints()[0].server.withheld)
         loops.run(_serve(host, last), loops.loop_factory())
     return 0
 
@@ -101,7 +104,9 @@ def _under_way(host: Host) -> str:
 def greeting(host: Host) -> list[str]:
     """Where the servers can be reached, and what callers have to send."""
     urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
-    lines = [f"serving {name} at {url}" for name, url in urls.items()]
+    withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
+    lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
+    lines += [f"not serving {name} until it is mended: {why}" for name, why in withheld.items() if why]
     address = next(iter(urls.values()), "").partition("/mcp/")[0]
     if address.startswith("http"):
         lines.append(f"a browser shows it at {address}/")

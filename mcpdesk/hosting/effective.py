@@ -9,8 +9,19 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from mcpdesk import paths
-from mcpdesk.hosting.manifest import FILE, read_manifest
-from mcpdesk.settings import BY_VARIABLE, ENV_FILE, Resolved, Settings, is_setting, read_env_file, resolve
+from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.manifest import FILE, Manifest, certain_settings, read_manifest
+from mcpdesk.setting import Given, converted
+from mcpdesk.settings import (
+    BY_NAME,
+    BY_VARIABLE,
+    ENV_FILE,
+    Resolved,
+    Settings,
+    is_setting,
+    read_env_file,
+    resolve,
+)
 
 
 class Plan(Struct, frozen=True):
@@ -31,6 +42,10 @@ class Plan(Struct, frozen=True):
     """The capture file; None keeps frames in memory only."""
     mode: str = ""
     """Serve every folder in this mode, and nothing else of it."""
+    waits: bool = False
+    """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not begin at all."""
+    is_unsure: bool = False
+    """What the `mcp.json` of the only folder sets could not be read."""
 
 
 def effective_settings(
@@ -59,12 +74,24 @@ def plan_for(
     http: bool = True,
     may_move: bool = False,
     mode: str = "",
+    waits: bool = False,
 ) -> Plan:
     """What a core is to host, and in which mode alone. The first folder's settings are the core's.
 
+    With `waits` a folder with a mistake in its manifest is withheld. But no other one is served without the
+    settings the first one may bring, and none in a mode it may not have.
+
     Raises: DeskUserError, ManifestError as `effective_settings`.
     """
-    resolved = effective_settings(flags, environ, folders[0] if folders else None)
+    waits, is_unsure = waits and not mode, False
+    try:
+        resolved = effective_settings(flags, environ, folders[0] if folders else None)
+    except ManifestError:
+        known = certain_settings(folders[0]) if waits else None
+        is_unsure = known is None
+        if not waits or (is_unsure and len(folders) > 1):
+            raise
+        resolved = resolve(flags, environ, folders[0] / ENV_FILE, known)
     return Plan(
         folders=tuple(folders),
         settings=resolved.settings,
@@ -73,6 +100,20 @@ def plan_for(
         may_move=may_move,
         capture=capture_path(resolved.settings.state_dir, folders),
         mode=mode,
+        waits=waits,
+        is_unsure=is_unsure,
+    )
+
+
+def late_settings(plan: Plan, manifest: Manifest) -> list[str]:
+    """Settings of a mended manifest that would have counted, by name, had the core been able to read them."""
+    if not plan.is_unsure:
+        return []
+    return sorted(
+        name
+        for name, value in manifest.settings.items()
+        if plan.origins.get(name) == "default"
+        and converted(Given(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)
     )
 
 
@@ -80,7 +121,10 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
     """What is told of settings that folders behind the first one bring: they do not count."""
     found = []
     for folder in folders[1:]:
-        manifest = read_manifest(folder)
+        try:
+            manifest = read_manifest(folder)
+        except ManifestError:
+            continue  # its mistake is told where it is hosted
         in_file = (BY_VARIABLE[key].name for key, _, _ in read_env_file(folder / ENV_FILE) if is_setting(key))
         if names := sorted({*manifest.settings, *in_file}):
             what = f"{', '.join(names)} of {manifest.name}"

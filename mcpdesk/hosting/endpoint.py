@@ -26,6 +26,7 @@ Converse: TypeAlias = Callable[
     [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
 ]
 """Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
+WITHHELD = "there is a mistake in its mcp.json, which the desk and the log name"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
 _numbers = count(1)
 """Connection numbers, unique in this process."""
@@ -177,6 +178,11 @@ class HostedEndpoint:
     def access(self) -> Access:
         """What it asks of its callers."""
         return self.server.access
+
+    @property
+    def refusal(self) -> str:
+        """What everybody is told while it is withheld, without a word of its author's; empty: it serves."""
+        return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
 
     def open(
         self,

@@ -71,6 +71,11 @@ class GatewayEndpoint:
         """What it asks of its callers."""
         return self._base.access
 
+    @property
+    def refusal(self) -> str:
+        """What everybody is told while nothing of it is served."""
+        return self._base.refusal
+
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""
         return self._base.facts()

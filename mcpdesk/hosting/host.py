@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
 from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
-from mcpdesk.hosting.effective import Plan, ignored_settings
+from mcpdesk.hosting.effective import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
@@ -156,11 +156,12 @@ class Host:
     def load(self) -> None:
         """Read every folder. Needs no loop.
 
-        Raises: ManifestError for a folder that cannot be hosted; DeskUserError for two of one name, and for a
-        folder without the mode that is asked for.
+        Raises: ManifestError for a folder that cannot be hosted, unless it is to be withheld till it
+        is mended; DeskUserError for two of one name, and for a folder without the mode that is asked for.
         """
         for folder in self.plan.folders:
-            hosted = HostedFolder(folder, self.settings, self.journal)
+            late = partial(late_settings, self.plan) if self.plan.waits else None
+            hosted = HostedFolder(folder, self.settings, self.journal, late)
             name = hosted.server.name
             if name in self.by_name:
                 other = self.folders[name].folder
@@ -251,8 +252,12 @@ class Host:
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
 
-        Raises: TransportError when there is no such server; UnknownMode for a mode it does not have.
+        Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
+        not have.
         """
+        whole = self.endpoint(server or "")
+        if whole is not None and whole.server.withheld:
+            raise TransportError(whole.server.withheld)
         endpoint = self.endpoint(server or "", mode)
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")

@@ -12,9 +12,10 @@ from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.digest import digest
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.loader import load_folder
-from mcpdesk.hosting.manifest import FILE
+from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.hosting.manifest import FILE, Manifest, stand_in
 from mcpdesk.hosting.modes import Modes
+from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.reload import Changes, apply
 from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
@@ -38,13 +39,31 @@ MEANINGS = {
 class HostedFolder:
     """Keeps a server equal to its folder. What no longer loads leaves the previous version serving."""
 
-    def __init__(self, folder: Path, settings: Settings, journal: Journal) -> None:
-        """Read the folder. Raises: ManifestError when it cannot be hosted at all."""
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        journal: Journal,
+        late: Callable[[Manifest], list[str]] | None = None,
+    ) -> None:
+        """Read the folder. With `late`, one with a mistake in its manifest is withheld until that is mended;
+        `late` tells which settings of a mended one count from the next start only, and keep it back.
+
+        Raises: ManifestError when it cannot be hosted at all.
+        """
         self._settings = settings
         self._journal = journal
+        self._late = late
         self._variables: FolderVariables | None = None
         self._refresh_variables(folder.expanduser())
-        self._loaded = load_folder(folder)
+        mistake: ManifestError | None = None
+        try:
+            self._loaded = load_folder(folder)
+        except ManifestError as error:
+            if late is None:
+                raise
+            manifest, mistake = stand_in(folder), error
+            self._loaded = Loaded(manifest, Namespace(manifest.folder))
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
@@ -61,6 +80,8 @@ class HostedFolder:
         for warning in self.warnings:
             where, _, told = warning.partition(": ")
             journal.log("warning", "server", told, where, self.server.name)
+        if mistake is not None:
+            self._withhold(mistake)
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
@@ -74,12 +95,20 @@ class HostedFolder:
         name, warnings, lost = self.server.name, self.warnings, self.modes.lost
         self._refresh_variables(self.folder)
         try:
-            self._loaded = load_folder(self.folder, self._loaded)
+            loaded = load_folder(self.folder, self._loaded)
+            if self.server.withheld:
+                self._check_mended(loaded.manifest)
         except ManifestError as error:
-            self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
+            if self.server.withheld:
+                self._withhold(error)
+            else:
+                self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
             return Changes()
-        problems = self.server.problems
+        self._loaded, problems = loaded, self.server.problems
         changes = self._apply()
+        if self.server.withheld:
+            self.server.withheld = ""
+            self._journal.notify(f"{name}: {FILE} is mended, {name} is served", Severity.INFO, "workbench")
         if self._loaded.manifest.name != name:
             self._journal.notify(f"{name}: a new name counts from the next start", Severity.WARNING)
         for problem in self.server.problems:
@@ -101,6 +130,25 @@ class HostedFolder:
             severity = Severity.ERROR if changes.broken else Severity.INFO
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
+
+    def _withhold(self, mistake: ManifestError) -> None:
+        """Serve nothing, and tell why where it was not told before."""
+        if str(mistake) == self.server.withheld:
+            return
+        self.server.withheld = str(mistake)
+        source = FILE if mistake.line is None else f"{FILE}:{mistake.line}"
+        self.server.tools.replace((), [Unavailable(FILE, mistake.message, source)])
+        told = f"{self.server.name} is not served: {mistake}"
+        self._journal.notify(told, Severity.ERROR, "workbench")
+
+    def _check_mended(self, manifest: Manifest) -> None:
+        """Raises: ManifestError for what only a core that began with it could keep to."""
+        late = [f"settings.{name}" for name in self._late(manifest)] if self._late is not None else []
+        if manifest.name != self.server.name:
+            late.insert(0, f"the name {manifest.name!r}")
+        if late:
+            told = f"{', '.join(late)} can count from the next start only: end mcpdesk and start it again"
+            raise ManifestError(told, str(self.folder / FILE))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -100,12 +100,51 @@ def read_manifest(folder: Path) -> Manifest:
     folder = _existing(folder)
     path = folder / FILE
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = _text(path)
     except FileNotFoundError:
         return Manifest(folder, _name_of(folder))
+    return _manifest(folder, _checked(_parse(text, path), text, path), text)
+
+
+def stand_in(folder: Path) -> Manifest:
+    """A folder whose file has a mistake, under the name it seems to have; nothing else of it counts.
+
+    Raises: ManifestError for a missing folder.
+    """
+    folder = _existing(folder)
+    try:
+        found = re.search(rf'"name"\s*:\s*"({NAME})"', _text(folder / FILE))
+    except (ManifestError, FileNotFoundError):
+        found = None
+    return Manifest(folder, found[1] if found else _name_of(folder))
+
+
+def certain_settings(folder: Path) -> dict[str, Any] | None:
+    """The settings of a file with a mistake elsewhere; None where the mistake may be in what it sets.
+
+    Raises: ManifestError for a missing folder.
+    """
+    path = _existing(folder) / FILE
+    try:
+        text = _text(path)
+        data = _parse(text, path)
+        if not data.keys() <= frozenset(_names(_File)):
+            return None  # "setings" may be what was meant to be settings
+        return _checked({"settings": data.get("settings", {})}, text, path).settings
+    except FileNotFoundError:
+        return {}
+    except ManifestError:
+        return None
+
+
+def _text(path: Path) -> str:
+    """Raises: FileNotFoundError; ManifestError for a file that is no text or may not be read."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(f"cannot be read: {error}", str(path)) from error
-    return _manifest(folder, _checked(_parse(text, path), text, path), text)
 
 
 def _existing(folder: Path) -> Path:

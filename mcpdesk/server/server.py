@@ -64,6 +64,8 @@ class Server(Struct, eq=False):
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """From `context.py`: called once per request, its value is `ctx.context`."""
     problems: tuple[str, ...] = ()
+    withheld: str = ""
+    """Why nothing of it is served to anybody; empty: it is."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
     resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
     templates: Registry[ResourceTemplate] = field(

@@ -142,6 +142,10 @@ class Endpoint(Protocol):
     def access(self) -> Access:
         """What it asks of its callers."""
 
+    @property
+    def refusal(self) -> str:
+        """What everybody is told while nothing of it is served; empty: it serves."""
+
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""
 

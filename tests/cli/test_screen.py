@@ -35,9 +35,25 @@ def test_unknown_theme_is_told_and_the_desk_opens(folder: Path) -> None:
         desk.see("There is no theme called nothing")
 
 
-def test_broken_manifest_is_told_before_anything_is_drawn(folder: Path) -> None:
+def test_broken_manifest_is_shown_and_the_folder_served_once_it_is_mended(folder: Path) -> None:
+    whole = (folder / "mcp.json").read_text()
+    (folder / "mcp.json").write_text(whole.replace("}}", '}\n "tols": 1}'))
+    with Desk([str(folder), "--port", "0"]) as desk:
+        assert "✕ mcp.json" in desk.see("unavailable: not JSON")
+        (folder / "mcp.json").write_text(whole.replace("page_size", "max_tasks"))
+        desk.see("settings.max_tasks can count from")
+        (folder / "mcp.json").write_text(whole.replace('{"page_size": 2}', "{}"))
+        desk.see("Greet somebody")
+        desk.press("\x11")
+        assert desk.end() == 0
+
+
+def test_first_of_several_manifests_that_may_set_anything_is_told_before_anything_is_drawn(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
     (folder / "mcp.json").write_text("{")
-    with Desk([str(folder)]) as desk:
+    with Desk([str(folder), str(tmp_path / "other")]) as desk:
         assert desk.end() == 2
         assert b"mcp.json:1:" in desk.raw
         assert b"\x1b[?1049h" not in desk.raw

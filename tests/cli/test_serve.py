@@ -13,6 +13,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 
 import aiohttp
 import pytest
@@ -275,3 +276,44 @@ def test_two_servers_of_one_name_are_refused(mcpdesk: Run, folder: Path, tmp_pat
     finished = mcpdesk("serve", str(folder), str(other), "--port", "0")
     assert finished.returncode == 2
     assert "Two servers are called 'small'" in finished.stderr
+
+
+def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
+    serve: Serve, mcpdesk: Run, folder: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mcp.json").write_text('{"name": "other",\n "tols": []}')
+    service = serve(str(folder), str(other), "--port", "0")
+    url = address(service)
+    place = f"{other}/mcp.json:2:2: tols: unknown key"
+    assert place in service.says("not serving other until it is mended")
+    assert post(url, "ping", {})["result"] == {}
+    for command in (("stdio", str(other)), ("list", str(other))):
+        finished = mcpdesk(*command)
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert place in finished.stderr
+    with pytest.raises(HTTPError) as refused:
+        post(url.replace("small", "other"), "ping", {})
+    assert refused.value.code == 503
+    refused.value.close()
+    (other / "mcp.json").write_text('{"name": "other"}')
+    service.says("mcp.json is mended, other is served")
+    assert post(url.replace("small", "other"), "ping", {})["result"] == {}
+    assert service.end() == 0
+
+
+def test_nothing_is_served_when_no_folder_can_be_or_the_settings_of_all_are_unknown(
+    mcpdesk: Run, folder: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for place, text in ((first, '{"version": 1}'), (second, '{"title": 2}')):
+        place.mkdir()
+        (place / "mcp.json").write_text(text)
+    for folders in ([first], [first, second]):
+        finished = mcpdesk("serve", *map(str, folders), "--port", "0")
+        assert finished.returncode == 2
+        assert f"{first}/mcp.json:1:2: version: has to be a text" in finished.stderr
+    (first / "mcp.json").write_text('{"settings": {"api_key": "k"}')
+    finished = mcpdesk("serve", str(first), str(folder), "--port", "0")
+    assert finished.returncode == 2 and f"{first}/mcp.json:1:" in finished.stderr

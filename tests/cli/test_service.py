@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcpdesk.auth.access import Access
 from mcpdesk.cli.service import greeting
 from mcpdesk.hosting.journal import Journal
+from mcpdesk.server.server import Server
 
 
 def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
     return SimpleNamespace(
-        endpoints=lambda: [SimpleNamespace(name="small", server=SimpleNamespace(access=Access()))],
+        endpoints=lambda: [SimpleNamespace(name="small", server=Server("small"))],
         url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
         protection=protection,
         rules=SimpleNamespace(api_key_header="X-API-Key"),

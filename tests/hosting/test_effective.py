@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.effective import effective_settings, ignored_settings, plan_for
+from mcpdesk.hosting.effective import effective_settings, ignored_settings, late_settings, plan_for
+from mcpdesk.hosting.manifest import read_manifest
 
 
 @pytest.fixture
@@ -51,3 +52,37 @@ def test_bad_manifest_is_told(folder: Path) -> None:
     (folder / "mcp.json").write_text("{")
     with pytest.raises(ManifestError):
         plan_for((folder,), {}, {})
+
+
+def test_a_mistake_elsewhere_leaves_the_first_folders_settings_in_force(folder: Path, tmp_path: Path) -> None:
+    (folder / "mcp.json").write_text('{"version": 1, "settings": {"page_size": 7}}')
+    plan = plan_for((folder, tmp_path), {}, {}, waits=True)
+    assert (plan.settings.page_size, plan.settings.port) == (7, 5000)
+    assert plan.waits and not plan.is_unsure
+    assert ignored_settings((tmp_path, folder)) == []
+
+
+def test_no_folder_is_served_without_the_settings_the_first_one_may_bring(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "mcp.json").write_text('{"settings": {"api_key": "k"}')
+    with pytest.raises(ManifestError):
+        plan_for((folder, tmp_path), {}, {}, waits=True)
+    alone = plan_for((folder,), {}, {}, waits=True)
+    assert alone.is_unsure
+    assert alone.settings.port == 5000
+
+
+def test_nothing_waits_where_a_mode_is_asked_for(folder: Path) -> None:
+    (folder / "mcp.json").write_text("{")
+    with pytest.raises(ManifestError):
+        plan_for((folder,), {}, {}, waits=True, mode="review")
+
+
+def test_settings_that_come_too_late_are_those_that_would_have_counted(folder: Path) -> None:
+    (folder / "mcp.json").write_text("{")
+    plan = plan_for((folder,), {"page_size": 3}, {}, waits=True)
+    mended = '{"settings": {"api_key": "k", "page_size": 9, "port": 4000, "max_tasks": 1000}}'
+    (folder / "mcp.json").write_text(mended)
+    assert late_settings(plan, read_manifest(folder)) == ["api_key"]
+    assert late_settings(plan_for((folder,), {}, {}, waits=True), read_manifest(folder)) == []

@@ -204,3 +204,45 @@ async def test_a_server_that_asks_everybody_for_a_token_needs_no_key_besides(
         await until(lambda: bool(desk.host.rules.api_key))
         async with client.post(url, json=CALL) as answer:
             assert answer.status == 401 and "key" in (await answer.json())["error"]
+
+
+async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_SECRET", SECRET)
+    jwt = {"algorithms": ["HS256"], "secret_env": "GATE_SECRET"}
+    manifest = json.dumps({"name": "gate", "auth": {"requires_jwt": True, "jwt": jwt}})
+    good, gate = make_folder(tmp_path / "one", "one"), make_folder(tmp_path / "gate", "gate")
+    (gate / "mcp.json").write_text(manifest.replace("requires_jwt", "requires_jtw"))
+    async with (
+        running_desk(good, gate, http=True, watch=True, meet=True, waits=True) as desk,
+        aiohttp.ClientSession() as client,
+    ):
+        other, url = (server.url for server in desk.view().servers)
+        base = url.removesuffix("/mcp/gate")
+        async with client.post(other, json=CALL) as answer:
+            assert answer.status == 200
+        said = "gate is not served: there is a mistake in its mcp.json, which the desk and the log name"
+        for message in (CALL, CALL | {"method": "initialize"}):
+            async with client.post(url, json=message, headers={"Authorization": "Bearer x"}) as answer:
+                body = await answer.json()
+                assert (answer.status, body["error"]["message"]) == (503, said)
+        for path in ("/mcp/gate?mode=m", "/mcp/gate/sse", "/mcp/gate/ws", "/v1/mcp?server=gate"):
+            async with client.get(base + path) as answer:
+                assert (answer.status, await answer.json()) == (503, {"error": said}), path
+        async with client.get(f"{base}/status") as answer:
+            (left_out,) = (await answer.json())["servers"][1]["unavailable"]
+            assert left_out["name"] == "mcp.json" and "requires_jtw" not in left_out["reason"]
+        (shown,) = desk.catalogue("gate").items
+        assert shown.name == "mcp.json" and "requires_jtw: unknown key" in shown.problem
+        reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(gate))
+        writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        async with asyncio.timeout(WITHIN_S):
+            assert (await reader.read()).startswith(f"mcpdesk: {gate}/mcp.json:1:".encode())
+        writer.close()
+
+        (gate / "mcp.json").write_text(manifest)
+        await until(lambda: [item.name for item in desk.catalogue("gate").items] == ["hold"])
+        for headers, status in (({}, 401), ({"Authorization": f"Bearer {token('HS256')}"}, 200)):
+            async with client.post(url, json=CALL, headers=headers) as answer:
+                assert answer.status == status

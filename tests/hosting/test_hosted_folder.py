@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from mcpdesk.settings import resolve
 def make(folder: Path) -> tuple[HostedFolder, Journal]:
     journal = Journal()
     return HostedFolder(folder, resolve({}, {}).settings, journal), journal
+
+
+def waiting(folder: Path, *late: str) -> tuple[HostedFolder, Journal]:
+    """One whose manifest may have a mistake; `late` are settings that would come too late."""
+    journal = Journal()
+    return HostedFolder(folder, resolve({}, {}).settings, journal, lambda _: list(late)), journal
 
 
 @pytest.fixture
@@ -63,6 +70,57 @@ def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
     assert not hosted.reload()
     assert len(hosted.server.tools) == 2
     assert "mcp.json:1" in journal.notices()[-1].text
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ('{"name": "own",\n', "mcp.json:2:1", "not JSON"),
+        ('{"name": "own",\n "modes": []}', "mcp.json:2:2", "modes: has to be an object"),
+        ('{"name": "own",\n "aproval": {}}', "mcp.json:2:2", "aproval: unknown key"),
+    ],
+)
+def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
+    folder: Path, text: str, place: str, told: str
+) -> None:
+    (folder / "mcp.json").write_text(text)
+    hosted, journal = waiting(folder)
+    server = hosted.server
+    assert server.name == "own" and not len(server.tools)
+    assert place in server.withheld and told in server.withheld
+    (shown,) = server.tools.unavailable
+    assert (shown.name, shown.source) == ("mcp.json", "mcp.json:2") and told in shown.reason
+    (notice,) = journal.notices()
+    assert notice.severity is Severity.ERROR and place in notice.text and told in notice.text
+
+    hosted.reload()
+    assert len(journal.notices()) == 1, "the same mistake is told once"
+    (folder / "mcp.json").write_text('{"name": "own", "version": 2}')
+    hosted.reload()
+    assert "mcp.json:1:17" in server.withheld and not len(server.tools)
+
+    rules = {"jwt": {"algorithms": ["HS256"], "secret_env": "S"}, "tools": {"hello": {"requires_jwt": True}}}
+    (folder / "mcp.json").write_text(
+        json.dumps(
+            {"name": "own", "auth": rules, "approvals": {"hello": "deny"}, "modes": {"m": {"tools": []}}}
+        )
+    )
+    hosted.reload()
+    assert not server.withheld and not server.tools.unavailable
+    tool, home = server.tools.get("hello"), server.home
+    assert tool is not None and tool.requires_jwt and server.access.verifier is not None
+    assert home is not None and not home.approvals.allows("hello") and server.modes == ("m",)
+    assert "own: mcp.json is mended, own is served" in [each.text for each in journal.notices()]
+
+
+def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_withheld(folder: Path) -> None:
+    (folder / "mcp.json").write_text('{"name": "own",')
+    hosted, _ = waiting(folder, "api_key")
+    (folder / "mcp.json").write_text('{"name": "other"}')
+    hosted.reload()
+    told = "the name 'other', settings.api_key can count from the next start only"
+    assert told in hosted.server.withheld
+    assert not len(hosted.server.tools)
 
 
 def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.manifest import Manifest, certain_settings, read_manifest, stand_in
 from mcpdesk.server.approvals import Policy
 
 
@@ -125,3 +125,45 @@ def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", "utf-8")
     with pytest.raises(ManifestError, match="is a file, not a folder"):
         read_manifest(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"name": "shop", "tols": 1}', "shop"),
+        ('{"version": "1",\n "name" : "shop.2"', "shop.2"),
+        ('{"name": "no name"', "the-folder"),
+        ("{", "the-folder"),
+    ],
+)
+def test_a_file_with_a_mistake_has_the_name_it_seems_to_have(tmp_path: Path, text: str, name: str) -> None:
+    folder = tmp_path / "the folder"
+    folder.mkdir()
+    (folder / "mcp.json").write_text(text)
+    assert stand_in(folder).name == name
+    assert stand_in(folder) == Manifest(folder.resolve(), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ('{"auth": {"requires_jw": true}, "settings": {"port": 1}}', {"port": 1}),
+        ('{"version": 3}', {}),
+        ('{"setings": {"api_key": "k"}}', None),
+        ('{"settings": {"api_kee": "k"}}', None),
+        ('{"settings": {"port": "many"}}', None),
+        ('{"settings": {"port": 1},', None),
+        ('{"settings": null}', None),
+    ],
+)
+def test_settings_are_certain_when_the_mistake_is_somewhere_else(
+    tmp_path: Path, text: str, settings: dict[str, object] | None
+) -> None:
+    (tmp_path / "mcp.json").write_text(text)
+    assert certain_settings(tmp_path) == settings
+
+
+def test_of_a_missing_folder_nothing_is_guessed(tmp_path: Path) -> None:
+    for look in (stand_in, certain_settings):
+        with pytest.raises(ManifestError, match="does not exist"):
+            look(tmp_path / "missing")

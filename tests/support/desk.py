@@ -34,10 +34,15 @@ class RunningDesk(LocalLink):
 
 @asynccontextmanager
 async def running_desk(
-    *folders: Path, http: bool = False, watch: bool = False, meet: bool = False, **flags: object
+    *folders: Path,
+    http: bool = False,
+    watch: bool = False,
+    meet: bool = False,
+    waits: bool = False,
+    **flags: object,
 ) -> AsyncIterator[RunningDesk]:
     """Host folders until the block ends. `flags` are settings by name; HTTP listens on any free port."""
-    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http)
+    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http, waits=waits)
     host = Host(msgspec.structs.replace(plan, watch=watch, meet=meet))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)

@@ -336,3 +336,22 @@ async def test_a_line_of_the_strip_opens_on_the_traffic_screen(tmp_path: Path) -
             await pilot.press("enter")
             await until(pilot, lambda: bool(app.screen.query("TrafficPane.-detail")))
             assert app.main.shown == "traffic"
+
+
+async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_once_mended(
+    tmp_path: Path,
+) -> None:
+    tool = 'async def greet() -> str:\n    """Greet."""\n    return "hi"\n'
+    folder = write(tmp_path, {"mcp.json": '{"name": "own",\n "tols": []}', "tools/a.py": tool})
+    async with running_desk(folder, watch=True, waits=True) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(80, 24)) as pilot:
+            it = Bench(app, pilot, link)
+            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
+            assert "mcp.json:2" in it.shown() and "✕ unavailable: tols: unknown key" in it.shown()
+            await pilot.press("ctrl+r")
+            assert not it.pane.draft.call
+            (folder / "mcp.json").write_text('{"name": "own"}')
+            await it.until(lambda: [item.name for item in link.catalogue("own").items] == ["greet"])
+            await it.open("greet")
+            await it.until(lambda: "✓ ok" in it.title)

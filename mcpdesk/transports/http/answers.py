@@ -95,6 +95,13 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
     return plain_error(404, error.message, modes=modes)
 
 
+def no_service(told: str, is_message: bool) -> web.Response:
+    """The refusal of a server nothing is served of now; `is_message` for a JSON-RPC message."""
+    if is_message:
+        return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+    return plain_error(503, told)
+
+
 class Refused(Exception):
     """A request that is answered before it belongs to a dialogue."""
 

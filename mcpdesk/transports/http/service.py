@@ -18,7 +18,7 @@ from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
-from mcpdesk.transports.http.answers import Refused, no_method, no_mode, plain_error
+from mcpdesk.transports.http.answers import Refused, no_method, no_mode, no_service, plain_error
 from mcpdesk.transports.http.callers import anybody, caller_in_head, callers_of_site
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.cors import Pages
@@ -181,6 +181,8 @@ class HttpService:
         verb = verbs.get(head.method)
         if verb is None:
             return no_method(request, verbs)
+        if told := endpoint.refusal:
+            return self._refusals.tell(request, no_service(told, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
         if access is not NOTHING_ASKED and access.is_asked:
@@ -194,7 +196,7 @@ class HttpService:
             try:
                 endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
             except UnknownMode as error:
-                return no_mode(error, is_message=head.way != "messages" and head.method == "POST")
+                return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
         if type(answer) is Ready or not isinstance(answer, web.Response):
             return answer
@@ -248,6 +250,11 @@ class HttpService:
             return page(self._site)
         assert self._listener is not None
         return await metrics(self._site, self._listener, len(self._mcp.sessions))
+
+
+def _is_message(head: Head) -> bool:
+    """Whether the answer goes to who sent a JSON-RPC message."""
+    return head.way != "messages" and head.method == "POST"
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
