@@ -1,7 +1,9 @@
 """URI templates, levels 1 to 3: expanding them, and matching URIs against them. Source: RFC 6570.
 
 Matching inverts expansion for values that are not empty, and is kinder than it: characters that expansion
-would encode are taken as they are, as long as they do not end the part they stand in.
+would encode are taken as they are, as long as they do not end the part they stand in. Of several ways to
+match, earlier parts take as much as they can. Parts are fitted from the last to the first, so that each looks
+at a character once for each of its variables, whatever the template.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import TypeAlias
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -16,6 +19,12 @@ from msgspec import Struct
 RESERVED = ":/?#[]@!$&'()*+,;="
 NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
 PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
+
+
+Ends: TypeAlias = list[int]
+"""For each place of a text, the last one where what begins there may end so that all behind it fits."""
+NOWHERE = -1
+"""For a place where it cannot begin."""
 
 
 class Operator(Struct, frozen=True):
@@ -55,17 +64,16 @@ class UriTemplate:
     Raises: ValueError when the text is no template of levels 1 to 3.
     """
 
-    __slots__ = ("_groups", "_parts", "_pattern", "text", "variables")
+    __slots__ = ("_head", "_parts", "_tail", "text", "variables")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._parts = tuple(_parse(text))
+        self._parts = parts = tuple(_parse(text))
+        self._head, self._tail = (parts[0], parts[1:]) if parts and isinstance(parts[0], str) else ("", parts)
         names = [name for part in self._parts if isinstance(part, Expression) for name in part.names]
         if len(set(names)) < len(names):
             raise ValueError(f"{text!r} names a variable twice")
         self.variables = tuple(names)
-        self._groups = [part for part in self._parts if isinstance(part, Expression)]
-        self._pattern = re.compile("".join(map(_pattern, self._parts)), re.DOTALL)
 
     def __repr__(self) -> str:
         return f"UriTemplate({self.text!r})"
@@ -76,16 +84,35 @@ class UriTemplate:
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The values that make this URI, decoded, or None when it does not fit."""
-        found = self._pattern.fullmatch(uri)
-        if found is None:
+        if not uri.startswith(self._head):
             return None
+        tail = uri[len(self._head) :]
         values: dict[str, str] = {}
-        for expression, text in zip(self._groups, found.groups(), strict=True):
-            part = _read(expression, text or "")
-            if part is None:
+        place = 0
+        for part, ends in zip(self._tail, self._fitted(tail), strict=True):
+            end = ends[place]
+            if end == NOWHERE:
                 return None
-            values |= part
-        return values
+            if isinstance(part, Expression):
+                found = _read(part, tail[place:end])
+                if found is None:
+                    return None
+                values |= found
+            place = end
+        return values if place == len(tail) else None
+
+    def _fitted(self, tail: str) -> list[Ends]:
+        """The ends of each part behind the head."""
+        here = [NOWHERE] * len(tail) + [len(tail)]
+        fitted: list[Ends] = []
+        for part in reversed(self._tail):
+            if isinstance(part, str):
+                ends = _behind(tail, part, here, [NOWHERE] * len(here))
+            else:
+                ends = _expression_ends(tail, part, here)
+            fitted.append(ends)
+            here = [NOWHERE if end == NOWHERE else place for place, end in enumerate(ends)]
+        return fitted[::-1]
 
 
 @lru_cache(maxsize=512)
@@ -146,23 +173,44 @@ def _keep_reserved(value: str) -> str:
     return "".join(piece if index % 2 else quote(piece, safe=RESERVED) for index, piece in enumerate(pieces))
 
 
-def _pattern(part: str | Expression) -> str:
-    """A regular expression with one group per expression, holding the expression's whole text."""
-    if isinstance(part, str):
-        return re.escape(part)
-    operator, count = part.operator, len(part.names)
-    value = _value(operator, count)
+def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
+    """The ends of an expression. `here` has the places where it may end, each for itself."""
+    operator, count = expression.operator, len(expression.names)
     if operator.named:
-        ends = re.escape(operator.stops.replace(operator.separator, ""))
-        return rf"((?:{re.escape(operator.first)}[^{ends}]*)?)"
-    rest = f"(?:{re.escape(operator.separator)}{value})" + f"{{0,{count - 1}}}"
-    whole = f"{re.escape(operator.first)}{value}{rest}"
-    return f"((?:{whole})?)" if operator.first else f"({whole})"
+        values = _run(tail, operator.stops.replace(operator.separator, ""), here)
+        values = [max(each) for each in zip(values, here, strict=True)]
+    else:
+        stops = operator.stops + (operator.separator if count > 1 else "")
+        values = _run(tail, stops, here)
+        for _ in range(count - 1):
+            values = _run(tail, stops, _behind(tail, operator.separator, values, here))
+    return _behind(tail, operator.first, values, here) if operator.first else values
 
 
-def _value(operator: Operator, count: int) -> str:
-    stops = operator.stops + (operator.separator if count > 1 else "")
-    return f"[^{re.escape(stops)}]+" if stops else ".+"
+def _run(tail: str, stops: str, ends: Ends) -> Ends:
+    """The ends of one character or more, none of them of `stops`, with what comes behind and has `ends`."""
+    found = [NOWHERE] * len(ends)
+    end = NOWHERE
+    for place in range(len(tail) - 1, -1, -1):
+        if tail[place] in stops:
+            end = NOWHERE
+        else:
+            if end == NOWHERE:
+                end = ends[place + 1]
+            found[place] = end
+    return found
+
+
+def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
+    """The ends of `text` with what comes behind it and has `ends`; `otherwise` where they do not fit."""
+    found = otherwise.copy()
+    place = tail.find(text)
+    while place >= 0:
+        end = ends[place + len(text)]
+        if end != NOWHERE:
+            found[place] = end
+        place = tail.find(text, place + 1)
+    return found
 
 
 def _read(expression: Expression, text: str) -> dict[str, str] | None:

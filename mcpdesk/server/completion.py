@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.uri_template import match, parsed
+from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.services import Services
@@ -70,6 +71,7 @@ def _prompt(server: Server, ref: JSONObject) -> _Target:
 
 def _resource(server: Server, ref: JSONObject) -> _Target:
     uri = _text(ref, "uri")
+    check_uri(uri, "ref.uri")
     template = server.templates.get(uri) or _template_of(server, uri)
     if template is not None:
         return _Target(template.name, parsed(template.uri_template).variables, template.completers)

@@ -37,7 +37,7 @@ from mcpdesk.server.direct_way import DirectWay
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.latency import Latency
 from mcpdesk.server.reply import ACCEPTED, Answer, Reply
-from mcpdesk.server.subscriptions import Subscriber, check_uris
+from mcpdesk.server.subscriptions import Subscriber, check_count
 
 
 class Conversation:
@@ -336,10 +336,9 @@ class Conversation:
         return _result(identifier, {})
 
     def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
-        subscribed = self.session.subscriptions
-        new = {params["uri"]} - subscribed
-        check_uris(new, self.dispatcher.server.limits.subscriptions, len(subscribed))
-        subscribed |= new
+        subscribed, uri = self.session.subscriptions, params["uri"]
+        check_count(len(subscribed) + (uri not in subscribed), self.dispatcher.server.limits.subscriptions)
+        subscribed.add(uri)
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:

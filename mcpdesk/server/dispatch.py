@@ -11,6 +11,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.terms import Terms
+from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.part import part
@@ -81,8 +82,11 @@ class Dispatcher:
             reason = f"Method not found: {method} needs the {row.capability} capability, which is not offered"
             raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
         for name, kind in row.param_types:
-            if not isinstance(params.get(name), kind):
+            value = params.get(name)
+            if not isinstance(value, kind):
                 raise invalid_params(f"{method} needs params.{name} ({kind.__name__})")
+            if name == "uri" and isinstance(value, str):
+                check_uri(value, "params.uri")
         return row
 
     def immediate(self, row: Method, params: JSONObject, terms: Terms) -> bytes | None:

@@ -11,6 +11,7 @@ from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, shaping, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
+from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.hosted import run_hosted
@@ -18,7 +19,7 @@ from mcpdesk.server.offers import Offers
 from mcpdesk.server.prompt import Prompt, messages_of
 from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
-from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_uris
+from mcpdesk.server.subscriptions import LIST_CHANGED, Subscriber, check_count
 from mcpdesk.server.tasks import Tasks
 
 T = TypeVar("T")
@@ -79,7 +80,9 @@ class Handlers:
         uris = asked.get("resourceSubscriptions") or []
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
-        check_uris(uris, self._server.limits.subscriptions)
+        check_count(len(uris), self._server.limits.subscriptions)
+        for uri in uris:
+            check_uri(uri, "notifications.resourceSubscriptions")
         watched = self._tasks.watched(call, asked)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if uris:

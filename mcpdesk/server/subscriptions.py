@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -21,7 +21,6 @@ LIST_CHANGED = {
 """Registry kind to the filter key of `subscriptions/listen` and the notification's method."""
 
 UPDATED = "notifications/resources/updated"
-LONGEST_URI = 8192
 
 
 class Subscriber(Struct, eq=False):
@@ -79,16 +78,10 @@ class Subscriptions:
         return [each for each in self._subscribers.values() if each.server == server]
 
 
-def check_uris(uris: Collection[str], most: int, kept: int = 0) -> None:
-    """Whether these may be subscribed to beside `kept` others.
-
-    Raises: RemoteProtocolError (-32602) when that are more than `most`, or one is too long.
-    """
-    if kept + len(uris) > most:
+def check_count(resources: int, most: int) -> None:
+    """Refuse subscriptions to more than `most` resources. Raises: RemoteProtocolError (-32602)."""
+    if resources > most:
         raise invalid_params(f"no more than {most} resources can be subscribed to (max_subscriptions)")
-    for uri in uris:
-        if len(uri) > LONGEST_URI:
-            raise invalid_params(f"a URI of {len(uri)} characters is too long; allowed are {LONGEST_URI}")
 
 
 def _message(subscriber: Subscriber, method: str, params: dict[str, Any]) -> bytes:

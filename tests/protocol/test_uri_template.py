@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.protocol.uri_template import UriTemplate, expand, match
+from mcpdesk.protocol.uri_template import Expression, UriTemplate, _read, expand, match
+from mcpdesk.protocol.uris import LONGEST
 
 VALUES = {"var": "value", "hello": "Hello World!", "path": "/foo/bar", "x": "1024", "y": "768", "empty": ""}
 
@@ -91,6 +95,82 @@ def test_matching_undoes_expanding(shape: str, a: str, b: str) -> None:
     if "{+" in shape or "{#" in shape:
         values = {name: value.replace("%", "") or "x" for name, value in values.items()}
     assert template.match(template.expand(values)) == values
+
+
+TEXT_OF = {
+    "{x}": r"([^/?#]+)",
+    "{x,y}": r"([^/?#,]+(?:,[^/?#,]+)?)",
+    "{+x}": r"(.+)",
+    "{+x,y}": r"([^,]+(?:,[^,]+)?)",
+    "{#x}": r"((?:#.+)?)",
+    "{.x}": r"((?:\.[^/?#]+)?)",
+    "{.x,y}": r"((?:\.[^/?#.]+(?:\.[^/?#.]+)?)?)",
+    "{/x}": r"((?:/[^/?#]+)?)",
+    "{/x,y,z}": r"((?:/[^/?#]+(?:/[^/?#]+){0,2})?)",
+    "{;x}": r"((?:;[^/?#]*)?)",
+    "{?x,y}": r"((?:\?[^#]*)?)",
+    "{&x}": r"((?:&[^#]*)?)",
+}
+"""Expressions, and the texts they match: groups of a regular expression take as much as they can in turn."""
+PARTS = st.lists(st.sampled_from([*TEXT_OF, "a", "/", ".", ",", "a/", ";"]), max_size=5)
+PIECES = st.lists(st.sampled_from(["a", "b", "/", ".", ",", ";x1=a", "#", "?x1=b", "&x1=", "\n"]), max_size=9)
+
+
+@settings(max_examples=1000)
+@given(PARTS, PIECES)
+def test_earlier_parts_take_as_much_as_they_can(shapes: list[str], pieces: list[str]) -> None:
+    uri = "".join(pieces)
+    parts = [re.sub(r"[xyz]", lambda name, at=at: f"{name[0]}{at}", part) for at, part in enumerate(shapes)]
+    parsed = [UriTemplate(part)._parts[0] for part in parts]
+    expressions = [part for part in parsed if isinstance(part, Expression)]
+    pattern = "".join(TEXT_OF.get(shape, re.escape(shape)) for shape in shapes)
+    found = re.fullmatch(pattern, uri, re.DOTALL)
+    values: dict[str, str] | None = None if found is None else {}
+    for expression, text in zip(expressions, found.groups() if found else (), strict=found is not None):
+        read = _read(expression, text)
+        values = None if read is None or values is None else values | read
+    assert UriTemplate("".join(parts)).match(uri) == values
+
+
+class Watched(str):
+    """A text that counts how often it, or a part of it, is looked at."""
+
+    looks: list[Any]
+
+    def __getitem__(self, key: Any) -> Watched:
+        self.looks.append(key)
+        return watched(super().__getitem__(key), self.looks)
+
+    def find(self, *given: Any) -> int:
+        self.looks.append(given)
+        return super().find(*given)
+
+
+def watched(text: str, looks: list[Any]) -> Watched:
+    found = Watched(text)
+    found.looks = looks
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        ("x://{a}{b}{c}{d}/end", 4),
+        ("x://{+a}{+b}{+c}{+d}/end", 4),
+        ("x://{+a}v{+b}v{+c}/end", 5),
+        ("x://{a,b,c}{d,e}/end", 5),
+        ("x://{;a}{;b}{;c}/end", 3),
+        ("x://{?a}{&b}{#c}/end", 3),
+    ],
+)
+@pytest.mark.parametrize("text", ["v", "v,", ";", "?&#"])
+def test_a_long_uri_is_looked_at_once_for_each_part(shape: str, most: int, text: str) -> None:
+    template = UriTemplate(shape)
+    for size in (40, LONGEST // 2, LONGEST):
+        looks: list[Any] = []
+        assert template.match(watched(("x://" + text * size)[:size], looks)) is None
+        # And once more where the separator of a part, or its first sign, stands at every place.
+        assert size <= len(looks) <= 2 * most * size + 20
 
 
 @given(st.text(), st.text())

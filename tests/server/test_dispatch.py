@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
+from mcpdesk.protocol.uris import LONGEST
+from mcpdesk.server.resource import ResourceTemplate
 from tests.support.served import Peer
+
+
+async def _item(uri: str, variables: dict[str, str], context: Any) -> str:
+    return uri
+
+
+async def _ids(typed: str, given: dict[str, str], context: Any) -> list[str]:
+    return []
 
 
 @pytest.mark.requirement("6.8")
@@ -48,6 +59,51 @@ async def test_misshapen_params_are_invalid_params(method: str, params: dict[str
     peer = Peer()
     peer.modern(1, method, params)
     assert (await peer.response(1))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    ("revision", "method", "params", "where"),
+    [
+        ("2026-07-28", "resources/read", {"uri": "{}"}, "params.uri"),
+        ("2025-11-25", "resources/read", {"uri": "{}"}, "params.uri"),
+        ("2025-11-25", "resources/subscribe", {"uri": "{}"}, "params.uri"),
+        ("2025-11-25", "resources/unsubscribe", {"uri": "{}"}, "params.uri"),
+        (
+            "2026-07-28",
+            "subscriptions/listen",
+            {"notifications": {"resourceSubscriptions": ["item://1", "{}"]}},
+            "notifications.resourceSubscriptions",
+        ),
+        (
+            "2026-07-28",
+            "completion/complete",
+            {"ref": {"type": "ref/resource", "uri": "{}"}, "argument": {"name": "id", "value": ""}},
+            "ref.uri",
+        ),
+    ],
+)
+async def test_a_uri_nobody_means_is_refused_with_what_is_allowed(
+    revision: str, method: str, params: dict[str, Any], where: str
+) -> None:
+    peer = Peer()
+    if method == "completion/complete":
+        template = ResourceTemplate("item://{id}", "item", _item, completers={"id": _ids})
+        peer.server.templates.replace([template])
+    is_modern = revision == "2026-07-28"
+    if not is_modern:
+        await peer.shake_hands(revision)
+    for number, size in ((1, LONGEST), (2, LONGEST + 1)):
+        uri = "item://".ljust(size, "x")
+        sent = orjson.loads(orjson.dumps(params).replace(b"{}", uri.encode()))
+        (peer.modern if is_modern else peer.request)(number, method, sent)
+    error = (await peer.response(2))["error"]
+    told = f"{where}: a URI of {LONGEST + 1} characters is too long; allowed are {LONGEST}"
+    assert (error["code"], error["message"]) == (-32602, told)
+    if method == "subscriptions/listen":
+        await peer.until(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")
+    else:
+        assert "result" in await peer.response(1)
+    peer.channel.close()
 
 
 @pytest.mark.requirement("6.1")
