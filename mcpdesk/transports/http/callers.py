@@ -22,7 +22,7 @@ from mcpdesk.auth.policy import check_origin
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.auth.token import Rejected
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules
 from mcpdesk.transports.http.answers import WHY, Refused, plain_error
 from mcpdesk.transports.http.head import Head
@@ -119,8 +119,14 @@ async def callers_of_site(
     return found or [anybody(rules)]
 
 
-def take_token(message: JSONObject) -> tuple[Any, JSONObject]:
-    """What a message gives as a token, `jwt` before `data.jwt`, and the message without it; None: nothing."""
+def take_token(message: Any) -> tuple[Any, Any]:
+    """What a message gives as a token, `jwt` before `data.jwt`, and the message without it; None: nothing.
+
+    Of a batch the first message that gives one decides.
+    """
+    if isinstance(message, list):
+        taken = [take_token(each) if holds_token(each) else (None, each) for each in message]
+        return next((token for token, _ in taken if token is not None), None), [each for _, each in taken]
     token, rest = message.get(IN_BODY), {name: value for name, value in message.items() if name != IN_BODY}
     data = message.get("data")
     if isinstance(data, dict) and IN_BODY in data:
@@ -130,22 +136,16 @@ def take_token(message: JSONObject) -> tuple[Any, JSONObject]:
 
 
 def holds_token(message: Any) -> bool:
-    """Whether a message has a place for a token, and something in it."""
-    if not isinstance(message, dict):
-        return False
-    data = message.get("data")
-    return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
+    """Whether a message, or one of a batch, has a place for a token, and something in it."""
+    if isinstance(message, dict):
+        data = message.get("data")
+        return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
+    return isinstance(message, list) and any(isinstance(each, dict) and holds_token(each) for each in message)
 
 
-def recorded(message: JSONObject) -> bytes:
+def recorded(message: Any) -> bytes:
     """A message as it may be kept: what was sent but for the token."""
-    shown = dict(message)
-    if IN_BODY in shown:
-        shown[IN_BODY] = HIDDEN
-    data = shown.get("data")
-    if isinstance(data, dict) and IN_BODY in data:
-        shown["data"] = data | {IN_BODY: HIDDEN}
-    return codec.encode(shown)
+    return codec.encode(list(map(_hidden, message)) if isinstance(message, list) else _hidden(message))
 
 
 def unreadable(data: bytes) -> bytes:
@@ -190,6 +190,18 @@ async def _checked(token: str, access: Access) -> Principal:
     if access.verifier is None:
         raise Rejected("no token counts here")
     return await access.verifier.verify(token)
+
+
+def _hidden(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    shown = dict(message)
+    if IN_BODY in shown:
+        shown[IN_BODY] = HIDDEN
+    data = shown.get("data")
+    if isinstance(data, dict) and IN_BODY in data:
+        shown["data"] = data | {IN_BODY: HIDDEN}
+    return shown
 
 
 async def _verified(token: str, request: web.BaseRequest, head: Head, access: Access) -> Principal:

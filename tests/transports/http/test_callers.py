@@ -33,10 +33,18 @@ def test_a_token_is_taken_out_of_a_message(more: dict[str, Any], token: Any, res
 
 
 @pytest.mark.parametrize(
-    "message", [PING, PING | {"data": {"x": "jwt"}}, PING | {"data": "jwt"}, [], [{"jwt": "a"}], 5]
+    "message", [PING, PING | {"data": {"x": "jwt"}}, PING | {"data": "jwt"}, [], [PING], [[{"jwt": "a"}]], 5]
 )
 def test_a_message_without_one_is_left_alone(message: Any) -> None:
     assert not holds_token(message)
+
+
+def test_the_first_token_of_a_batch_is_taken_and_none_of_them_is_recorded() -> None:
+    batch = [PING, 5, PING | {"data": {"jwt": "secret-b"}}, PING | {"jwt": "secret-a"}, [PING]]
+    assert holds_token(batch)
+    assert take_token(batch) == ("secret-b", [PING, 5, PING | {"data": {}}, PING, [PING]])
+    shown = [PING, 5, PING | {"data": {"jwt": "***"}}, PING | {"jwt": "***"}, [PING]]
+    assert orjson.loads(recorded(batch)) == shown
 
 
 def test_what_looks_like_a_token_is_not_kept_of_what_is_no_message() -> None:

@@ -131,6 +131,20 @@ async def test_every_request_of_a_session_brings_its_token() -> None:
         assert (await served.post(call(), **headers, **ADA)).status == 200
 
 
+async def test_a_batch_brings_its_token_in_a_message_and_none_of_it_is_recorded() -> None:
+    async with guarding(checking()) as served:
+        headers = await session(served, ADA, "2025-03-26")
+        text = ADA["Authorization"].partition(" ")[2]
+        first, second = call(), call() | {"id": 2}
+        for batch in ([first | {"jwt": text}, second], [first, second | {"data": {"jwt": text}}]):
+            answers = orjson.loads(await (await served.post(batch, **headers)).read())
+            assert ['"sub":"ada"' in each["result"]["content"][0]["text"] for each in answers] == [True, True]
+        outside = await served.post([call() | {"jwt": text}])
+        assert (await outside.json())["error"]["code"] == -32600
+        assert (await served.post([first, second], **headers)).status == 401
+        assert text.encode() not in b"".join(data for _, data in served.recorder.seen)
+
+
 @pytest.mark.parametrize("known", [{}, ADA], ids=["nobody", "ada"])
 async def test_claims_of_a_clients_own_are_dropped_before_anything_looks_at_them(
     known: dict[str, str],
@@ -222,10 +236,10 @@ async def test_looking_for_keys_holds_nobody_else_up() -> None:
 # Whose is what
 
 
-async def session(served: Served, headers: dict[str, str]) -> dict[str, str]:
+async def session(served: Served, headers: dict[str, str], revision: str = "2025-11-25") -> dict[str, str]:
     """A session opened with these headers; returns those that name it."""
     params = {
-        "protocolVersion": "2025-11-25",
+        "protocolVersion": revision,
         "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     }
