@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from threading import Lock
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -26,15 +27,50 @@ class Span(NamedTuple):
     length: int
 
 
+class Source:
+    """An open file, read on other threads by one at a time.
+
+    A read cannot be called back: `close` leaves the descriptor to one that is under way, lest its number be
+    another file's when the read comes to it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = Lock()
+        self._is_read = self._is_closed = False
+
+    def read(self, length: int, position: int) -> bytes:
+        """At most so many bytes from there on; nothing once it is closed. Blocks."""
+        with self._lock:
+            if self._is_closed:
+                return b""
+            self._is_read = True
+        try:
+            return os.pread(self._descriptor, length, position)
+        finally:
+            with self._lock:
+                self._is_read = False
+                if self._is_closed:
+                    os.close(self._descriptor)
+
+    def close(self) -> None:
+        """Close it now, or when the read that is under way is over. To be called once."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_read:
+                os.close(self._descriptor)
+
+
 async def send(request: web.BaseRequest, parcel: Parcel) -> web.StreamResponse:
     """Send it, and close its descriptor."""
+    source = Source(parcel.descriptor)
     try:
-        return await _answer(request, parcel)
+        return await _answer(request, parcel, source)
     finally:
-        os.close(parcel.descriptor)
+        source.close()
 
 
-async def _answer(request: web.BaseRequest, parcel: Parcel) -> web.StreamResponse:
+async def _answer(request: web.BaseRequest, parcel: Parcel, source: Source) -> web.StreamResponse:
     tag = f'"{parcel.tag}"'
     headers = {
         "Content-Type": parcel.media_type,
@@ -62,7 +98,7 @@ async def _answer(request: web.BaseRequest, parcel: Parcel) -> web.StreamRespons
     response.content_length = span.length
     await response.prepare(request)
     if request.method != "HEAD":
-        await _copy(response, parcel.descriptor, span)
+        await _copy(response, source, span)
     return response
 
 
@@ -92,11 +128,11 @@ def wanted(header: str, size: int) -> Span | None:
     return Span(start, max(0, end - start + 1))
 
 
-async def _copy(response: web.StreamResponse, descriptor: int, span: Span) -> None:
+async def _copy(response: web.StreamResponse, source: Source, span: Span) -> None:
     position, end = span.start, span.start + span.length
     try:
         while position < end:
-            piece = await asyncio.to_thread(os.pread, descriptor, min(PIECE, end - position), position)
+            piece = await asyncio.to_thread(source.read, min(PIECE, end - position), position)
             if not piece:
                 raise ConnectionError("the file became shorter while it was sent")
             position += len(piece)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
+from pathlib import Path
+from threading import Event
 
 import pytest
+from aiohttp import web
 
-from mcpdesk.transports.http.download import Span, disposition, wanted
+from mcpdesk.jobs.parcel import Parcel
+from mcpdesk.transports.http.download import Source, Span, disposition, send, wanted
+from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 
 
@@ -70,3 +77,63 @@ def test_nothing_is_taken_of_an_empty_file(size: int) -> None:
 )
 def test_a_name_cannot_leave_its_header(name: str, header: str) -> None:
     assert disposition(name) == header
+
+
+async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"0123456789")
+    descriptor = os.open(path, os.O_RDONLY)
+    begun, go_on = Event(), Event()
+    pread, seen, serving = os.pread, list[bytes](), list[asyncio.Task[None] | None]()
+
+    def slow(descriptor: int, length: int, position: int) -> bytes:
+        begun.set()
+        go_on.wait(WITHIN_S)
+        seen.append(pread(descriptor, length, position))
+        return seen[-1]
+
+    def is_open() -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), path.stat())
+        except OSError:
+            return False
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        serving.append(asyncio.current_task())
+        return await send(request, Parcel(descriptor, 10, "large", "text/plain", "tag"))
+
+    monkeypatch.setattr(os, "pread", slow)
+    handler = web.Server(handle)
+    server = await asyncio.get_running_loop().create_server(handler, "127.0.0.1", 0)
+    _, client = await asyncio.open_connection(*server.sockets[0].getsockname())
+    try:
+        client.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await until(begun.is_set)
+        (task,) = serving
+        assert task is not None
+        task.cancel()
+        await asyncio.wait({task})
+        assert is_open()
+        go_on.set()
+        await until(lambda: not is_open())
+        assert seen == [b"0123456789"]
+    finally:
+        go_on.set()
+        client.close()
+        server.close()
+        await handler.shutdown()
+
+
+def test_a_read_that_begins_after_its_file_was_closed_reads_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(b"another file's")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        source = Source(os.dup(descriptor))
+        assert source.read(7, 0) == b"another"
+        source.close()
+        assert source.read(7, 0) == b""
+    finally:
+        os.close(descriptor)
