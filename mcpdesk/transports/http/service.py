@@ -48,7 +48,7 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 }
 
 
-SERVED_BESIDES = ["/v1/mcp", "/health", "/status", "/metrics"]
+SERVED_BESIDES = ["/health", "/status", "/metrics"]
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
 
@@ -242,7 +242,8 @@ class HttpService:
             if head.way in (GATEWAY, GATEWAY_SOCKET):
                 told = f"There is no server {head.server[:100]!r} here; ?server= may be: {', '.join(names)}"
                 return plain_error(404, told)
-            served = ", ".join([f"/mcp/{name}" for name in names] + SERVED_BESIDES)
+            ways = [*(f"/mcp/{name}" for name in names), "/v1/mcp"] if self._site.rules.enable_mcp else []
+            served = ", ".join(ways + SERVED_BESIDES)
             return plain_error(404, f"Nothing at {path[:100]}; served: {served}")
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))

@@ -35,8 +35,12 @@ def status(site: Site) -> web.Response:
 
 def front(site: Site) -> web.Response:
     """A page of text that says what is here."""
-    lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
-    lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]
-    lines += ["", "Also: /v1/mcp for gateway clients; /health, /status and /metrics."]
+    facts = "/health, /status and /metrics"
+    if site.rules.enable_mcp:
+        lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
+        lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]
+        lines += ["", f"Also: /v1/mcp for gateway clients; {facts}."]
+    else:
+        lines = [f"MCP is switched off here (enable_mcp). What there is: {facts}."]
     lines += ["A browser gets the dashboard here."]
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")

@@ -35,3 +35,12 @@ async def test_the_page_of_text_names_what_is_here() -> None:
         text = await answer.text()
     assert answer.status == 200
     assert "/mcp/sample" in text and "/metrics" in text
+
+
+async def test_where_mcp_is_switched_off_no_endpoint_of_it_is_named() -> None:
+    async with serving(Rules(enable_mcp=False)) as served:
+        for path, status in (("/", 200), ("/nowhere", 404), ("/mcp/nobody", 404)):
+            async with served.client.get(f"{served.url}{path}") as answer:
+                text = await answer.text()
+            assert answer.status == status and "/health" in text
+            assert "/mcp/sample" not in text and "/v1/mcp" not in text
