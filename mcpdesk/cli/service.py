@@ -17,6 +17,7 @@ from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.effective import Plan
+    from mcpdesk.hosting.endpoint import HostedDialogue
     from mcpdesk.hosting.host import Host
 
 GRACE_S = 10.0
@@ -80,7 +81,8 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     """Begin no calls any more, and wait until none is under way; returns which ones took too long.
 
     Clients are heard meanwhile: what runs may ask them something, and they may ask how their jobs stand.
-    Streams that would never end are ended.
+    Streams that would never end are ended. Whoever waits for a call that took too long is disconnected, so
+    that nobody waits for it again.
     """
     for hosted in host.folders.values():
         hosted.stop()
@@ -89,13 +91,19 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     while (left := _under_way(host)) and time.monotonic() < end:
         log.follow()
         await asyncio.sleep(LOOK_S)
+    for dialogue in _dialogues(host):
+        if not dialogue.is_idle:
+            host.disconnect(dialogue.connection)
     return left
+
+
+def _dialogues(host: Host) -> list[HostedDialogue]:
+    return [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
 
 
 def _under_way(host: Host) -> str:
     """`2 calls and 1 job`; empty when nothing runs."""
-    dialogues = [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
-    calls = sum(len(dialogue.conversation.running) for dialogue in dialogues)
+    calls = sum(len(dialogue.conversation.running) for dialogue in _dialogues(host))
     jobs = sum(job.status is TaskStatus.WORKING for job in host.services.jobs.snapshot())
     counted = ((calls, "call"), (jobs, "job"))
     return " and ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in counted if number)

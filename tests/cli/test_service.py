@@ -1,15 +1,39 @@
-"""What a core without a screen says."""
+"""What a core without a screen says, and how it ends."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import aiohttp
+import msgspec
 import pytest
 
-from mcpdesk.cli.service import greeting
+from mcpdesk.cli.journal_printer import JournalPrinter
+from mcpdesk.cli.service import _drain, _under_way, greeting
+from mcpdesk.hosting.effective import plan_for
+from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.server.server import Server
+from tests.support.desk import until
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+
+WAIT = '''
+import asyncio
+
+from mcpdesk import tool
+
+
+@tool(timeout=300)
+async def wait() -> str:
+    """Wait for what never comes."""
+    await asyncio.Event().wait()
+    return "waited"
+'''
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
 
 
 def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
@@ -39,3 +63,26 @@ def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
     assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[2]  # type: ignore[arg-type]
     assert "the configured one" in greeting(host("key", "secret", tmp_path))[2]  # type: ignore[arg-type]
     assert "set MCPDESK_API_KEY" in greeting(host("key"))[2]  # type: ignore[arg-type]
+
+
+async def test_who_waits_for_a_call_that_took_too_long_waits_for_the_stop_no_more(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"tools/wait.py": WAIT})
+    plan = plan_for((folder,), {"port": 0, "drain_timeout_s": 0}, os.environ, http=True)
+    core = Host(msgspec.structs.replace(plan, watch=False, meet=False))
+    core.load()
+    await core.start()
+    try:
+        assert core.http is not None
+        url = core.http.address
+        async with aiohttp.ClientSession() as client:
+            asking = asyncio.create_task(client.post(f"{url}/mcp", json=CALL))
+            await until(lambda: _under_way(core))
+            with JournalPrinter(core) as log:
+                assert await _drain(core, log) == "1 call"
+            async with asyncio.timeout(WITHIN_S):
+                with pytest.raises(aiohttp.ServerDisconnectedError):
+                    await asking
+                # The core goes on: nobody was made to leave by its stop.
+                assert (await client.get(f"{url}/health")).status == 200
+    finally:
+        await core.stop()

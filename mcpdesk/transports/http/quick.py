@@ -103,8 +103,17 @@ class QuickConnection(Connection):
         self._drop_arriving()
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:
-        """End, at the latest after `timeout` seconds whatever is being answered."""
-        await super().shutdown(timeout)
+        """End, at the latest after `timeout` seconds whatever is being answered.
+
+        aiohttp would wait as long twice: for the answer, then for its own task, which sleeps meanwhile.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await super().shutdown(None)
+        except TimeoutError:
+            if self._task_handler is not None:
+                self._task_handler.cancel()
+            self.force_close()
         if self._quick_aio is not None:
             self._quick_aio.cancel()
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from aiohttp import web
+from aiohttp import web, web_protocol
 
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
@@ -267,6 +267,45 @@ async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops(
         await begun.wait()
         server.close()
         await listener.shutdown(0.05)
+        await ended.wait()
+    wire.writer.close()
+
+
+@pytest.mark.parametrize("headers", [(), ("Connection: close",)])
+async def test_a_listener_that_stops_waits_for_a_handler_once(
+    headers: tuple[str, ...], quick: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+    asked: list[float] = []
+
+    async def stubborn(request: web.BaseRequest) -> web.StreamResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    def noted(begin: Callable[[float | None], Any]) -> Callable[[float | None], Any]:
+        def wait(seconds: float | None) -> Any:
+            asked.append(seconds or 0.0)
+            return begin(seconds)
+
+        return wait
+
+    listener = Listener(stubborn, Rules)
+    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
+    wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
+    wire.post("anything", *headers)
+    async with asyncio.timeout(WITHIN_S):
+        await begun.wait()
+    server.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(web_protocol, "ceil_timeout", noted(web_protocol.ceil_timeout))
+        patched.setattr(asyncio, "timeout", noted(asyncio.timeout))
+        await listener.shutdown(0.05)
+    assert sum(asked) == 0.05 and quick == [not headers]
+    async with asyncio.timeout(WITHIN_S):
         await ended.wait()
     wire.writer.close()
 
