@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from mcpdesk.auth.expiry import until_expired
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, shaping, tasks
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
@@ -100,7 +101,8 @@ class Handlers:
             stack.callback(subscriptions.remove, subscriber)
             for job in watched:
                 stack.callback(self._tell_of(job, call.outlet.send, tag))
-            await subscriptions.until_closed()
+            async with until_expired(call.principal):
+                await subscriptions.until_closed()
         if call.headers is None:
             # Pages of the specification differ in what ends it where streams share a channel: both do. Right
             # behind the result, because clients take a cancellation that comes first for a failure.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
 
+from mcpdesk.auth.expiry import until_expired
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ArchiveTooLarge, FileGone
 from mcpdesk.protocol import codec
@@ -17,7 +19,7 @@ from mcpdesk.transports.base import Job, Site
 from mcpdesk.transports.http.answers import json_answer, no_method, plain_error
 from mcpdesk.transports.http.download import send
 from mcpdesk.transports.http.stream import EventStream
-from mcpdesk.transports.http.websocket import FAREWELL_S, HEARTBEAT_S
+from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
 """Between two events: what is taken when nothing is said, and what may be."""
@@ -28,7 +30,7 @@ KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
 """Of what a listener may send, which is read and dropped."""
 
-Verb: TypeAlias = Callable[[web.BaseRequest, Job], Awaitable[web.StreamResponse]]
+Verb: TypeAlias = Callable[[web.BaseRequest, Job, Principal], Awaitable[web.StreamResponse]]
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 
 _PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
@@ -70,28 +72,28 @@ class JobRoutes:
         verb = place.verbs.get(request.method)
         if verb is None:
             return no_method(request, place.verbs)
-        jobs = (self._site.jobs.find(place.job, caller) for caller in callers)
-        job = next((each for each in jobs if each is not None), None)
-        if job is None:
-            return plain_error(404, "No such job: it never was, its time is over, or it is not yours")
-        return await verb(request, job)
+        for caller in callers:
+            job = self._site.jobs.find(place.job, caller)
+            if job is not None:
+                return await verb(request, job, caller)
+        return plain_error(404, "No such job: it never was, its time is over, or it is not yours")
 
 
-async def _facts(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+async def _facts(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
     return json_answer(200, job.facts())
 
 
-async def _cancel(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+async def _cancel(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
     if not job.cancel("canceled by the client"):
         return plain_error(409, f"The job is over: {job.state}", state=job.state)
     return json_answer(200, job.facts())
 
 
-async def _manifest(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+async def _manifest(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
     return json_answer(200, await job.manifest())
 
 
-async def _download(request: web.BaseRequest, job: Job) -> web.StreamResponse:
+async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
     try:
@@ -107,8 +109,8 @@ async def _download(request: web.BaseRequest, job: Job) -> web.StreamResponse:
     return await send(request, parcel)
 
 
-async def _progress(request: web.BaseRequest, job: Job) -> web.StreamResponse:
-    """One event at once, and one whenever the interval is over, until the job or the time is."""
+async def _progress(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    """One event at once, and one whenever the interval is over, until the job, the time or the token is."""
     try:
         interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
         most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
@@ -119,19 +121,20 @@ async def _progress(request: web.BaseRequest, job: Job) -> web.StreamResponse:
     due = now()
     ends = float("inf") if most_s is None else due + most_s
     with job.reader() as reader:
-        while not stream.is_broken:
-            stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
-            if reader.has_told_all or now() >= ends:
-                break
-            await stream.drain()  # who leaves too much unread gets the next event later
-            # Counted from when it was due, so that what writing took does not add up.
-            due = max(due + interval_s, now())
-            await reader.over(min(due, ends) - now())
+        async with until_expired(caller):
+            while not stream.is_broken:
+                stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
+                if reader.has_told_all or now() >= ends:
+                    break
+                await stream.drain()  # who leaves too much unread gets the next event later
+                # Counted from when it was due, so that what writing took does not add up.
+                due = max(due + interval_s, now())
+                await reader.over(min(due, ends) - now())
     return await stream.finish()
 
 
-async def _socket(request: web.BaseRequest, job: Job) -> web.StreamResponse:
-    """Tell what comes, one JSON object a message, until the job is over or the client leaves."""
+async def _socket(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    """Tell what comes, one JSON object a message, until the job or the token is over or the client leaves."""
     kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
@@ -147,8 +150,11 @@ async def _socket(request: web.BaseRequest, job: Job) -> web.StreamResponse:
         return plain_error(400, refusal.text or "no valid WebSocket handshake")
     telling_aio = asyncio.create_task(_tell(socket, job, kinds))
     try:
-        while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            pass
+        async with until_expired(caller):
+            while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                pass
+        if caller.has_expired(time.time()):
+            await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=EXPIRED)
     finally:
         telling_aio.cancel()
         await asyncio.wait({telling_aio})

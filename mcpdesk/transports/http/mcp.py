@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from mcpdesk.auth.expiry import until_expired
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
@@ -103,11 +104,11 @@ class McpRoutes:
         if not last:
             if session.standing.is_carried:
                 return plain_error(409, "This session has a standing stream already")
-            return await _carry(request, session, session.standing, None)
+            return await _carry(request, session, caller or OPEN, session.standing, None)
         found = session.events.find(last)
         if found is None:
             return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
-        return await _carry(request, session, *found)
+        return await _carry(request, session, caller or OPEN, *found)
 
     async def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -256,18 +257,23 @@ def _post_only(endpoint: Endpoint) -> web.Response:
 
 
 async def _carry(
-    request: web.BaseRequest, session: Session, events: ResumableStream, after: int | None
+    request: web.BaseRequest,
+    session: Session,
+    caller: Principal,
+    events: ResumableStream,
+    after: int | None,
 ) -> web.StreamResponse:
-    """Send what follows event `after` on a stream of a session, until the stream or the connection ends."""
+    """Send what follows event `after` on a stream of a session, until it, the connection or a token ends."""
     stream = EventStream(request)
     done = events.attach(stream, after)
     connection = request.protocol
     assert isinstance(connection, Connection)
     connection.on_lost(done.set)
     try:
-        while not done.is_set() and not stream.is_broken:
-            stream.put(KEEP_ALIVE)
-            await wait(done, KEEP_ALIVE_S)
+        async with until_expired(caller):
+            while not done.is_set() and not stream.is_broken:
+                stream.put(KEEP_ALIVE)
+                await wait(done, KEEP_ALIVE_S)
     finally:
         connection.on_lost(None)
         events.detach(stream)

@@ -10,6 +10,7 @@ import secrets
 
 from aiohttp import web
 
+from mcpdesk.auth.expiry import until_expired
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
@@ -35,7 +36,10 @@ class SseRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a connection: its first event says where to post, and it lasts as long as the stream."""
+        """Open a connection: its first event says where to post, and it lasts as long as the stream.
+
+        That is at most as long as the token it was opened with.
+        """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
         identifier = secrets.token_urlsafe(ID_BYTES)
@@ -45,7 +49,8 @@ class SseRoutes:
         listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
         self._open[identifier] = listening
         try:
-            await listening.last()
+            async with until_expired(caller or OPEN):
+                await listening.last()
         finally:
             del self._open[identifier]
             listening.channel.close("the client disconnected")

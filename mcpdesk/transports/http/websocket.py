@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
 
+from mcpdesk.auth.expiry import until_expired
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
@@ -27,6 +29,7 @@ FAREWELL_S = 1.0
 SUBPROTOCOL = "mcp"
 STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
+EXPIRED = b"the token has expired"
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ class SocketRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Upgrade the connection and serve it until one side closes."""
+        """Upgrade the connection and serve it until one side closes, or its token expires."""
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         # aiohttp refuses a message of exactly its limit.
@@ -88,7 +91,10 @@ class SocketRoutes:
         line.channel = channel
         self._served[channel.connection] = socket
         try:
-            await self._read(request, socket, line, channel, _Names(endpoint, caller))
+            async with until_expired(caller):
+                await self._read(request, socket, line, channel, _Names(endpoint, caller))
+            if caller.has_expired(time.time()):
+                await _dismiss(socket, request.transport, EXPIRED, WSCloseCode.POLICY_VIOLATION)
         finally:
             del self._served[channel.connection]
             channel.close("the client disconnected")
@@ -151,10 +157,15 @@ def _may_hold_token(frame: bytes) -> bool:
     return b'"jwt"' in frame
 
 
-async def _dismiss(socket: QuickSocket, transport: asyncio.Transport | None, reason: bytes) -> None:
+async def _dismiss(
+    socket: QuickSocket,
+    transport: asyncio.Transport | None,
+    reason: bytes,
+    code: WSCloseCode = WSCloseCode.GOING_AWAY,
+) -> None:
     try:
         async with asyncio.timeout(FAREWELL_S):
-            await socket.close(code=WSCloseCode.GOING_AWAY, message=reason)
+            await socket.close(code=code, message=reason)
     except TimeoutError:
         if transport is not None:
             transport.abort()
