@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -27,7 +28,11 @@ PLACES = (
 )
 PATIENCE_S = 30.0
 """For starting the browser and loading the page, besides the time that is asked for."""
+LOAD_S = 10.0
+"""How long pictures and the like are waited for once the page itself is there."""
 MOST_BYTES = 20 << 20
+NO_PAGE = 'class="neterror"'
+"""In what a browser shows instead of a page that it could not get, or may not."""
 
 
 class BrowserError(Exception):
@@ -62,9 +67,12 @@ async def draw(program: str, url: str, wait_ms: int, *, private: bool, local: bo
             asyncio.timeout(PATIENCE_S + wait_ms / 1000),
             guarding_proxy(private=private, local=local) as proxy,
         ):
-            return Drawn(await WAYS[way](program, url, wait_ms, proxy), way)
+            html = await WAYS[way](program, url, wait_ms, proxy)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
+    if NO_PAGE in html:
+        raise BrowserError("the browser was led to where it found nothing, or may not look")
+    return Drawn(html, way)
 
 
 def _switches(proxy: str, profile: str) -> list[str]:
@@ -122,7 +130,7 @@ async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
 
 
 async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> str:
-    from playwright.async_api import Error, async_playwright
+    from playwright.async_api import Error, TimeoutError, async_playwright
 
     try:
         with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
@@ -132,7 +140,11 @@ async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> 
                     profile, executable_path=program, args=switches, accept_downloads=False
                 )
                 page = await context.new_page()
-                await page.goto(url, wait_until="load", timeout=1000 * PATIENCE_S)
+                answer = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * PATIENCE_S)
+                if answer is not None and answer.status >= 400:
+                    raise BrowserError(f"the browser was answered with HTTP {answer.status}")
+                with contextlib.suppress(TimeoutError):
+                    await page.wait_for_load_state("load", timeout=1000 * LOAD_S)
                 await page.wait_for_timeout(wait_ms)
                 html = await page.content()
                 await context.close()

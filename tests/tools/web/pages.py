@@ -26,6 +26,8 @@ setTimeout(() => {{
   fetch("{other}/secret").then(answer => answer.text()).then(keep).catch(() => {{}});
 }}, 100);
 </script></body></html>"""
+ASTRAY = "<p>Led astray</p><script>location = 'http://10.0.0.1/'</script>"
+WAITING = "<img src='/slow'><script>document.body.innerHTML += '<p>Built meanwhile</p>'</script>"
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d494844520000000100000001080600000"
     "01f15c4890000000d49444154789c626001000000ffff03000006000557bfabd40000000049454e44ae426082"
@@ -51,7 +53,13 @@ class Site:
         """Everything."""
         self.asked.append(request.path_qs)
         path = request.path
-        html = {"/": ARTICLE, "/built": BUILT.format(other=self.other), "/empty": ""}
+        html = {
+            "/": ARTICLE,
+            "/built": BUILT.format(other=self.other),
+            "/empty": "",
+            "/astray": ASTRAY,
+            "/waiting": WAITING,
+        }
         if path in html:
             return web.Response(text=html[path], content_type="text/html")
         if path.startswith("/hop/"):
@@ -61,6 +69,9 @@ class Site:
             return moved(request.query["to"])
         if path == "/slow":
             await self.is_over.wait()
+        if path == "/once":
+            status = 200 if self.asked.count(path) == 1 else 429
+            return web.Response(text=f"<p>Status {status}</p>", content_type="text/html", status=status)
         if path == "/latin":
             body = "<html><body><main>Größe: café</main></body></html>".encode("latin-1")
             return web.Response(body=body, headers={"Content-Type": "text/html; charset=latin1"})

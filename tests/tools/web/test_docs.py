@@ -94,6 +94,42 @@ async def test_a_page_cannot_reach_into_private_networks(
     assert 'data-leak="secret"' in html, "this machine is allowed"
 
 
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("way", sorted(WAYS))
+async def test_what_a_browser_shows_instead_of_a_page_is_none(
+    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
+    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+    result = await read(f"{served.base}/astray")
+    assert text(result).startswith("Led astray\n") and "it found nothing, or may not" in text(result)
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_browser_that_is_refused_leaves_what_was_fetched(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+    result = await read(f"{served.base}/once")
+    assert text(result).startswith("Status 200\n") and "answered with HTTP 429" in text(result)
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_picture_that_never_comes_does_not_cost_the_page(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+    monkeypatch.setattr(browser, "LOAD_S", 0.2)
+    result = await read(f"{served.base}/waiting")
+    assert "Built meanwhile" in text(result) and result.structured["way"] == "playwright"
+
+
 async def test_a_browser_that_fails_leaves_what_was_fetched(
     served: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
