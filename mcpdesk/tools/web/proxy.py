@@ -54,6 +54,8 @@ class _Guard:
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # by `close`: the loop of Python 3.11 complains of connections that end cancelled
         finally:
             self._tasks.discard(task)
             writer.close()

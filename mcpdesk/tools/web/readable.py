@@ -18,6 +18,8 @@ LEAST = 200
 """Characters an article has to have; with fewer the whole body is taken."""
 MOST_CHARACTERS = 5_000_000
 """Of HTML that is converted; the rest is cut off."""
+MOST_TAGS = 150_000
+"""Of those characters, up to so many tags: each of them costs a hundred times what a letter does."""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
@@ -28,7 +30,7 @@ class Readable:
     title: str
     text: str
     is_cut: bool = False
-    """Whether the page has more than `MOST_CHARACTERS`."""
+    """Whether the page has more than is converted."""
 
 
 def markdown(page: str) -> Readable:
@@ -58,11 +60,18 @@ def title_of(page: str) -> str:
 def _soup(page: str) -> Any:
     import bs4
 
-    return bs4.BeautifulSoup(page[:MOST_CHARACTERS], "html.parser")
+    return bs4.BeautifulSoup(_head(page), "html.parser")
 
 
 def _is_cut(page: str) -> bool:
-    return len(page) > MOST_CHARACTERS
+    return len(_head(page)) < len(page)
+
+
+def _head(page: str) -> str:
+    """The part of a page that is converted."""
+    head = page[:MOST_CHARACTERS]
+    *before, rest = head.split("<", MOST_TAGS + 1)
+    return head if len(before) <= MOST_TAGS else head[: -len(rest) - 1]
 
 
 def _article(soup: Any) -> Any:

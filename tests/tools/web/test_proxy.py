@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -92,3 +93,17 @@ async def test_what_nobody_answers_is_unreachable() -> None:
 async def test_a_head_without_end_is_left() -> None:
     async with guarding_proxy(private=False) as proxy:
         assert await through(proxy, "GET http://127.0.0.1/" + "x" * 100_000) == b""
+
+
+async def test_connections_that_are_open_at_the_end_end_without_a_word(served: Site) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    place = served.base.removeprefix("http://")
+    async with guarding_proxy(private=False) as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.rpartition(":")[2]))
+        writer.write(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
+        async with asyncio.timeout(WITHIN_S):
+            assert b"200" in await reader.readuntil(b"\r\n\r\n")
+    assert await asyncio.wait_for(reader.read(), WITHIN_S) == b""
+    writer.close()
+    assert complaints == []

@@ -45,6 +45,12 @@ def test_a_page_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not plain("<p>tides").is_cut
 
 
+def test_a_page_of_nothing_but_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readable, "MOST_TAGS", 4)
+    assert markdown("<p>one</p><p>two</p>") == readable.Readable("", "one\n\ntwo")
+    assert markdown("<p>one</p><p>two</p><p>three") == readable.Readable("", "one\n\ntwo", is_cut=True)
+
+
 def test_a_page_without_an_article_is_all_body() -> None:
     page = markdown("<title>T</title><body><main></main><p>One</p>\n\n\n\n<p>Two</p></body>")
     assert (page.title, page.text) == ("T", "One\n\nTwo")
