@@ -78,16 +78,16 @@ class Channel:
         number, work = self._taken((frame,), principal)
         for each in work:
             self._lanes.run(each)
-        self._direct.settle(self.dialogue.conversation)
         self.flush()
+        self._direct.settle(self.dialogue.conversation)
         return number
 
     def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
         """Frames arrived together; returns the first one's number. What need not wait is answered already."""
         number, work = self._taken(frames, principal)
         self._lanes.run_all(work)
-        self._direct.settle(self.dialogue.conversation)
         self.flush()
+        self._direct.settle(self.dialogue.conversation)
         return number
 
     def send(self, message: bytes) -> None:

@@ -189,7 +189,7 @@ class DirectWay:
                 terms = conversation.admission.admit(METHOD, params, headers)
             except ProtocolError:
                 return None
-        elif not conversation.session.is_open or stateless.is_stateless(None, _version(headers)):
+        elif not conversation.session.is_open or (headers is not None and _is_stateless(headers)):
             return None
         else:
             terms = conversation.session.terms
@@ -211,5 +211,5 @@ def _read_meta(data: Raw) -> JSONObject | None:
     return meta if isinstance(meta, dict) else None
 
 
-def _version(headers: Mapping[str, str] | None) -> str:
-    return "" if headers is None else headers.get("mcp-protocol-version", "")
+def _is_stateless(headers: Mapping[str, str]) -> bool:
+    return stateless.is_stateless(None, headers.get("mcp-protocol-version", ""))

@@ -57,7 +57,8 @@ class Lanes(Generic[T]):
     def run_all(self, work: Sequence[Coroutine[Any, Any, T]]) -> None:
         """Run coroutines now, until each has ended or waits for something. They must not raise."""
         self._queue.extend(work)
-        self.go()
+        if self._queue:
+            self._go_through()
 
     def go(self) -> None:
         """Run what is queued now, until each coroutine has ended or waits for something."""
