@@ -40,6 +40,14 @@ class Access(Struct, frozen=True, eq=False):
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None
 
+    async def verify(self, token: str) -> Principal:
+        """Who a token is of. Raises: Rejected with the reason; KeysMissing when nothing can be checked."""
+        if self.verifier is None:
+            from mcpdesk.auth.token import Rejected
+
+            raise Rejected("no token counts here")
+        return await self.verifier.verify(token)
+
     def admits(self, principal: Principal) -> bool:
         """Whether a caller has what every request needs."""
         if principal.claims is None:

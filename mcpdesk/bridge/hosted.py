@@ -128,10 +128,8 @@ async def caller(server: Server, token: str | None) -> Principal:
 
     if token is None or not server.access.is_asked:
         return OPEN
-    if server.access.verifier is None:
-        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name)
     try:
-        return await server.access.verifier.verify(token)
+        return await server.access.verify(token)
     except Rejected:
         raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name) from None
     except KeysMissing:

@@ -14,10 +14,12 @@ import click
 
 from mcpdesk.cli.client import Client
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.report import TIMED_OUT
+from mcpdesk.cli.reach import refusal
+from mcpdesk.cli.report import CANNOT_CONNECT, TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_call import DeskCall
@@ -49,17 +51,16 @@ class HostedClient(Client):
                 f"No answer to {method} within {timeout_s:g} s.", "See --timeout.", TIMED_OUT
             ) from None
         if outcome.error is not None:
-            raise RemoteProtocolError(
-                outcome.error["code"], outcome.error["message"], outcome.error.get("data")
-            )
+            told = outcome.error
+            raise refusal(RemoteProtocolError(told["code"], told["message"], told.get("data")))
         return outcome.result or {}
 
 
 @contextmanager
-def hosted(target: str, mode: str = "") -> Iterator[HostedClient]:
-    """A client of a server folder. What the folder's code prints goes to stderr.
+def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[HostedClient]:
+    """A client of a server folder, which acts as whom the token is of. What its code prints goes to stderr.
 
-    Raises: DeskError when it cannot be hosted.
+    Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting.core_thread import CoreThread
@@ -81,10 +82,24 @@ def hosted(target: str, mode: str = "") -> Iterator[HostedClient]:
             core.started.result()
             endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
             desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
+            if token is not None:
+                _give(desk, endpoint, token)
             yield HostedClient(desk, Shelf(endpoint.server))
         finally:
             core.stop()
             tell_strays(host)
+
+
+def _give(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
+    """Raises: DeskUserError for a token that does not count, or would not be looked at."""
+    if endpoint.access.verifier is None:
+        hint = "In mcp.json auth.jwt says how tokens are checked."
+        raise DeskUserError(f"{endpoint.name} looks at no tokens.", hint)
+    try:
+        desk.token.give(token).result()
+    except ValueError as reason:
+        told = f"The token does not count for {endpoint.name}: {reason}."
+        raise DeskUserError(told, "See --token-env.", CANNOT_CONNECT) from None
 
 
 def _left_out(shelf: Shelf) -> list[CatalogueItem]:

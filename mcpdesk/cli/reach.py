@@ -1,4 +1,4 @@
-"""How the commands that ask a server reach it: its mode, and what opens a guarded one at a URL."""
+"""How the commands that ask a server reach it: its mode, and what opens a guarded one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 
 import click
 
-from mcpdesk.cli.report import CANNOT_CONNECT
-from mcpdesk.errors import DeskError, DeskUserError, HttpError
+from mcpdesk.cli.report import CANNOT_CONNECT, PROTOCOL_ERROR
+from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import ErrorCode
 
 REFUSED = frozenset({401, 403})
+_TOKENS: dict[int, str] = {
+    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
+    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
+}
 _OPTIONS = (
     click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone."),
-    click.option("--token-env", metavar="VAR", help="For a URL: the variable with the bearer token."),
+    click.option("--token-env", metavar="VAR", help="The variable with the bearer token."),
     click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key."),
 )
 
@@ -38,6 +43,8 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def reached(*given: Any, mode: str, token_env: str | None, key_env: str | None, **more: Any) -> Any:
         reach = Reach(mode, secret(token_env, "--token-env"), secret(key_env, "--key-env"))
+        for variable in (token_env, key_env):
+            os.environ.pop(variable or "", None)  # hosted code and its programs are not to see them
         return function(*given, reach=reach, **more)
 
     decorated: Callable[..., Any] = reached
@@ -62,10 +69,17 @@ def is_url(target: str) -> bool:
     return "://" in target
 
 
-def folder_needs_none(reach: Reach) -> None:
+def folder_needs_no_key(reach: Reach) -> None:
+    """Raises: DeskUserError for a key that would not be looked at."""
+    if reach.key:
+        raise DeskUserError("A folder needs no key.", "It is for a server at a URL.")
+
+
+def schemas_need_neither(reach: Reach) -> None:
     """Raises: DeskUserError for a key or token that would not be looked at."""
     if reach.token or reach.key:
-        raise DeskUserError("A folder needs no token and no key.", "They are for a server at a URL.")
+        told = "The schemas of a folder need no token and no key."
+        raise DeskUserError(told, "They are for a server at a URL.")
 
 
 def hinted(error: HttpError) -> DeskError:
@@ -74,3 +88,9 @@ def hinted(error: HttpError) -> DeskError:
         return error
     hint = "Give a token with --token-env, or the key with --key-env."
     return DeskUserError(str(error), hint, CANNOT_CONNECT)
+
+
+def refusal(error: RemoteProtocolError) -> DeskError:
+    """The error of a folder hosted here, with what to do about it where a token is what is missing."""
+    hint = _TOKENS.get(error.code)
+    return error if hint is None else DeskUserError(str(error), hint, PROTOCOL_ERROR)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.reach import Reach, folder_needs_none, hinted, is_url, reach_options
+from mcpdesk.cli.reach import Reach, hinted, is_url, reach_options, schemas_need_neither
 from mcpdesk.errors import DeskUserError, HttpError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) ->
     if is_url(target):
         found = asyncio.run(_of_url(target, _chosen(api, None), reach, timeout_s))
     else:
-        folder_needs_none(reach)
+        schemas_need_neither(reach)
         found = _of_folder(target, api, reach.mode)
     for remark in found.remarks:
         click.echo(f"mcpdesk: {remark}", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.reach import HERE, Reach, folder_needs_none, is_url
+from mcpdesk.cli.reach import HERE, Reach, folder_needs_no_key, is_url
 
 if TYPE_CHECKING:
     from mcpdesk.cli.client import Client
@@ -22,5 +22,5 @@ def client(target: str, reach: Reach = HERE) -> AbstractContextManager[Client]:
         return remote(target, reach)
     from mcpdesk.cli.hosted_client import hosted
 
-    folder_needs_none(reach)
-    return hosted(target, reach.mode)
+    folder_needs_no_key(reach)
+    return hosted(target, reach.mode, reach.token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
@@ -95,6 +95,13 @@ class CaptureLink:
     def request(self, server: str, method: str, params: dict[str, Any]) -> NoReturn:
         """Raises: DeskUserError, as nobody is there to be asked."""
         raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
+
+    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> NoReturn:
+        """Raises: DeskUserError, as nobody is there to be called."""
+        raise DeskUserError("A capture cannot be called.", "Open the desk on the server's folder.")
+
+    def drop_token(self, server: str) -> None:
+        """There is none."""
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """There is no question."""

@@ -74,6 +74,8 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
             problem=problem.reason if problem else "",
             stale=problem is not None,
             changed=name in registry.changed and registry.version > 1,
+            needs_token=kind is ItemKind.TOOL and item.requires_jwt,
+            scopes=item.scopes if kind is ItemKind.TOOL else (),
             definition=to_wire(item),
         )
     for each in registry.unavailable:

@@ -14,6 +14,7 @@ from typing import Any
 from mcpdesk.errors import ProtocolError
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.held_token import HeldToken
 from mcpdesk.link.desk_answers import DeskAnswers, Roots
 from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_task import DeskTask
@@ -43,6 +44,7 @@ class DeskClient:
         self._revision = revision
         self._has_begun = revision.is_stateless
         self._channel = Channel(endpoint, "memory", "desk", self._received)
+        self.token = HeldToken(endpoint, self._channel.dialogue, run)
         self._calls: dict[int, DeskCall] = {}
         self._answering: dict[Any, asyncio.Task[None]] = {}
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], bytes]]] = {}
@@ -72,6 +74,7 @@ class DeskClient:
 
     def close(self) -> None:
         """End the connection and what it runs; on the core's loop."""
+        self.token.close()
         self._channel.close("the desk closes")
         for task in self._answering.values():
             task.cancel()
@@ -96,6 +99,7 @@ class DeskClient:
         return number
 
     def _take(self, frame: bytes) -> None:
+        self.token.settle()
         if not self._has_begun:
             self._has_begun = True
             self._begin()

@@ -6,7 +6,7 @@ stuck core still has a screen. Intents that wait return futures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -119,6 +119,16 @@ class Link(Protocol):
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
         """Send one request as the peer `desk`, over the in-memory transport, recorded like any other."""
+
+    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
+        """Be whom a token is of, as the peer `desk`, until it ends: the server's own rules check it now.
+
+        The future has those of `needs` that it does not allow: with any, it was not taken. It fails with
+        ValueError for a token that does not count, with the reason in words that follow `it`.
+        """
+
+    def drop_token(self, server: str) -> None:
+        """Be anybody again."""
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question; False when it is no longer waiting, because the first answer wins.

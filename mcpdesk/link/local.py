@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -133,6 +133,14 @@ class LocalLink:
         """Send one request as the peer `desk`."""
         return self._client(server).request(method, params)
 
+    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
+        """Be whom a token is of, as the peer `desk`."""
+        return self._client(server).token.give(text, needs)
+
+    def drop_token(self, server: str) -> None:
+        """Be anybody again."""
+        self._client(server).token.drop()
+
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
         return self._ask_core(lambda: self._host.inbox.answer(question, answers, by))
@@ -255,7 +263,7 @@ class LocalLink:
         return modes
 
     def _server_view(self, name: str) -> ServerView:
-        server = self._host.by_name[name].server
+        server, desk = self._host.by_name[name].server, self._clients.get(name)
         return ServerView(
             name=name,
             title=server.title or name,
@@ -267,6 +275,9 @@ class LocalLink:
             modes=self._mode_list(name).views(),
             mode=server.mode,
             wants_token=server.access.requires_token,
+            token_scopes=tuple(sorted(server.access.scopes)),
+            looks_at_tokens=server.access.verifier is not None,
+            token=None if desk is None else desk.token.view(),
         )
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from mcpdesk.hosting.held_token import TokenView
 from mcpdesk.hosting.journal import LogLine, Notice, Severity
 from mcpdesk.hosting.metrics import Stuck
 from mcpdesk.link.work_values import (
@@ -53,6 +54,7 @@ __all__ = [
     "StepView",
     "Stuck",
     "TodoView",
+    "TokenView",
     "ToolsSeen",
     "WorkView",
 ]
@@ -91,6 +93,10 @@ class CatalogueItem:
     """Of a tool: whether clients may call it."""
     policy_origin: str = ""
     """Where that was said; empty: nowhere."""
+    needs_token: bool = False
+    """Whether it asks for a token itself; its server may ask for one for everything."""
+    scopes: tuple[str, ...] = ()
+    """What that token has to allow."""
     definition: dict[str, Any] = field(default_factory=dict)
     """The wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
 
@@ -158,7 +164,13 @@ class ServerView:
     mode: str = ""
     """The mode everybody sees it in, the desk too; empty: as a whole."""
     wants_token: bool = False
-    """Whether nothing of it is served over TCP without a bearer token."""
+    """Whether nothing of it is served without a bearer token."""
+    token_scopes: tuple[str, ...] = ()
+    """What every token has to allow."""
+    looks_at_tokens: bool = False
+    """Whether any token counts here."""
+    token: TokenView | None = None
+    """Whose token the desk was given for it."""
 
 
 class ToolsSeen(StrEnum):

@@ -141,7 +141,7 @@ class Call:
         principal = self.principal
         needed = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
-            way = PIPES.get(self.transport)
+            way = "" if self.is_desk else PIPES.get(self.transport)
             why = f"; tokens are sent over HTTP, and this call came {way}" if way else ""
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{why}", needed)
         if principal.has_expired(time.time()):

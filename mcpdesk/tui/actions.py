@@ -42,6 +42,8 @@ MAIN: tuple[Action, ...] = (
         "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.", footer=False),
     Action("pick_server", "S", "pick server", "Server", "main",
         "Switch to another hosted server.", footer=False),
+    Action("give_token", "T,f6", "token", "Server", "main",
+        "Call the server as whoever a token is of, until it ends; F6 works while typing.", footer=False),
     Action("reload", "f5", "reload", "Server", "main",
         "Look at the server's folder again now.", footer=False),
 )  # fmt: skip

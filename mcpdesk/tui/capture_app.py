@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
 
-_NEEDS_SERVER = frozenset({"copy_url", "client_config", "pick_server", "reload", "open_question"})
+_NEEDS_SERVER = frozenset(
+    {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
+)
 
 
 class CaptureScreen(MainScreen):

@@ -6,6 +6,7 @@ import pytest
 
 from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth.token import Rejected
 
 GIVER = Access(
     requires_token=True,
@@ -56,3 +57,8 @@ def test_the_metadata_names_the_resource_and_who_gives_tokens() -> None:
     }
     behind = Access(authorization_servers=("https://a.example",), resource="https://public.example/mcp")
     assert behind.metadata("http://inside/mcp", "x")["resource"] == "https://public.example/mcp"
+
+
+async def test_no_token_counts_where_none_is_looked_at() -> None:
+    with pytest.raises(Rejected, match="no token counts here"):
+        await NOTHING_ASKED.verify("a.b.c")

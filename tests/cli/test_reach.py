@@ -6,8 +6,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.reach import HERE, Reach, folder_needs_none, hinted, is_url, reach_options, secret
-from mcpdesk.errors import DeskUserError, HttpError
+from mcpdesk.cli.reach import (
+    HERE,
+    Reach,
+    folder_needs_no_key,
+    hinted,
+    is_url,
+    reach_options,
+    refusal,
+    schemas_need_neither,
+    secret,
+)
+from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError
 
 
 def test_options_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +42,14 @@ def test_variable_that_is_not_set_is_named() -> None:
 
 def test_folders_and_urls_are_told_apart() -> None:
     assert is_url("http://x/mcp") and not is_url("servers/x")
-    folder_needs_none(HERE)
-    with pytest.raises(DeskUserError):
-        folder_needs_none(Reach(key="k"))
+    folder_needs_no_key(HERE)
+    folder_needs_no_key(Reach(token="t"))
+    with pytest.raises(DeskUserError, match="A folder needs no key"):
+        folder_needs_no_key(Reach(key="k"))
+    schemas_need_neither(HERE)
+    for reach in (Reach(key="k"), Reach(token="t")):
+        with pytest.raises(DeskUserError, match="The schemas of a folder need no token and no key"):
+            schemas_need_neither(reach)
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 3), (403, 3)])
@@ -44,3 +59,12 @@ def test_refusal_says_what_opens_the_server(status: int, code: int) -> None:
     assert error.exit_code == code and "--token-env" in error.hint
     other = HttpError("no", "http://x", 500)
     assert hinted(other) is other
+
+
+@pytest.mark.parametrize("code", [-32001, -32003])
+def test_refusal_of_a_folder_says_what_opens_it(code: int) -> None:
+    error = refusal(RemoteProtocolError(code, "no"))
+    assert isinstance(error, DeskUserError)
+    assert (error.exit_code, str(error)) == (4, "no") and "--token-env" in error.hint
+    other = RemoteProtocolError(-32602, "no")
+    assert refusal(other) is other

@@ -77,7 +77,7 @@ def test_guarded_server_opens_with_the_key_of_the_environment(
     unset = mcpdesk(*asked, "--token-env", "UNSET_HERE")
     assert unset.returncode == 2 and "UNSET_HERE is not set" in unset.stderr
     needless = mcpdesk("list", str(folder), "--key-env", "OUR_KEY", OUR_KEY=key)
-    assert needless.returncode == 2 and "A folder needs no token" in needless.stderr
+    assert needless.returncode == 2 and "A folder needs no key" in needless.stderr
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def test_key_comes_from_the_environment(mcpdesk: Run, serve: Callable[..., Servi
         (["{}", "--for", "gemini"], 2, "'gemini' is not one of"),
         (["{}", "--for", "openai", "--mode", "wild"], 2, "calm"),
         (["{}/nowhere", "--for", "openai"], 2, "There is no folder"),
-        (["{}", "--for", "openai", "--key-env", "HOME"], 2, "A folder needs no token"),
+        (["{}", "--for", "openai", "--key-env", "HOME"], 2, "The schemas of a folder need no token"),
         (["ftp://x/", "--for", "openai"], 2, "only http:// and https://"),
         (["http://127.0.0.1:1/mcp", "--for", "openai"], 3, "Connection refused"),
         (

@@ -37,6 +37,8 @@ def test_its_traffic_is_that_of_the_file_and_the_rest_is_empty(tmp_path: Path) -
 def test_it_cannot_be_asked_anything(tmp_path: Path) -> None:
     with pytest.raises(DeskUserError, match="cannot be asked"):
         opened(tmp_path / "a.jsonl").request("x", "ping", {})
+    with pytest.raises(DeskUserError, match="cannot be called"):
+        opened(tmp_path / "b.jsonl").give_token("x", "t")
 
 
 @pytest.mark.parametrize(("damage", "said"), [([b'{"n":'], "1 line of"), ([b"x\n", b"y\n"], "2 lines of")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from mcpdesk.link.catalogue import Shelf
 from mcpdesk.link.values import ItemKind
 from mcpdesk.server.approvals import AT_DESK, Policy
@@ -51,3 +53,13 @@ async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tm
     assert told["echo"] == (Policy.ASK, "mcp.json") and told["boom"] == (Policy.ASK, AT_DESK)
     assert told["steps"] == told["resource://note"] == (Policy.ALLOW, "")
     await home.close()
+
+
+def test_a_guarded_tool_says_which_scopes_its_token_needs() -> None:
+    server = make_server()
+    tools = [replace(tool, requires_jwt=tool.name == "echo", scopes=("a",) * (tool.name == "echo"))
+        for tool in server.tools]  # fmt: skip
+    server.tools.replace(tools)
+    told = {item.name: (item.needs_token, item.scopes) for item in Shelf(server).catalogue().items}
+    assert told.pop("echo") == (True, ("a",))
+    assert set(told.values()) == {(False, ())}

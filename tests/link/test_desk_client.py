@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+from mcpdesk.auth.access import MISSING, Access
+from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
+from mcpdesk.auth.keys import secret_keys
+from mcpdesk.auth.verifier import Terms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_call import DeskCall
@@ -15,6 +19,7 @@ from mcpdesk.server.resource import Resource
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
+from tests.support.tokens import SECRET, token
 
 ERAS = [LATEST, LATEST_HANDSHAKE]
 both_eras = pytest.mark.parametrize("revision", ERAS, ids=str)
@@ -237,3 +242,27 @@ async def test_watched_resources_count_their_changes(revision: Revision) -> None
     watch.remove("a://2")
     assert watch.updates == {} and desk.client.running == 0
     desk.client.close()
+
+
+@both_eras
+async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision) -> None:
+    peer = Peer()
+    terms = Terms(frozenset({"HS256"}))
+    keys = KeySource(constant(secret_keys(SECRET.encode(), terms.algorithms)), CONSTANT)
+    peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
+    loop = asyncio.get_running_loop()
+    client = DeskClient(peer.endpoint, lambda function: loop.call_soon(function) and None, revision=revision)
+
+    async def said() -> str:
+        call = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+        async with asyncio.timeout(WITHIN_S):
+            error = (await asyncio.wrap_future(call.outcome)).error
+        return "" if error is None else str(error["message"])
+
+    assert await said() == MISSING
+    async with asyncio.timeout(WITHIN_S):
+        await asyncio.wrap_future(client.token.give(token("HS256")))
+    assert await said() == ""
+    peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
+    assert await said() == MISSING
+    client.close()

@@ -56,6 +56,12 @@ async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     assert (await peer.response(1))["error"] == {"code": -32001, "message": told}
 
 
+async def test_the_desk_is_not_told_of_ways_it_does_not_go() -> None:
+    call = Call(1, "tools/call", {}, Terms(R5), Peer().channel, "memory", "desk")
+    with pytest.raises(RemoteProtocolError, match=r"^Unauthorized: missing JWT$"):
+        call.check_token(True)
+
+
 @pytest.mark.parametrize(
     ("method", "params"),
     [

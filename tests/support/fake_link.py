@@ -7,7 +7,7 @@ Calls of `slow-report` stay open until `link.calls[-1].finish(...)`; all others 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -517,6 +517,12 @@ class FakeLink:
             result, error = _answer(method, params)
             call.finish(result, error)
         return call
+
+    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
+        raise AssertionError("sample servers look at no tokens")
+
+    def drop_token(self, server: str) -> None:
+        raise AssertionError("sample servers look at no tokens")
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> None:
         self.answers.append((question, tuple(answers)))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mcpdesk.link.values import ServerView, TokenView
 from mcpdesk.tui.widgets.item_header import ItemHeader
 from tests.support.fake_link import sample_catalogue
 from tests.support.widgets import staged
@@ -36,3 +39,22 @@ async def test_a_problem_says_whether_an_older_version_serves() -> None:
         header.show(ITEMS["resource://clock"])
         await pilot.pause()
         assert "✕ stale, the previous version serves: resources/clock.py:7" in stage.shown()
+
+
+async def test_a_guarded_item_says_what_token_it_needs() -> None:
+    header = ItemHeader()
+    guarded = replace(ITEMS["place-order"], needs_token=True, scopes=("orders:write",))
+    server = ServerView("profiles", "Profiles", "1", "/srv", "", 1, looks_at_tokens=True)
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(guarded)
+        await pilot.pause()
+        assert "needs a token" not in stage.shown()
+        header.know(server)
+        await pilot.pause()
+        assert "● needs a token with scope orders:write · T gives one" in stage.shown().splitlines()[1]
+        header.know(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
+        await pilot.pause()
+        assert "✓ called as ada, with scope orders:write" in stage.shown()
+        header.show(replace(guarded, definition={}))
+        await pilot.pause()
+        assert "needs a token" not in stage.shown()

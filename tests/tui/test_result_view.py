@@ -72,6 +72,17 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
         await until(pilot, lambda: 'jsonrpc: "2.0"' in stage.shown())
 
 
+async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        for code, told in ((-32001, "T gives the desk a token"), (-32003, "T gives the desk another token")):
+            await view.show(outcome(None, {"code": code, "message": "no"}), {})
+            await until(pilot, lambda told=told: told in stage.shown())
+        await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
+        await until(pilot, lambda: "unknown" in stage.shown())
+        assert "token" not in stage.shown()
+
+
 async def test_errors_show_message_and_data() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):

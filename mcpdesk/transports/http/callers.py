@@ -83,7 +83,7 @@ async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Pri
     if opener.claims is not None and not opener.has_expired(time.time()):
         return opener
     try:
-        principal = await _checked(token if isinstance(token, str) else "", access)
+        principal = await access.verify(token if isinstance(token, str) else "")
     except (Rejected, KeysMissing) as reason:
         log.debug("refused a token on a socket: %s", reason)
         return NOBODY
@@ -185,13 +185,6 @@ def origin_of(request: web.BaseRequest) -> str:
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
 
 
-async def _checked(token: str, access: Access) -> Principal:
-    """Raises: Rejected, KeysMissing."""
-    if access.verifier is None:
-        raise Rejected("no token counts here")
-    return await access.verifier.verify(token)
-
-
 def _hidden(message: Any) -> Any:
     if not isinstance(message, dict):
         return message
@@ -206,7 +199,7 @@ def _hidden(message: Any) -> Any:
 
 async def _verified(token: str, request: web.BaseRequest, head: Head, access: Access) -> Principal:
     try:
-        principal = await _checked(token, access)
+        principal = await access.verify(token)
     except Rejected as reason:
         answer = _challenged(401, INVALID, request, head, access, "invalid_token")
         answer[WHY] = str(reason)

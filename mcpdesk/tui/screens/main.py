@@ -253,6 +253,12 @@ class MainScreen(Screen[None]):
 
         await choose_client(self)
 
+    def action_give_token(self) -> None:
+        """Call the server as whoever a token is of."""
+        from mcpdesk.tui.widgets.token_prompt import open_token_prompt
+
+        open_token_prompt(self)
+
     def action_reload(self) -> None:
         """Look at the server's folder again now."""
         self.link.reload(self.server)

@@ -111,7 +111,7 @@ class WorkbenchPane(Vertical):
                 self._show_result()
         self._look_at_watched()
         self.catalogue.rows.show_running(self._drafts.running(self.server))
-        self.item_pane.show_title()
+        self.item_pane.look(view, self.server)
         strip = self.query_one("#strip", Vertical)
         for child in strip.children if self.has_class("-high") else ():
             look = getattr(child, "look", None)

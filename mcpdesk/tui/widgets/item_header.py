@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
-from mcpdesk.link.values import CatalogueItem
+from mcpdesk.link.values import CatalogueItem, ServerView
 from mcpdesk.tui.render.shelves import badges
 from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.token_text import token_line
 
 
 class ItemHeader(Widget):
-    """Two or three lines: title, badges and source; then the problem, or the description."""
+    """Two to four lines: title, badges and source; then the problem, the token it needs, the description."""
 
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
@@ -21,11 +24,23 @@ class ItemHeader(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._item: CatalogueItem | None = None
+        self._server: ServerView | None = None
+        self._token = ("", "")
+        """What is said of tokens, and its colour."""
 
     def show(self, item: CatalogueItem | None) -> None:
         """Show another item."""
         self._item = item
+        self._token = self._token_line()
         self.refresh(layout=True)
+
+    def know(self, server: ServerView | None) -> None:
+        """What is known of the item's server by now; cheap when it says the same as before."""
+        self._server = server
+        line = self._token_line()
+        if line != self._token:
+            self._token = line
+            self.refresh(layout=True)
 
     def render(self) -> Content:
         """The lines."""
@@ -48,8 +63,17 @@ class ItemHeader(Widget):
             word = "stale, the previous version serves" if item.stale else "unavailable"
             told = f"✕ {word}: {one_line(item.problem)}"
             parts.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
+        if self._token[0]:
+            parts.append(Content.styled(*self._token))
         said = clean(item.description.strip())
         below = " · ".join(part for part in (said, "" if fits else source) if part)
         if below:
             parts.append(Content.styled(below, "$text-muted"))
         return Content("\n").join(parts)
+
+    def _token_line(self) -> tuple[str, str]:
+        item, server = self._item, self._server
+        is_offered = item is not None and bool(item.definition)
+        if item is None or server is None or not is_offered:
+            return "", ""
+        return token_line(item, server, time.time())

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
 
-from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, ServerView
+from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ServerView
 from mcpdesk.tui.drafts import Draft
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.output_check import marks
@@ -108,6 +108,12 @@ class ItemPane(Vertical):
     def describe(self, item: CatalogueItem | None) -> None:
         """Show what is said about an item."""
         self.query_one(ItemHeader).show(item)
+
+    def look(self, view: CoreView, server: str) -> None:
+        """Show how the call goes, and whose token the server is called with."""
+        shown = next((one for one in view.servers if one.name == server), None)
+        self.query_one(ItemHeader).know(shown)
+        self.show_title()
 
     def on_arguments_swapped(self) -> None:
         """Arguments take no room where there are none to enter."""

@@ -17,6 +17,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
+from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import Block, BlockKind, blocks, size_text
@@ -30,6 +31,11 @@ from mcpdesk.tui.widgets.tab_strip import TabStrip
 TABS = ("Content", "Structured", "Raw")
 MAX_BLOCKS = 100
 """Content blocks that are drawn; the raw message has the rest."""
+_ABOUT_TOKENS = {
+    ErrorCode.UNAUTHORIZED: "T gives the desk a token for this server.",
+    ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
+}
+"""What to do about a refusal, by the code of its error."""
 _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
 
@@ -178,6 +184,8 @@ def _message(outcome: Outcome) -> Any:
 def _error_lines(outcome: Outcome) -> Iterator[Widget]:
     error = outcome.error or {}
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
+    if error.get("code") in _ABOUT_TOKENS:
+        yield Static(Content(_ABOUT_TOKENS[error["code"]]), classes="note")
     if "data" in error:
         yield Static(Content("data"), classes="note")
         yield JsonTree(error["data"], classes="block")

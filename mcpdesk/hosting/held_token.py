@@ -1,0 +1,159 @@
+"""A token that somebody gave a dialogue within this process: whose it is, as long as it counts.
+
+The token itself is not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+
+EXPIRED = "it has expired"
+CHANGED = "what mcp.json asks of tokens has changed"
+log = logging.getLogger("mcpdesk.auth")
+
+
+class TokenView(Struct, frozen=True):
+    """Whose token is held."""
+
+    name: str
+    scopes: frozenset[str]
+    """What it allows, and what that includes."""
+    expires: float | None = None
+    """When it ends, Unix time in seconds."""
+    ended: str = ""
+    """Why it counts no more, in words that follow `it`; empty: it counts."""
+
+
+class _Held(NamedTuple):
+    """Who a token made the dialogue, and under which rules it counted."""
+
+    principal: Principal
+    access: Access
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """What every request of a token has to be allowed, and it is not."""
+        return self.access.scopes - self.principal.scopes
+
+
+class HeldToken:
+    """The token of one dialogue; the server's own rules check it once, when it is given.
+
+    `run` runs a function on the core's loop soon, from any thread.
+    """
+
+    def __init__(
+        self,
+        endpoint: HostedEndpoint,
+        dialogue: HostedDialogue,
+        run: Callable[[Callable[[], object]], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._endpoint = endpoint
+        self._dialogue = dialogue
+        self._run = run
+        self._clock = clock
+        self._held: _Held | None = None
+        self._checks: set[asyncio.Task[_Held]] = set()
+
+    def view(self) -> TokenView | None:
+        """Whose is held; None: none was given, or it was taken back. For any thread."""
+        held = self._held
+        if held is None:
+            return None
+        who = held.principal
+        return TokenView(who.name, who.scopes, who.expires, self._end_of(held))
+
+    def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
+        """Be whom a token is of from now on; from any thread.
+
+        The future has those of `needs` that it does not allow: with any, it was not taken. It fails with
+        ValueError and the reason for a token that does not count. Cancelled in time, nothing is taken.
+        """
+        done: Future[tuple[str, ...]] = Future()
+
+        def begin() -> None:
+            task = asyncio.get_running_loop().create_task(self._verified(text))
+            self._checks.add(task)
+            task.add_done_callback(lambda task: self._checked(task, needs, done))
+
+        self._run(begin)
+        return done
+
+    def drop(self) -> None:
+        """Be nobody in particular again; from any thread."""
+
+        def forget() -> None:
+            self._held = None
+            self.settle()
+
+        self._run(forget)
+
+    def settle(self) -> None:
+        """Be who the token says, while it counts; on the core's loop, before anything is sent."""
+        held = self._held
+        principal = OPEN if held is None or self._end_of(held) else held.principal
+        if self._dialogue.conversation.principal is not principal:
+            self._dialogue.identify(principal)
+
+    def close(self) -> None:
+        """Check nothing more."""
+        for task in self._checks:
+            task.cancel()
+
+    def _checked(
+        self, task: asyncio.Task[_Held], needs: Collection[str], done: Future[tuple[str, ...]]
+    ) -> None:
+        self._checks.discard(task)
+        if task.cancelled():
+            done.cancel()
+            return
+        reason = task.exception()
+        if not done.set_running_or_notify_cancel():
+            return
+        if reason is not None:
+            done.set_exception(reason)
+            return
+        held = task.result()
+        lacking = tuple(scope for scope in needs if scope not in held.principal.scopes)
+        if not lacking:
+            self._held = held
+            self.settle()
+        done.set_result(lacking)
+
+    async def _verified(self, text: str) -> _Held:
+        """Raises: ValueError with the reason, in words that follow `it`."""
+        from mcpdesk.auth.key_source import KeysMissing
+        from mcpdesk.auth.token import Rejected
+
+        access = self._endpoint.access
+        try:
+            held = _Held(await access.verify(text), access)
+        except Rejected as reason:
+            raise ValueError(str(reason)) from None
+        except KeysMissing as reason:
+            raise ValueError(f"it cannot be checked now: {reason}") from None
+        except Exception:
+            # Whoever shows what happened shows the values around it, too, and the token is among them.
+            log.exception("a token could not be checked")
+            raise ValueError("it cannot be checked now") from None
+        if held.lacks:
+            scopes = " ".join(sorted(held.lacks))
+            raise ValueError(f"it lacks the scope {scopes}, which every request here needs")
+        return held
+
+    def _end_of(self, held: _Held) -> str:
+        if held.access is not self._endpoint.access:
+            return CHANGED
+        return EXPIRED if held.principal.has_expired(self._clock()) else ""

@@ -1,0 +1,168 @@
+"""A token given to a dialogue makes it somebody, by the server's own rules, as long as it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
+from mcpdesk.auth.keys import secret_keys
+from mcpdesk.auth.principal import OPEN
+from mcpdesk.auth.verifier import Terms, Verifier
+from mcpdesk.hosting.held_token import CHANGED, EXPIRED, HeldToken
+from tests.support.patience import WITHIN_S
+from tests.support.served import Peer
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
+
+TERMS = Terms(frozenset({"HS256"}), ISSUER, frozenset({AUDIENCE}))
+
+
+def access(**more: Any) -> Access:
+    keys = secret_keys(SECRET.encode(), TERMS.algorithms)
+    return Access(verifier=Verifier(TERMS, KeySource(constant(keys), CONSTANT)), **more)
+
+
+class Holder:
+    """A dialogue of a guarded server, and the token it holds."""
+
+    def __init__(self, guard: Access | None = None) -> None:
+        self.peer = Peer()
+        self.server = self.peer.server
+        self.server.access = guard or access()
+        self.dialogue = self.peer.channel.dialogue
+        self.later_s = 0.0
+        loop = asyncio.get_running_loop()
+        self.held = HeldToken(
+            self.peer.endpoint,
+            self.dialogue,
+            lambda function: loop.call_soon(function) and None,
+            lambda: time.time() + self.later_s,
+        )
+
+    @property
+    def caller(self) -> str:
+        return self.dialogue.conversation.principal.title
+
+    async def give(self, text: str, *needs: str) -> tuple[str, ...]:
+        async with asyncio.timeout(WITHIN_S):
+            return await asyncio.wrap_future(self.held.give(text, needs))
+
+
+async def test_whoever_a_token_is_of_calls_until_it_is_taken_back() -> None:
+    holder = Holder()
+    assert holder.held.view() is None and holder.caller == ""
+    assert await holder.give(token("HS256", scope="read")) == ()
+    held = holder.held.view()
+    assert held is not None and (held.name, held.scopes, held.ended) == ("ada", {"read"}, "")
+    assert holder.caller == "token of ada"
+    holder.held.drop()
+    await asyncio.sleep(0)
+    assert holder.held.view() is None
+    assert holder.dialogue.conversation.principal is OPEN
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"exp": 1}, "it has expired"),
+        ({"iss": "https://other.example"}, "it is of another issuer"),
+        ({"aud": "https://other.example"}, "it is for another audience"),
+    ],
+)
+async def test_a_token_that_does_not_count_is_refused_with_the_reason(
+    changes: dict[str, Any], why: str
+) -> None:
+    holder = Holder()
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        await holder.give(token("HS256", **changes))
+    with pytest.raises(ValueError, match="its signature fits no key"):
+        await holder.give(token("HS256")[:-6] + "AAAAAA")
+    with pytest.raises(ValueError, match="does not have the form of a token"):
+        await holder.give("hello")
+    assert holder.held.view() is None and holder.caller == ""
+
+
+async def test_another_token_takes_the_place_of_the_last_and_a_bad_one_does_not() -> None:
+    holder = Holder()
+    await holder.give(token("HS256"))
+    with pytest.raises(ValueError, match="expired"):
+        await holder.give(token("HS256", sub="bob", exp=1))
+    assert holder.caller == "token of ada"
+    await holder.give(token("HS256", sub="eve"))
+    assert holder.caller == "token of eve"
+
+
+async def test_scopes_it_lacks_are_told_before_it_is_taken() -> None:
+    holder = Holder()
+    narrow = token("HS256", scope="read")
+    assert await holder.give(narrow, "send", "read") == ("send",)
+    assert holder.held.view() is None and holder.caller == ""
+    assert await holder.give(narrow) == ()
+    assert holder.caller == "token of ada"
+
+
+async def test_what_every_request_needs_is_needed_by_the_token_itself() -> None:
+    holder = Holder(access(requires_token=True, scopes=frozenset({"all"})))
+    with pytest.raises(ValueError, match="it lacks the scope all, which every request here needs"):
+        await holder.give(token("HS256", scope="read"))
+    assert await holder.give(token("HS256", scope="all")) == ()
+
+
+async def test_it_ends_when_it_expires() -> None:
+    holder = Holder()
+    await holder.give(token("HS256"))
+    holder.later_s = 36_001.0
+    held = holder.held.view()
+    assert held is not None and (held.name, held.ended) == ("ada", EXPIRED)
+    holder.held.settle()
+    assert holder.caller == ""
+
+
+async def test_it_ends_when_the_server_asks_something_else() -> None:
+    holder = Holder()
+    await holder.give(token("HS256"))
+    holder.held.settle()
+    assert holder.caller == "token of ada"
+    holder.server.access = access()
+    held = holder.held.view()
+    assert held is not None and held.ended == CHANGED
+    holder.held.settle()
+    assert holder.caller == ""
+
+
+async def test_a_server_that_looks_at_no_tokens_takes_none() -> None:
+    with pytest.raises(ValueError, match="no token counts here"):
+        await Holder(Access()).give(token("HS256"))
+
+
+async def test_whoever_thinks_better_of_it_changes_nothing() -> None:
+    holder = Holder()
+    done = holder.held.give(token("HS256"))
+    assert done.cancel()
+    await holder.give(token("HS256", sub="eve"))
+    assert holder.caller == "token of eve"
+    left = holder.held.give(token("HS256"))
+    await asyncio.sleep(0)
+    holder.held.close()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(WITHIN_S):
+            await asyncio.wrap_future(left)
+    assert holder.caller == "token of eve"
+
+
+async def test_a_mistake_in_checking_is_told_without_the_token(caplog: pytest.LogCaptureFixture) -> None:
+    holder = Holder()
+
+    class Broken:
+        async def verify(self, text: str) -> None:
+            raise RuntimeError("broken")
+
+    holder.server.access = Access(verifier=Broken())  # type: ignore[arg-type]
+    text = token("HS256")
+    with pytest.raises(ValueError, match="it cannot be checked now"):
+        await holder.give(text)
+    assert "RuntimeError: broken" in caplog.text and text not in caplog.text

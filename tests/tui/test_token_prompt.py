@@ -1,0 +1,228 @@
+"""A token is given to the desk in a form, on a real server that looks at it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input, Static
+
+from mcpdesk.paths import sample_servers
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.clients import ClientsPane
+from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.widgets.result_view import ResultContent
+from mcpdesk.tui.widgets.token_prompt import TokenInput, TokenPrompt
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.folders import write
+from tests.support.frame import quiet_link, running_frame, toasts
+from tests.support.tokens import SECRET
+from tests.support.workbench import Bench
+
+WALLET = sample_servers() / "wallet"
+MAKE: Callable[..., str] = runpy.run_path(str(WALLET / "issue_token.py"))["issue"]
+LASTS_S = 2 * 86_400 + 1800
+
+
+def issue(*scopes: str, secret: str = SECRET, lasts_s: int = LASTS_S) -> str:
+    """A token of ada's."""
+    return MAKE(secret, "ada", *scopes, lasts_s=lasts_s)
+
+
+class Counter(Bench):
+    """The desk on the guarded sample."""
+
+    link: RunningDesk
+
+    async def ask(self) -> TokenPrompt:
+        """Open the form with its key, whatever has the focus."""
+        await self.pilot.press("f6")
+        await self.until(lambda: isinstance(self.app.screen, TokenPrompt))
+        prompt = self.app.screen
+        assert isinstance(prompt, TokenPrompt)
+        await self.pilot.pause()
+        return prompt
+
+    async def paste(self, text: str) -> None:
+        """As a terminal pastes."""
+        self.app.screen.query_one(TokenInput).post_message(events.Paste(text))
+        await self.pilot.pause()
+        await self.pilot.press("enter")
+
+    async def give(self, text: str) -> None:
+        """Give a token that counts."""
+        await self.ask()
+        await self.paste(text)
+        await self.until(lambda: self.app.screen is self.app.main)
+
+    async def call(self) -> str:
+        """Call what is open; returns what the result says."""
+        title = self.title
+        await self.pilot.press("ctrl+r")
+        await self.until(lambda: self.pane.draft is not None and self.pane.draft.outcome is not None)
+        await self.until(lambda: self.title != title and bool(self.pane.query_one(ResultContent).children))
+        await self.pilot.pause()
+        return self.shown()
+
+
+@asynccontextmanager
+async def counter(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = (120, 40), **flags: object
+) -> AsyncIterator[Counter]:
+    monkeypatch.setenv("WALLET_SECRET", SECRET)
+    async with running_desk(WALLET, **flags) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            found = Counter(app, pilot, link)
+            await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
+            yield found
+
+
+async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with counter(monkeypatch) as it:
+        await it.open("balance")
+        await it.until(lambda: "needs a token with scope wallet:read · T gives one" in it.shown())
+        refused = await it.call()
+        assert "Unauthorized: missing JWT" in refused
+        assert "T gives the desk a token for this server." in refused
+        prompt = await it.ask()
+        assert "The desk calls wallet as anybody." in it.shown()
+        assert "balance needs one with scope wallet:read." in it.shown()
+        text = issue("wallet")
+        await it.paste(text)
+        await it.until(lambda: it.app.screen is not prompt)
+        assert "wallet is called as ada" in toasts(it.app)
+        await it.until(lambda: "called as ada, 2 d 0 h left" in it.shown())
+        assert "ada has 100.00 EUR." in await it.call()
+        await it.pilot.press("escape", "4")
+        await it.until(lambda: bool(it.app.screen.query(ClientsPane)))
+        await it.until(lambda: "token of ada" in it.shown())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (lambda: issue(lasts_s=-60), "✗ The token does not count: it has expired."),
+        (lambda: issue(secret=SECRET + "!"), "✗ The token does not count: its signature fits no key."),
+        (lambda: "no token", "✗ The token does not count: it does not have the form of a token."),
+    ],
+    ids=["expired", "signature", "form"],
+)
+async def test_what_is_wrong_with_a_token_is_told_in_the_form(
+    text: Callable[[], str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with counter(monkeypatch, (80, 24)) as it:
+        prompt = await it.ask()
+        await it.paste(text())
+        await it.until(lambda: told in it.shown())
+        await it.pilot.press("x")
+        await it.until(lambda: told not in it.shown())
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is not prompt)
+        assert it.link.view().servers[0].token is None
+
+
+async def test_a_token_of_another_issuer_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = json.loads((WALLET / "mcp.json").read_text())
+    manifest["auth"]["jwt"]["issuer"] = "somebody-else"
+    files = {"tools/who.py": "async def who() -> str:\n    '''Say it.'''\n    return 'me'\n"}
+    del manifest["modes"], manifest["auth"]["tools"]
+    folder = write(tmp_path, {"mcp.json": json.dumps(manifest), **files})
+    monkeypatch.setenv("WALLET_SECRET", SECRET)
+    async with running_desk(folder) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(80, 24)) as pilot:
+            it = Counter(app, pilot, link)
+            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
+            await it.ask()
+            await it.paste(issue())
+            await it.until(lambda: "does not count: it is of another issuer." in it.shown())
+
+
+async def test_a_scope_that_is_missing_is_told_and_may_be_insisted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with counter(monkeypatch) as it:
+        await it.open("send")
+        prompt = await it.ask()
+        await it.paste(issue("wallet:read"))
+        told = "✗ The token counts, but without scope wallet:send. Enter takes it anyway."
+        await it.until(lambda: str(prompt.query_one("#trouble", Static).content) == told)
+        assert it.link.view().servers[0].token is None
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.screen is not prompt)
+        await it.until(lambda: "✕ called as ada, 2 d 0 h left, without scope wallet:send" in it.shown())
+
+
+async def test_nothing_entered_makes_the_desk_anybody_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with counter(monkeypatch) as it:
+        await it.open("whoami")
+        prompt = await it.ask()
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.screen is not prompt)
+        assert toasts(it.app) == []
+        await it.give(issue("wallet:read"))
+        prompt = await it.ask()
+        assert "The desk calls wallet as ada, 2 d 0 h left." in it.shown()
+        assert "Scopes: wallet:read. Enter without a token ends that." in it.shown()
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.screen is not prompt)
+        assert "wallet is called as anybody again" in toasts(it.app)
+        await it.until(lambda: "needs a token · T gives one" in it.shown())
+        assert "missing JWT" in await it.call()
+
+
+@pytest.mark.parametrize("before", ["", "Bearer ", "authorization:  bearer ", "\n\n"])
+async def test_a_token_is_taken_however_it_was_copied(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with counter(monkeypatch) as it:
+        text = issue()
+        await it.give(f"{before}{text[:60]}\n  {text[60:]}\n")
+        token = it.link.view().servers[0].token
+        assert token is not None and token.name == "ada"
+
+
+async def test_a_token_that_was_entered_is_neither_shown_nor_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with counter(monkeypatch) as it:
+        prompt = await it.ask()
+        await it.pilot.press(*"secret")
+        assert "secret" not in it.shown() and "••••••" in it.shown()
+        entered = prompt.query_one(Input)
+        for key in ("ctrl+c", "ctrl+x"):
+            entered.action_select_all()
+            await it.pilot.press(key)
+            assert it.app.clipboard == ""
+        assert entered.value == ""
+
+
+async def test_no_token_is_on_disk_in_the_record_or_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = issue("wallet")
+    async with counter(monkeypatch, state_dir=tmp_path) as it:
+        await it.open("balance")
+        await it.give(text)
+        assert "ada has" in await it.call()
+        said = [line.text for line in it.link.logs()]
+        capture = Path(it.link.view().capture_path)
+        shown = it.shown()
+    assert capture.is_file() and '"balance"' in capture.read_text()
+    kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    for part in (text, text.rpartition(".")[2]):
+        assert not any(part in each for each in (*kept, *said, shown))
+
+
+async def test_a_server_that_looks_at_no_tokens_says_so() -> None:
+    async with running_frame(quiet_link()) as (app, pilot):
+        await pilot.press("T")
+        await pilot.pause()
+        assert app.screen is app.main
+        assert toasts(app) == ["profiles: no token counts here: mcp.json has no auth.jwt"]
