@@ -38,6 +38,10 @@ class Bench:
         calls = [call for call in self.link.calls if call.method != "completion/complete"]
         return [(call.method, call.params) for call in calls]
 
+    def has_opened(self) -> bool:
+        """Whether no item is being opened. One that is given up for another is finished, too."""
+        return all(each.is_finished for each in self.app.workers if each.group == "open")
+
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(WITHIN_S):
             while not condition():
@@ -66,11 +70,13 @@ async def bench(
     app = DeskApp(link, history=history)
     async with app.run_test(size=size) as pilot:
         found = Bench(app, pilot, link)
-        await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
+        await found.until(
+            lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and found.pane.item is not None
+        )
+        await found.until(found.has_opened)  # the item is known before its form is whole
         await pilot.pause()
         yield found
-        # Before the screen is taken down; one that was given up for another is finished, too.
-        await found.until(lambda: all(each.is_finished for each in app.workers if each.group == "open"))
+        await found.until(found.has_opened)  # before the screen is taken down
 
 
 def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import Failure
+from mcpdesk.tui.render.form_model import form_node
 from mcpdesk.tui.widgets.form import Form
 from mcpdesk.tui.widgets.form_part import FormPart
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
+from tests.support.lingering import Lingering
+from tests.support.patience import WITHIN_S
 from tests.support.widgets import form_of, until
 
 
@@ -119,3 +123,24 @@ async def test_secrets_are_not_shown() -> None:
         assert value(form) == {"key": "s3"}
         assert "s3" not in stage.shown()
         assert form.query_one(Input).password
+
+
+async def test_a_form_whose_loading_nobody_waits_for_any_more_is_whole_all_the_same() -> None:
+    one, two = ({"properties": {name: {"type": "string"} for name in names}} for names in ("a", "bc"))
+    async with form_of(one) as (form, pilot, stage):
+        slow = Lingering()
+        await form.mount(slow)
+        given_up = asyncio.create_task(form.load(form_node(one)))
+        async with asyncio.timeout(WITHIN_S):
+            await slow.leaves.wait()
+        given_up.cancel()
+        last = asyncio.create_task(form.load(form_node(two)))
+        await asyncio.wait([given_up])
+        slow.may_go.set()
+        async with asyncio.timeout(WITHIN_S):
+            await last
+        assert len(form.query(Input)) == 2 and not slow.is_attached
+        form.focus_first()
+        await pilot.press("x")
+        await until(pilot, lambda: value(form) == {"b": "x"})
+        assert "c" in stage.shown() and "a" not in stage.shown()

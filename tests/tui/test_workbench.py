@@ -11,15 +11,17 @@ from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import Catalogue, Progress
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.result_view import ResultContent, ResultView
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
+from tests.support.desk import until as desk_until
 from tests.support.fake_link import FakeLink
 from tests.support.folders import write
+from tests.support.lingering import Lingering
+from tests.support.patience import WITHIN_S
 from tests.support.widgets import until
 from tests.support.workbench import Bench, bench, link_with, tool
 
@@ -314,7 +316,9 @@ async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> No
         app = DeskApp(link)
         async with app.run_test(size=(120, 40)) as pilot:
             it = Bench(app, pilot, link)
-            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
+            await it.until(
+                lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and it.pane.item is not None
+            )
             await it.open("add")
             await pilot.press("x", "4", "0", "ctrl+r")
             await it.until(lambda: "✓ ok" in it.title)
@@ -347,7 +351,9 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
         app = DeskApp(link)
         async with app.run_test(size=(80, 24)) as pilot:
             it = Bench(app, pilot, link)
-            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
+            await it.until(
+                lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and it.pane.item is not None
+            )
             assert "mcp.json:2" in it.shown() and "✕ unavailable: tols: unknown key" in it.shown()
             await pilot.press("ctrl+r")
             assert not it.pane.draft.call
@@ -355,3 +361,19 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
             await it.until(lambda: [item.name for item in link.catalogue("own").items] == ["greet"])
             await it.open("greet")
             await it.until(lambda: "✓ ok" in it.title)
+
+
+async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_screen_lives() -> None:
+    async with bench(link_with(tool("user-profile", {}))) as it:
+        slow = Lingering()
+        await it.pane.query_one(ResultContent).mount(slow)
+        it.pane.action_call()
+        async with asyncio.timeout(WITHIN_S):
+            await slow.leaves.wait()
+        assert it.pane.draft is not None
+        await desk_until(lambda: it.pane.draft.outcome is not None)
+        await desk_until(lambda: sum(each.group == "result" for each in it.app.workers) == 2)
+        slow.may_go.set()
+        await it.until(lambda: "✓ ok" in it.title and not slow.is_attached)
+        await it.pilot.press("slash")
+        await it.until(lambda: it.pane.catalogue.filter.has_focus)

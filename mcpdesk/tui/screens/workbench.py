@@ -374,7 +374,7 @@ class WorkbenchPane(Vertical):
         self._show_result()
         self.refresh_bindings()
 
-    @work(exclusive=True, group="result")
+    @work(group="result")  # one after the other: a widget cancelled while it goes takes the screen with it
     async def _show_result(self) -> None:
         await self.item_pane.draw_result()
         self.refresh_bindings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -76,6 +77,7 @@ class Form(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self.node = node
         self._show_all = False
+        self._swapping = asyncio.Lock()
 
     @property
     def has_fields(self) -> bool:
@@ -93,14 +95,21 @@ class Form(VerticalScroll, can_focus=False):
             yield Label(Content("No arguments."), classes="empty")
 
     async def load(self, node: Node, ask: Ask | None = None) -> None:
-        """Edit another node. `ask` is asked for suggestions for its texts."""
-        await self.remove_children()
-        self.node, self._show_all = node, False
-        self._fit()
-        await self.mount_all(self.compose())
-        if ask is not None:
-            for part in self.query(TextPart):
-                part.suggest(ask)
+        """Edit another node. `ask` is asked for suggestions for its texts.
+
+        Once begun it is brought to its end: who is cancelled while fields go would take the screen with them.
+        """
+        await asyncio.shield(self._swap(node, ask))
+
+    async def _swap(self, node: Node, ask: Ask | None) -> None:
+        async with self._swapping:
+            await self.remove_children()
+            self.node, self._show_all = node, False
+            self._fit()
+            await self.mount_all(self.compose())
+            if ask is not None:
+                for part in self.query(TextPart):
+                    part.suggest(ask)
 
     def focus_first(self) -> bool:
         """Go to the first field; False when there is none."""
