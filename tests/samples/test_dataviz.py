@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -177,6 +178,30 @@ def test_mistake_is_told_in_a_sentence(tmp_path: Path, name: str, arguments: lis
     assert made.returncode == 1
     assert reason in made.stderr and "Traceback" not in made.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("decode_grib2", ["--file"]), ("heatmap", ["--input"]), ("grid_csv", [])],
+)
+def test_what_has_no_end_is_no_file(tmp_path: Path, name: str, arguments: list[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("/dev/zero", str(tmp_path / "pipe")):
+        made = program(name, "--output", str(tmp_path / "out"), *arguments, place)
+        assert (made.returncode, made.stderr) == (1, f"{name}.py: {place} is no regular file\n")
+
+
+def test_file_that_is_too_large_is_told(tmp_path: Path) -> None:
+    with (tmp_path / "x.npy").open("wb") as file:
+        file.truncate(1 << 40)
+    made = program("heatmap", "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "x.png"))
+    assert made.returncode == 1 and "x.npy has more than 536,870,912 bytes" in made.stderr
+
+
+async def test_numbers_are_taken_however_json_writes_them(stages: Stages) -> None:
+    result = await stages.call("visualize-heatmap", width=320.0, minimum=-1e-7, maximum=1e308)
+    assert not result["isError"], result["content"]
+    assert "drawn from -1e-07 to 1e+308" in result["structuredContent"]["stdout"]
 
 
 @pytest.mark.parametrize("rest", [b"", b"\0\0\0\2", b"\0\0\0\2\0\0\0\0"])

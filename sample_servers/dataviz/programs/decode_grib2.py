@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from grids import MOST_CELLS, Extent, Grid, report, stop, write_grid
+from grids import MOST_CELLS, Extent, Grid, read_file, report, stop, write_grid
 
 PARAMETERS = {
     (0, 0, 0): ("Temperature", "K"), (0, 0, 6): ("Dew point", "K"), (0, 1, 1): ("Relative humidity", "%"),
@@ -24,7 +24,8 @@ PARAMETERS = {
     (0, 3, 5): ("Geopotential height", "gpm"), (0, 6, 1): ("Cloud cover", "%"),
     (10, 0, 3): ("Height of waves", "m"), (10, 3, 0): ("Water temperature", "K"),
 }  # fmt: skip
-MOST_BYTES = 64 << 20
+MOST_FETCHED = 64 << 20
+"""Bytes that are taken from an address."""
 SOUTHWARD_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
 
 
@@ -63,10 +64,7 @@ def load(place: str) -> bytes:
         bucket, _, key = place.removeprefix("s3://").partition("/")
         place = f"https://{bucket}.s3.amazonaws.com/{key}"
     if "://" not in place:
-        try:
-            return Path(place).read_bytes()
-        except OSError as error:
-            stop(f"{place} cannot be read: {error.strerror}")
+        return read_file(Path(place))
     parts = urllib.parse.urlsplit(place)
     if parts.scheme != "https" or not parts.hostname:
         stop(f"{place}: only files, https:// and s3:// can be read")
@@ -75,11 +73,11 @@ def load(place: str) -> bytes:
         if not all(ipaddress.ip_address(each).is_global for each in found):
             stop(f"{parts.hostname} is no public host")
         with urllib.request.build_opener(NoRedirects).open(place, timeout=20) as answer:
-            data: bytes = answer.read(MOST_BYTES + 1)
+            data: bytes = answer.read(MOST_FETCHED + 1)
     except OSError as error:
         stop(f"{place} cannot be fetched: {error}")
-    if len(data) > MOST_BYTES:
-        stop(f"{place} has more than {MOST_BYTES:,} bytes")
+    if len(data) > MOST_FETCHED:
+        stop(f"{place} has more than {MOST_FETCHED:,} bytes")
     return data
 
 

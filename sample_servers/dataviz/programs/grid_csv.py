@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import math
 from array import array
 from pathlib import Path
 from typing import NamedTuple
 
-from grids import Extent, Grid, report, stop, write_grid
+from grids import Extent, Grid, read_file, report, stop, write_grid
 
 MARGIN = 0.04
 """Around the outermost places, as a share of their distance."""
@@ -25,20 +26,18 @@ class Station(NamedTuple):
 
 def stations(path: Path, column: str) -> list[Station]:
     """The rows of a file with `longitude`, `latitude` and the column that is asked for."""
+    data = read_file(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            needed = ("longitude", "latitude", column)
-            missing = [name for name in needed if name not in (rows.fieldnames or ())]
-            if missing:
-                stop(f"{path} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
-            found = [
-                Station(*(float(row[name]) for name in needed))
-                for row in rows
-                if all((row[name] or "").strip() for name in needed)
-            ]
-    except OSError as error:
-        stop(f"{path} cannot be read: {error.strerror}")
+        rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""))
+        needed = ("longitude", "latitude", column)
+        missing = [name for name in needed if name not in (rows.fieldnames or ())]
+        if missing:
+            stop(f"{path} has no column {missing[0]!r}; it has {', '.join(rows.fieldnames or ())}")
+        found = [
+            Station(*(float(row[name]) for name in needed))
+            for row in rows
+            if all((row[name] or "").strip() for name in needed)
+        ]
     except (ValueError, csv.Error) as error:
         stop(f"{path}: {error}")
     if len(found) < 3:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import math
+import os
+import stat
 import struct
 import sys
 from array import array
@@ -16,6 +18,8 @@ MAGIC = b"\x93NUMPY"
 CODES = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q"}
 """Element types as NumPy and as Python's array call them."""
 MOST_CELLS = 16_000_000
+MOST_BYTES = 512 << 20
+"""Of a file that is read."""
 
 
 @dataclass
@@ -65,12 +69,26 @@ def report(progress: float, total: float, message: str) -> None:
     print(json.dumps({"progress": progress, "total": total, "message": message}), flush=True)
 
 
-def read_grid(path: Path) -> Grid:
-    """A grid from a .npy file, with its description from `<name>.json` where there is one."""
+def read_file(path: Path) -> bytes:
+    """All of a file. Devices and pipes, which may have no end, are none."""
     try:
-        data = path.read_bytes()
+        # Without this a pipe would be waited for until somebody writes into it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                stop(f"{path} is no regular file")
+            data = file.read(MOST_BYTES + 1) if facts.st_size <= MOST_BYTES else b""
     except OSError as error:
         stop(f"{path} cannot be read: {error.strerror}")
+    if max(facts.st_size, len(data)) > MOST_BYTES:
+        stop(f"{path} has more than {MOST_BYTES:,} bytes")
+    return data
+
+
+def read_grid(path: Path) -> Grid:
+    """A grid from a .npy file, with its description from `<name>.json` where there is one."""
+    data = read_file(path)
     if data[:6] != MAGIC or len(data) < 12:
         stop(f"{path} is no .npy file")
     is_old = data[6] == 1
