@@ -23,6 +23,8 @@ _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
 """What may stand before a placeholder in an element that is an option: its name cannot change any more."""
 END_OF_OPTIONS = "--"
+WHOLE = 10**16
+"""Numbers from there on are written with an exponent."""
 
 
 class Name(Struct, frozen=True):
@@ -151,6 +153,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
+        value = int(value)  # to JSON they are one number, to a program that wants a whole one they are not
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\0" in text:
         raise BadArgument(name, "must not contain a NUL character")

@@ -50,6 +50,8 @@ def test_brace_that_belongs_to_none_is_a_mistake(text: str) -> None:
         (["in", "{a}"], {"a": "x y; $(z)"}, ["in", "x y; $(z)"]),
         (["{a}"], {"a": ""}, [""]),
         (["{n}", "{f}", "{z}"], {"n": 3, "f": 1.5, "z": 1e22}, ["3", "1.5", "1e+22"]),
+        (["{n}", "--low={z}"], {"n": 3.0, "z": -0.0}, ["3", "--low=0"]),
+        (["--low", "{l}"], {"l": [-2.0, 1e15]}, ["--low", "-2", "--low", "1000000000000000"]),
         (["{o}"], {"o": {"a": [1, "ü"]}}, ['{"a":[1,"ü"]}']),
         # Unset, null and empty drop the element and the flag before it.
         (["--width", "{w}", "in"], {}, ["in"]),
