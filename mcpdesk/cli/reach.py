@@ -43,8 +43,9 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def reached(*given: Any, mode: str, token_env: str | None, key_env: str | None, **more: Any) -> Any:
         reach = Reach(mode, secret(token_env, "--token-env"), secret(key_env, "--key-env"))
+        # Hosted code and its programs are not to see them, and one that is named like ours is no setting.
         for variable in (token_env, key_env):
-            os.environ.pop(variable or "", None)  # hosted code and its programs are not to see them
+            os.environ.pop(variable or "", None)
         return function(*given, reach=reach, **more)
 
     decorated: Callable[..., Any] = reached

@@ -83,6 +83,8 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     mine = {**OF_WALLET, "MY_TOKEN": reader}
     given = mcpdesk(*asked, "--token-env", "MY_TOKEN", **mine)
     assert (given.stdout, given.stderr, given.returncode) == ("ada has 100.00 EUR.\n", "", 0)
+    ours = mcpdesk(*asked, "--token-env", "MCPDESK_TOKEN", **OF_WALLET, MCPDESK_TOKEN=reader)
+    assert (ours.stdout, ours.stderr, ours.returncode) == ("ada has 100.00 EUR.\n", "", 0)
     narrow = mcpdesk("call", str(WALLET), "send", "to=bob", "cents:=1", "--token-env", "MY_TOKEN", **mine)
     assert narrow.returncode == 4 and "lacks the scope wallet:send" in narrow.stderr
     assert "Give another token with --token-env." in narrow.stderr

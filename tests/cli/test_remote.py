@@ -74,6 +74,12 @@ def test_guarded_server_opens_with_the_key_of_the_environment(
     assert refused.returncode == 3 and "--key-env" in refused.stderr
     key = (tmp_path / "state" / "api-key").read_text().strip()
     assert mcpdesk(*asked, "--key-env", "OUR_KEY", OUR_KEY=key).stdout == "hello\n"
+    ours = {"MCPDESK_KEY": key}
+    assert mcpdesk(*asked, "--key-env", "MCPDESK_KEY", **ours).stdout == "hello\n"
+    listed = mcpdesk("schemas", url, "--for", "openai", "--key-env", "MCPDESK_KEY", **ours)
+    assert listed.returncode == 0 and '"Bash"' in listed.stdout, listed.stderr
+    unnamed = mcpdesk(*asked, "--key-env", "OUR_KEY", OUR_KEY=key, MCPDESK_TOKEN="t")
+    assert unnamed.returncode == 2 and "MCPDESK_TOKEN: unknown setting" in unnamed.stderr
     unset = mcpdesk(*asked, "--token-env", "UNSET_HERE")
     assert unset.returncode == 2 and "UNSET_HERE is not set" in unset.stderr
     needless = mcpdesk("list", str(folder), "--key-env", "OUR_KEY", OUR_KEY=key)
