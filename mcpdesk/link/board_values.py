@@ -25,6 +25,8 @@ ITEMS = 200
 """Items of a server that are listed; all are counted."""
 LINES = 200
 """Clients, jobs and callbacks that are listed; the newest."""
+FILES = 50
+"""Files of a job that are listed; all are counted."""
 ENDED = 12
 """Questions that are over; the latest."""
 LONGEST = 300
@@ -141,7 +143,9 @@ def _job(job: JobView) -> Json:
         "size": job.size,
         "problem": job.problem,
         "has_output": job.has_output,
-        "made": list(job.made[:LINES]),
+        "made": [{"name": file.name, "size": file.size} for file in job.made[:FILES]],
+        "made_count": len(job.made),
+        "made_bytes": sum(file.size for file in job.made),
     }
 
 

@@ -29,6 +29,7 @@ from mcpdesk.link.values import (
     TodoView,
     WorkView,
 )
+from mcpdesk.link.work_values import MadeFile
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.home import Home
 
@@ -264,7 +265,7 @@ def _task(view: TaskJob) -> JobView:
         started=view.started or view.created,
         ended=view.updated if state.is_final else None,
         size=0 if feed is None else feed.size,
-        made=tuple(each.name for each in view.files),
+        made=tuple(MadeFile(each.name, each.size) for each in view.files),
     )
 
 

@@ -35,6 +35,15 @@ class JobState(StrEnum):
         return self not in (JobState.QUEUED, JobState.RUNNING, JobState.WAITING)
 
 
+class MadeFile(Struct, frozen=True):
+    """A file a call produced."""
+
+    name: str
+    """Unique among those of its job."""
+    size: int
+    """Bytes, when the job ended."""
+
+
 class JobView(Struct, frozen=True):
     """One piece of work that outlives its call. Times are Unix seconds."""
 
@@ -60,8 +69,8 @@ class JobView(Struct, frozen=True):
     """Where the output is."""
     problem: str = ""
     """Why that file is not whole; empty when it is."""
-    made: tuple[str, ...] = ()
-    """Files a call produced, known once it is over."""
+    made: tuple[MadeFile, ...] = ()
+    """What a call produced, known once it is over."""
 
     @property
     def has_output(self) -> bool:

@@ -265,6 +265,9 @@ class Jobs(Protocol):
     def find(self, identifier: str, principal: Principal) -> Job | None:
         """The job of that id, if it is the caller's."""
 
+    def known(self, identifier: str) -> Job | None:
+        """The job of that id, whoever it belongs to: for who may see everything."""
+
 
 class Rules(Struct, frozen=True):
     """Who may call over TCP, and how much they may send."""

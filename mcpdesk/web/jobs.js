@@ -1,7 +1,7 @@
 // Work that outlives its call: how it stands, its output as it comes, and its end.
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
-import { clock, duration, now, oneLine, printed, size } from "./words.js";
+import { clock, duration, grouped, now, oneLine, printed, size } from "./words.js";
 import { tell } from "./wire.js";
 
 const STATES = {
@@ -36,7 +36,8 @@ function made(job) {
   const node = el("li", { "data-job": job.id },
     el("div", { class: "told" },
       el("div", { class: "top" }, span("state", ""), span("took muted", ""), span("name", "")),
-      el("p", { class: "sub" }, span("of", ""), span("by", ""), span("began", ""), span("said", ""), span("wrote", ""), span("made", "")),
+      el("p", { class: "sub" }, span("of", ""), span("by", ""), span("began", ""), span("said", ""), span("wrote", "")),
+      el("ul", { class: "files", hidden: true, "aria-label": `Files of ${oneLine(job.name)}` }),
       el("progress", { max: "1", hidden: true, "aria-label": "Progress" }),
       el("p", { class: "problem" })),
     el("div", { class: "tools" },
@@ -61,12 +62,25 @@ function fill(node, job) {
   put("said", oneLine(job.message));
   put("wrote", job.size ? size(job.size) : "");
   put("problem", job.problem ? `! ${oneLine(job.problem)}` : "");
-  put("made", job.made.length ? `made ${job.made.map(oneLine).join(", ")}` : "");
+  showFiles(node.querySelector(".files"), job);
   const bar = node.querySelector("progress"), share = /^(\d+) %/.exec(job.message);
   bar.hidden = job.over || !share;
   if (!bar.hidden) bar.value = Number(share[1]) / 100;
   node.querySelector(".show").hidden = !job.has_output;
   node.querySelector(".stop").hidden = job.over;
+}
+
+// What a call made is known when it is over, and does not change any more. The core says what to call a download.
+function showFiles(list, job) {
+  list.hidden = !job.over || !job.made.length;
+  if (list.hidden || list.childElementCount) return;
+  const place = `/dashboard/jobs/${encodeURIComponent(job.id)}/download`;
+  const line = (words, query, bytes) =>
+    el("li", {}, el("a", { href: place + query, download: "" }, words), " ", span("muted", size(bytes)));
+  if (job.made_count > 1) list.append(line(`all ${grouped(job.made_count)} in one archive`, "", job.made_bytes));
+  list.append(...job.made.map(file => line(oneLine(file.name), `?file=${encodeURIComponent(file.name)}`, file.size)));
+  const more = job.made_count - job.made.length;
+  if (more) list.append(el("li", { class: "muted" }, `and ${grouped(more)} more, in the archive`));
 }
 
 // Unfold the output of a job, or fold it again. One is open at a time.

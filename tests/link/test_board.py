@@ -17,8 +17,17 @@ from mcpdesk.link.board import LinkBoard
 from mcpdesk.link.board_acts import Acts
 from mcpdesk.link.board_exchange import MOST_TEXT, exchange_json
 from mcpdesk.link.board_lines import SHOWN, NewestLines, row_json
-from mcpdesk.link.board_values import ENDED, ITEMS, callbacks_json, core_json, jobs_json, questions_json
+from mcpdesk.link.board_values import (
+    ENDED,
+    FILES,
+    ITEMS,
+    callbacks_json,
+    core_json,
+    jobs_json,
+    questions_json,
+)
 from mcpdesk.link.values import CallbackView, Catalogue, CatalogueItem, ItemKind, JobKind, JobState, JobView
+from mcpdesk.link.work_values import MadeFile
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.recorder.rounds import parts_in_words
@@ -189,6 +198,14 @@ def test_jobs_and_callbacks_are_told_with_what_matters_first() -> None:
     late = CallbackView("shop", 1, "late", 60, 1, 0, 200.0, "claude", 1.0, None)
     calls = callbacks_json((late, replace(late, id=2, due=100.0), replace(late, id=3, due=None, fired=1)))
     assert [each["id"] for each in calls["callbacks"]] == [2, 1, 3] and calls["count"] == 2
+
+
+def test_files_of_a_job_are_told_with_their_sizes_and_too_many_are_counted() -> None:
+    made = tuple(MadeFile(f"{number}.txt", 10) for number in range(FILES + 3))
+    job = JobView("x", JobKind.CALL, "shop", "draw", "claude", JobState.SUCCEEDED, "", 1.0, 2.0, made=made)
+    (told,) = jobs_json((job,))["jobs"]
+    assert told["made"][0] == {"name": "0.txt", "size": 10} and len(told["made"]) == FILES
+    assert (told["made_count"], told["made_bytes"]) == (FILES + 3, 10 * (FILES + 3))
 
 
 def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() -> None:

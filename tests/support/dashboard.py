@@ -50,6 +50,18 @@ async def hush(word: Annotated[str, Meta(extra_json_schema={"writeOnly": True})]
     """Take something nobody should read."""
     return "taken"
 '''
+DRAW = '''
+from mcpdesk import Context, tool
+
+
+@tool
+async def draw(ctx: Context, names: list[str]) -> str:
+    """Make files; each holds its name."""
+    for name in names:
+        (ctx.folder / name).write_text(name)
+        ctx.produced(name)
+    return "drawn"
+'''
 MANIFEST = {
     "name": "shop",
     "title": "A shop",
@@ -99,6 +111,15 @@ class Dashboard:
         outcome = await asyncio.wrap_future(self.call(tool, **arguments).outcome)
         assert outcome.result is not None, outcome.error
         return dict(outcome.result)
+
+    async def job(self, tool: str, **arguments: Any) -> str:
+        """The id of a call that was asked for as a job and is over."""
+        params = {"name": tool, "arguments": arguments, "mode": "async"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        async with self.client.post(f"{self.url}/v1/mcp", json=body, headers={"X-API-Key": KEY}) as answer:
+            job = str((await answer.json())["result"]["job_id"])
+        await until(lambda: any(each.id == job and each.state.is_final for each in self.desk.jobs()))
+        return job
 
     async def question(self) -> int:
         """The number of the question that waits."""

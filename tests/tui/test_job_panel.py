@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse
+from mcpdesk.link.work_values import MadeFile
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.job_list import STATES
 from mcpdesk.tui.widgets.job_panel import JobPanel
@@ -166,7 +167,9 @@ async def test_the_selected_job_stays_selected() -> None:
 
 
 async def test_words_narrow_the_jobs_and_y_copies() -> None:
-    link = link_with(job("make all", made=("all.tar.gz", "log.txt")), job("sleep 9"))
+    link = link_with(
+        job("make all", made=(MadeFile("all.tar.gz", 9), MadeFile("log.txt", 2))), job("sleep 9")
+    )
     link.outputs["profiles:make all"] = b"compiled\n"
     async with activity(link, show="jobs") as (app, pilot, pane):
         await pilot.press("slash", *"make", "enter")

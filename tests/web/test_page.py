@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.callers import checking, good_headers
-from tests.support.dashboard import KEY, Dashboard, dashboard
+from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.desk import until
+from tests.support.folders import write
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -418,6 +421,31 @@ async def test_the_output_of_a_job_is_followed_and_the_job_cancelled(shown: Dash
         await line.locator(".state.bad").wait_for()
         assert shown.desk.jobs()[0].state.is_final
         assert not await line.locator(".stop").is_visible()
+
+
+async def test_what_a_job_made_is_listed_with_its_size_and_downloaded(tmp_path: Path) -> None:
+    odd = "a b?c&d#\u202egnp.txt"
+    write(tmp_path, {"tools/draw.py": DRAW})
+    async with dashboard(tmp_path) as shown, surfing(shown) as surfer:
+        await shown.job("draw", names=["map.png", odd])
+        await shown.job("draw", names=["alone.txt"])
+        files = surfer.page.locator("#job-list .files")
+        for number in (0, 1):
+            await files.nth(number).locator("a").first.wait_for()
+        lines = await files.nth(1).locator("li").all_inner_texts()
+        assert lines == ["all 2 in one archive 25 B", "map.png 7 B", "a b?c&d#‹202e›gnp.txt 18 B"]
+        assert await files.nth(0).locator("li").all_inner_texts() == ["alone.txt 9 B"]
+        for number, content in enumerate([b"map.png", odd.encode()], 1):
+            assert await downloaded(surfer, files.nth(1).locator("a").nth(number)) == content
+        packed = await downloaded(surfer, files.nth(1).locator("a").first)
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            assert archive.namelist() == ["map.png", odd]
+
+
+async def downloaded(surfer: Surfer, link: Any) -> bytes:
+    async with surfer.page.expect_download() as begun:
+        await link.click()
+    return Path(await (await begun.value).path()).read_bytes()
 
 
 async def test_a_callback_is_fired_before_its_time_and_cancelled(shown: Dashboard) -> None:

@@ -7,6 +7,7 @@ for the page this listener served alone.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
 from mcpdesk.transports.http.dashboard_json import encode
 from mcpdesk.transports.http.dashboard_place import PLACE
 from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES, DashboardPulse, Page
+from mcpdesk.transports.http.jobs_api import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.stream import EventStream
 
 MOST_BODY = 1 << 20
@@ -33,6 +35,8 @@ MOST_FILTER = 2_000
 """Characters."""
 OLDER = 200
 """Lines given at a time."""
+FILES = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
+"""Where the files of a job are: a browser sends neither key nor token to the place clients have them from."""
 PRIVATE = SAFE | {"Cache-Control": "no-store"}
 """With everything that is not for everybody."""
 
@@ -78,13 +82,13 @@ class DashboardRoutes:
                 return file
             if name == "session":
                 return await self._session(request)
-            look = _LOOKS.get(name)
-            if look is not None and request.method == "GET":
+            look = _look(name)
+            if look is not None and (request.method == "GET" or look is DashboardRoutes._file):
                 visitor = await self._door.admit(request, self._site.rules)
                 return visitor if isinstance(visitor, web.Response) else await look(self, request, visitor)
         elif request.method == "POST":
             return await self._post(request, name)
-        if not name or name in _LOOKS:
+        if not name or _look(name) is not None:
             return no_method(request, ("GET",))
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
@@ -157,6 +161,14 @@ class DashboardRoutes:
             return plain_error(404, str(error))
         return json_answer(200, encode({"text": text}))
 
+    async def _file(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+        place = FILES.search(request.path)
+        job = None if place is None else self._site.jobs.known(place[1])
+        if job is None:
+            return plain_error(404, NO_JOB)
+        answer = await download(request, job, PRIVATE)
+        return plain_error(404, NO_FILE) if answer is None else answer
+
     async def _watch(self, pulse: DashboardPulse, given: Any) -> web.Response:
         """A page says what it wants to see."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
@@ -180,6 +192,11 @@ _LOOKS: dict[str, Look] = {
     "older": DashboardRoutes._older,
     "config": DashboardRoutes._config,
 }
+
+
+def _look(name: str) -> Look | None:
+    """What answers at a name."""
+    return DashboardRoutes._file if FILES.fullmatch(name) else _LOOKS.get(name)
 
 
 async def _body(request: web.BaseRequest) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Mapping
 from threading import Lock
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -61,16 +63,20 @@ class Source:
                 os.close(self._descriptor)
 
 
-async def send(request: web.BaseRequest, parcel: Parcel) -> web.StreamResponse:
-    """Send it, and close its descriptor."""
+async def send(
+    request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse:
+    """Send it, with `more` headers than it has by itself, and close its descriptor."""
     source = Source(parcel.descriptor)
     try:
-        return await _answer(request, parcel, source)
+        return await _answer(request, parcel, source, more)
     finally:
         source.close()
 
 
-async def _answer(request: web.BaseRequest, parcel: Parcel, source: Source) -> web.StreamResponse:
+async def _answer(
+    request: web.BaseRequest, parcel: Parcel, source: Source, more: Mapping[str, str]
+) -> web.StreamResponse:
     tag = f'"{parcel.tag}"'
     headers = {
         "Content-Type": parcel.media_type,
@@ -79,6 +85,7 @@ async def _answer(request: web.BaseRequest, parcel: Parcel, source: Source) -> w
         "ETag": tag,
         "Cache-Control": "private, no-cache",
         "X-Content-Type-Options": "nosniff",
+        **more,
     }
     if tag in [
         each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -29,6 +30,9 @@ PACE_S = 0.05
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
 """Of what a listener may send, which is read and dropped."""
+
+NO_JOB = "No such job: it never was, its time is over"
+NO_FILE = "The job made no such file"
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Job, Principal], Awaitable[web.StreamResponse]]
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
@@ -76,7 +80,7 @@ class JobRoutes:
             job = self._site.jobs.find(place.job, caller)
             if job is not None:
                 return await verb(request, job, caller)
-        return plain_error(404, "No such job: it never was, its time is over, or it is not yours")
+        return plain_error(404, f"{NO_JOB}, or it is not yours")
 
 
 async def _facts(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
@@ -94,6 +98,16 @@ async def _manifest(request: web.BaseRequest, job: Job, caller: Principal) -> we
 
 
 async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    answer = await download(request, job)
+    if answer is None:
+        return plain_error(404, NO_FILE, manifest=f"{request.path.rpartition('/')[0]}/manifest")
+    return answer
+
+
+async def download(
+    request: web.BaseRequest, job: Job, headers: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse | None:
+    """The file the query names, else all of them, with `headers` besides; None: the job made no such file."""
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
     try:
@@ -102,11 +116,7 @@ async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> we
         return plain_error(410, str(error))
     except ArchiveTooLarge as error:
         return plain_error(413, str(error))
-    if parcel is None:
-        return plain_error(
-            404, "The job made no such file", manifest=f"{request.path.rpartition('/')[0]}/manifest"
-        )
-    return await send(request, parcel)
+    return None if parcel is None else await send(request, parcel, headers)
 
 
 async def _progress(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:

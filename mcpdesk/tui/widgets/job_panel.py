@@ -270,7 +270,8 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
         known.append(size_text(job.size))
     facts = [Content.styled(command, "bold"), Content.styled(one_line(" · ".join(known)), "$text-muted")]
     if job.made:
-        facts.append(Content.styled(one_line(f"made {', '.join(job.made)}", room), "$text-muted"))
+        names = ", ".join(file.name for file in job.made)
+        facts.append(Content.styled(one_line(f"made {names}", room), "$text-muted"))
     if job.file:
         facts.append(Content.styled(ending(job.file, room), "$text-muted"))
     if job.problem:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
+import zipfile
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
@@ -21,8 +23,9 @@ from mcpdesk.transports.http.dashboard_door import Door, Visitor
 from mcpdesk.transports.http.dashboard_files import TYPES
 from mcpdesk.transports.http.dashboard_place import PLACE
 from tests.support.callers import checking, good_headers
-from tests.support.dashboard import KEY, Dashboard, dashboard
+from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.desk import until
+from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
@@ -38,6 +41,14 @@ MARKUP = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new F
 
 @pytest.fixture
 async def shown(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    async with dashboard(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def drawing(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    """One with a tool that makes files."""
+    write(tmp_path, {"tools/draw.py": DRAW})
     async with dashboard(tmp_path) as running:
         yield running
 
@@ -327,16 +338,55 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
 
 
 async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
-    params = {"name": "echo", "arguments": {"text": "x"}, "mode": "async"}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     async with shown.events(**WITH_KEY) as events:
-        async with shown.client.post(f"{shown.url}/v1/mcp", json=body, headers={"X-API-Key": KEY}) as answer:
-            job = (await answer.json())["result"]["job_id"]
+        job = await shown.job("echo", text="x")
         told = await events.until("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
         assert (told["jobs"][0]["id"], told["jobs"][0]["kind"]) == (job, "call")
         assert told["jobs"][0]["state"] == "succeeded" and told["jobs"][0]["has_output"]
         await shown.told("watch", {"page": events.page, "filter": "", "job": job}, **WITH_KEY)
         assert (await events.until("output"))["last"]
+
+
+async def test_what_a_job_made_is_downloaded_by_the_cookie_of_a_page(drawing: Dashboard) -> None:
+    job = await drawing.job("draw", names=["map.png", "log.txt"])
+    place, signed_in = f"/dashboard/jobs/{job}/download", {"Cookie": await sign_in(drawing)}
+    async with drawing.events(**WITH_KEY) as events:
+        told = (await events.until("jobs", lambda told: told["jobs"]))["jobs"][0]
+    assert told["made"] == [{"name": "map.png", "size": 7}, {"name": "log.txt", "size": 7}]
+    answer = await drawing.get(f"{place}?file=log.txt", **signed_in)
+    assert (answer.status, await answer.text()) == (200, "log.txt")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="log.txt"'
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Cache-Control"] == "no-store"
+    part = await drawing.get(f"{place}?file=log.txt", Range="bytes=4-6", **signed_in)
+    assert (part.status, await part.text()) == (206, "txt")
+    with zipfile.ZipFile(io.BytesIO(await (await drawing.get(place, **signed_in)).read())) as archive:
+        assert archive.namelist() == ["map.png", "log.txt"] and archive.read("map.png") == b"map.png"
+    head = await drawing.client.head(drawing.url + place + "?file=map.png", headers=signed_in)
+    assert (head.status, head.content_length) == (200, 7)
+    (Path(drawing.desk.view().servers[0].folder) / "log.txt").write_text("changed since")
+    assert (await drawing.get(f"{place}?file=log.txt", **signed_in)).status == 410
+    missing = await drawing.get(f"{place}?file=mcp.json", **signed_in)
+    assert missing.status == 404 and missing.headers["Cache-Control"] == "no-store"
+
+
+async def test_what_a_job_made_is_for_who_may_see_the_dashboard(drawing: Dashboard) -> None:
+    place = f"/dashboard/jobs/{await drawing.job('draw', names=['map.png'])}/download"
+    assert (await drawing.get(place)).status == 401
+    assert (await drawing.get(place, X_API_Key="no")).status == 401
+    assert (await drawing.get(place, Cookie="mcpdesk-dashboard=" + "A" * 43)).status == 401
+    signed_in = {"Cookie": await sign_in(drawing)}
+    for site in ("cross-site", "same-site"):
+        assert (await drawing.get(place, Sec_Fetch_Site=site, **signed_in)).status == 403
+    assert (await drawing.get(place, Origin="https://evil.example", **signed_in)).status == 403
+    assert (await drawing.get(place.removeprefix("/dashboard"), **signed_in)).status == 401
+    assert (await drawing.get(place, Sec_Fetch_Site="same-origin", **signed_in)).status == 200
+    assert (await drawing.get(place, **WITH_KEY)).status == 200
+    assert (await drawing.client.delete(drawing.url + place, headers=signed_in)).status == 405
+    for other in ("x", "shop:1", "..", "x" * 64, "x" * 65):
+        assert (await drawing.get(f"/dashboard/jobs/{other}/download", **signed_in)).status == 404
+    assert (await drawing.get(place.replace("/download", "/manifest"), **signed_in)).status == 404
 
 
 async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
