@@ -117,6 +117,7 @@ async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
             program,
             *_switches(proxy, profile),
             f"--virtual-time-budget={max(wait_ms, 1)}",
+            f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it shows what is there
             "--dump-dom",
             url,
         ]

@@ -121,13 +121,15 @@ async def test_a_browser_that_is_refused_leaves_what_was_fetched(
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(("way", "load_s"), [("playwright", 0.2), ("chromium", 65.0)])
 async def test_a_picture_that_never_comes_does_not_cost_the_page(
-    served: Site, monkeypatch: pytest.MonkeyPatch
+    served: Site, way: str, load_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
     monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
-    monkeypatch.setattr(browser, "LOAD_S", 0.2)
+    monkeypatch.setattr(browser, "LOAD_S", load_s)
     result = await read(f"{served.base}/waiting")
-    assert "Built meanwhile" in text(result) and result.structured["way"] == "playwright"
+    assert "Built meanwhile" in text(result) and result.structured["way"] == way
 
 
 async def test_a_browser_that_fails_leaves_what_was_fetched(
