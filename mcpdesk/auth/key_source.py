@@ -88,10 +88,11 @@ class KeySource:
     def _seek(self, came: float) -> asyncio.Task[None] | None:
         """An attempt because a token that came then names an unknown key; None: not so soon again.
 
-        Whatever was read before the token came may be out of date, however lately that was.
+        Whatever was read before the token came may be out of date, however lately that was; what is constant
+        is never read again.
         """
         has_answered = self._confirmed >= self._tried
-        if has_answered and self._confirmed < came and came - self._sought >= self._pace.pause_s:
+        if has_answered and self._confirmed < came and came - self._sought > self._pace.pause_s:
             self._sought = came
             self._tried = float("-inf")
         return self._refresh(self._clock())
