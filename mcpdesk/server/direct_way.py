@@ -76,7 +76,7 @@ class DirectWay:
         if asked is None:
             return None
         given = asked.params
-        usual = self._calls.known(given.name)
+        usual = self._calls.usuals.get(given.name) or self._calls.known(given.name)
         if usual is None:
             return None
         params: JSONObject = {"name": given.name, "arguments": given.arguments}
@@ -88,7 +88,10 @@ class DirectWay:
         elif data:
             return None
         if terms is None:
-            terms = self._admitted(conversation, params, None)
+            terms = conversation.session.terms
+            # Those of a session that were found to suit are looked at no more.
+            if meta is not None or terms is not self._suited or terms is not conversation.announced:
+                terms = self._admitted(conversation, params, None)
             if terms is None:
                 return None
             if meta is None or "progressToken" not in meta:

@@ -13,8 +13,9 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-READ_SIZE = 256 * 1024
-"""Bytes taken from the system at once."""
+READ_SIZE = 64 << 10
+"""Bytes taken from the system at once: what a pipe holds. For larger pieces the allocator goes to the system,
+which costs more than reading a message."""
 HIGH_WATER = 8 << 20
 """Unread answers, in bytes, from which on we stop reading a peer's requests until it has read some."""
 LOW_WATER = 1 << 20

@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK = 256 * 1024
+CHUNK = 64 << 10
+"""Bytes carried at once; for larger pieces the allocator goes to the system each time."""
 
 REFUSAL = b"mcpdesk: "
 """Begins what the desk says, instead of any frame, when it cannot serve us."""
