@@ -490,7 +490,7 @@ IS_WHOLE = "cell => cell.scrollWidth <= cell.clientWidth || getComputedStyle(cel
 """Whether no sign of a time gives way to dots; what is behind the seconds may be cut off."""
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize("width", [360, 768, 1200, 1280])
 async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: int) -> None:
     async with surfing(shown, width=width, height=740, has_touch=width < 800) as surfer:
         await busy(shown)
@@ -510,6 +510,20 @@ async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: 
         for button in await page.get_by_role("dialog").get_by_role("button").all():
             box = await button.bounding_box()
             assert box is not None and box["height"] >= 24 and box["width"] >= 24
+
+
+async def test_a_picture_of_the_whole_page_has_the_lines_of_the_traffic(shown: Dashboard) -> None:
+    for number in range(9):
+        await shown.called("echo", text=str(number))
+    async with surfing(shown, width=360, height=600) as surfer:
+        page = surfer.page
+        await page.locator("#traffic-list button").nth(8).wait_for()
+        for row in range(3):
+            box = await page.locator("#traffic-list button").nth(row).bounding_box()
+            assert box is not None and box["y"] > 600 - box["height"]
+            shot = await page.screenshot(full_page=True, clip=box)
+            await page.locator("#traffic-list li").nth(row).evaluate("row => { row.style.opacity = 0 }")
+            assert shot != await page.screenshot(full_page=True, clip=box)
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
