@@ -5,11 +5,12 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input, TextArea
 
-from mcpdesk.link.values import Catalogue, Progress
+from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.json_tree import JsonTree
@@ -377,3 +378,33 @@ async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_sc
         await it.until(lambda: "✓ ok" in it.title and not slow.is_attached)
         await it.pilot.press("slash")
         await it.until(lambda: it.pane.catalogue.filter.has_focus)
+
+
+def unavailable(words: int, **more: Any) -> CatalogueItem:
+    """A tool that is left out, with a reason of so many words."""
+    reason = "needs " + " ".join(f"<{number}>" for number in range(words))
+    return CatalogueItem(ItemKind.TOOL, "mail", "mail", problem=reason, **more)
+
+
+async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_terminal() -> None:
+    async with bench(link_with(unavailable(100)), size=(80, 24)) as it:
+        await it.until(lambda: all(f"<{number}>" in it.shown() for number in range(100)))
+        assert "✕ unavailable: needs <0>" in it.shown() and "─Unavailable─" in it.shown()
+        it.link.catalogues["profiles"] = Catalogue("profiles", 2, (unavailable(1000),))
+        servers = tuple(replace(one, catalogue_version=2) for one in it.link.core.servers)
+        it.link.core = replace(it.link.core, servers=servers)
+        await it.until(lambda: "<120>" in it.shown())
+        assert "<999>" not in it.shown()
+        await it.pilot.press("tab")
+        assert isinstance(it.app.focused, ResultContent)
+        await it.pilot.press("G")
+        await it.until(lambda: "<999>" in it.shown())
+
+
+async def test_why_an_older_version_serves_is_told_in_full_until_it_is_called() -> None:
+    definition = {"inputSchema": {}}
+    async with bench(link_with(unavailable(50, stale=True, definition=definition)), size=(80, 24)) as it:
+        await it.until(lambda: "<49>" in it.shown() and "ctrl+r calls the tool." in it.shown())
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "Result ─" in it.title)
+        assert "ctrl+r calls" not in it.shown()

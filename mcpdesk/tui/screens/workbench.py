@@ -171,10 +171,8 @@ class WorkbenchPane(Vertical):
         async with self._loading:
             if turn != self._turn:
                 return
-            draft = self._drafts.of(self.server, item)
-            if draft is not self.draft or draft.node is not self.arguments.form.node:
-                await self.item_pane.load(draft)
-                self.refresh_bindings()
+            await self.item_pane.load(self._drafts.of(self.server, item))
+            self.refresh_bindings()
             if arguments is not UNSET:
                 await self.arguments.put(arguments)
                 self.arguments.focus_first()

@@ -61,7 +61,8 @@ class ItemHeader(Widget):
         parts = [top]
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
-            told = f"✕ {word}: {one_line(item.problem)}"
+            # Below the header there is room for the whole of what keeps an item from being called.
+            told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self.size.width))
             parts.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
             parts.append(Content.styled(*self._token))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from textual import events
@@ -16,6 +16,7 @@ from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, Serv
 from mcpdesk.tui.drafts import Draft
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.output_check import marks
+from mcpdesk.tui.render.text import clean
 from mcpdesk.tui.requests import Ask
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.item_header import ItemHeader
@@ -89,7 +90,11 @@ class ItemPane(Vertical):
         return self.query_one(ResultView)
 
     async def load(self, draft: Draft) -> None:
-        """Show another draft."""
+        """Show a draft. Of the one that is shown, what was entered and what came of it stay as they are."""
+        if draft is self.draft and draft.node is self.arguments.form.node:
+            if draft.call is None and draft.outcome is None:
+                await self.draw_result()
+            return
         self.draft = draft
         with self.app.batch_update():
             self.set_class(False, "-empty")
@@ -131,7 +136,7 @@ class ItemPane(Vertical):
                 is_small = len(draft.outcome.raw) <= _MAX_CHECKED
                 await self.result.show(draft.outcome, marks(schema, structured) if is_small else {})
             else:
-                await self.result.say(_hint(draft))
+                await self.result.say(*_hint(draft))
         self.show_title()
 
     def show_title(self) -> None:
@@ -143,11 +148,13 @@ class ItemPane(Vertical):
             self.set_class(title == "Result", "-fresh")
 
 
-def _hint(draft: Draft | None) -> Content:
-    if draft is None or (draft.item.problem and not draft.item.stale):
-        return Content("")
-    verb = _VERBS.get(draft.item.kind, "reads the resource")
-    return Content.styled(f"ctrl+r {verb}.", "$text-muted")
+def _hint(draft: Draft | None) -> Iterator[Content]:
+    """What is wrong with the item, in full, and what to press."""
+    item = None if draft is None else draft.item
+    if item is not None and item.problem:
+        yield Content.styled(clean(item.problem), "$text-warning" if item.stale else "$text-error")
+    if item is not None and (item.stale or not item.problem):
+        yield Content.styled(f"ctrl+r {_VERBS.get(item.kind, 'reads the resource')}.", "$text-muted")
 
 
 def _title(draft: Draft | None) -> tuple[str, str]:
@@ -164,4 +171,6 @@ def _went(draft: Draft | None) -> tuple[str, str]:
     if draft is not None and draft.outcome is not None:
         told, style = verdict(draft.outcome)
         return f"Result ─ {told}", style
+    if draft is not None and draft.item.problem and not draft.item.stale:
+        return "Unavailable", "$text-error"
     return "Result", ""
