@@ -9,7 +9,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskError
@@ -32,6 +31,7 @@ from mcpdesk.link.values import (
 from mcpdesk.link.work_values import MadeFile
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.home import Home
+from mcpdesk.server.planning import written
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program, ProgramView
@@ -154,11 +154,8 @@ class Work:
         home = self._host.folders[server].server.home if server in self._host.folders else None
         if home is None or home.plan is None:
             return None
-        try:
-            with Path(home.plan.file).open("rb") as file:
-                return file.read(PLAN_BYTES).decode(errors="replace")
-        except OSError:
-            return None
+        found = written(home.plan, PLAN_BYTES)
+        return None if found is None else found[0].decode(errors="replace")
 
     def _homes(self, made: str = "") -> Iterator[tuple[str, Home]]:
         """Those that keep something of that kind. Folders may still be loading."""

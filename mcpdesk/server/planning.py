@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,6 +35,18 @@ def refused(tool: Tool, plan: Plan | None) -> str:
         f"{tool.name} is not read-only, and plan mode is on (goal: {plan.goal[:200]}). "
         "Finish the plan and leave with PlanMode, action exit."
     )
+
+
+def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
+    """The first bytes of a plan's file and its size; None when there is no file, or it cannot be read."""
+    try:
+        status = os.stat(plan.file)
+        if not stat.S_ISREG(status.st_mode):  # a pipe in its place would be waited for
+            return None
+        with open(plan.file, "rb") as file:
+            return file.read(limit), status.st_size
+    except OSError:
+        return None
 
 
 async def recall(home: Home) -> None:

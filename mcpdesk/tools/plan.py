@@ -17,7 +17,7 @@ from mcpdesk.protocol import codec, content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan, recall, remember
+from mcpdesk.server.planning import Plan, recall, remember, written
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.texts import given
 
@@ -99,7 +99,7 @@ async def _exit(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
     await remember(ctx.home, replace(plan, is_active=False))
-    text = _text(Path(plan.file))
+    text = _text(plan)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
@@ -125,7 +125,7 @@ _RUNS: dict[str, Callable[[Context, str | None, str | None], Awaitable[str]]] = 
 def _status(plan: Plan | None) -> PlanStatus:
     if plan is None:
         return PlanStatus(active=False)
-    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, _text(Path(plan.file)))
+    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, _text(plan))
 
 
 def _words(status: PlanStatus) -> str:
@@ -167,11 +167,10 @@ def _begin(path: Path, goal: str) -> bool:
     return True
 
 
-def _text(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            data = file.read(PLAN_BYTES + 1)
-    except OSError:
+def _text(plan: Plan) -> str | None:
+    found = written(plan, PLAN_BYTES)
+    if found is None:
         return None
-    text = data[:PLAN_BYTES].decode(errors="replace")
-    return text if len(data) <= PLAN_BYTES else f"{text}\n[{os.path.getsize(path) - PLAN_BYTES} bytes more]"
+    data, size = found
+    text = data.decode(errors="replace")
+    return text if size <= PLAN_BYTES else f"{text}\n[{size - PLAN_BYTES} bytes more]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,8 @@ async def test_plans_are_seen_with_their_text(folder: Path) -> None:
         assert desk.view().work.is_planning and desk.plan_text("own") == "# Plan: Tidy up\n\n"
         Path(plan["plan_file"]).unlink()
         assert desk.plan_text("own") is None and desk.plan_text("nobody") is None
+        os.mkfifo(plan["plan_file"])
+        assert desk.plan_text("own") is None, "nobody waits for somebody to write"
         await call(desk, "PlanMode", action="exit")
         assert not desk.view().work.is_planning
 

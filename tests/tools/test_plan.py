@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,21 @@ async def test_what_was_written_to_the_file_is_the_plan(context: ToolContext) ->
     assert (await plan(context, "status"))["plan"] == "1. Pack\n"
     done = await use("PlanMode", context, action="exit")
     assert "1. Pack" in done.content[0]["text"] and not done.structured["active"]
+
+
+async def test_what_is_no_file_any_more_is_not_waited_for(context: ToolContext) -> None:
+    path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
+    path.unlink()
+    os.mkfifo(path)
+    assert (await plan(context, "status"))["plan"] is None
+    assert not (await plan(context, "exit"))["active"]
+
+
+async def test_a_long_plan_is_given_from_its_beginning(context: ToolContext) -> None:
+    path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
+    path.write_text("x" * 200_007)
+    text = (await plan(context, "status"))["plan"]
+    assert len(text) < 200_100 and text.endswith("\n[7 bytes more]")
 
 
 async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
