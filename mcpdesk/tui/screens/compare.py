@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from mcpdesk.tui.render.json_diff import MOST, NOTHING, Difference, differences
 from mcpdesk.tui.render.json_text import compact, path_text
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 _NEVER_COMPARED = ("jsonrpc", "id")
@@ -42,7 +42,7 @@ class DifferenceList(LineList):
         yield text, style
 
 
-class CompareScreen(ModalScreen[None]):
+class CompareScreen(Dialog[None]):
     """Shows in what the messages of two exchanges differ."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

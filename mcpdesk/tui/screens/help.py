@@ -12,13 +12,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.reach import Reachable, reachable
 from mcpdesk.tui.render.key_names import key_names
+from mcpdesk.tui.widgets.dialog import Dialog
 
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
@@ -32,7 +33,7 @@ EVERYWHERE: tuple[Row, ...] = (
 """What holds without being an action."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Shows what can be done on `about`, the focused pane's own keys first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -10,16 +10,16 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.tabs import SCREENS
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
 
 
-class JumpScreen(ModalScreen["Widget | str | None"]):
+class JumpScreen(Dialog["Widget | str | None"]):
     """Ends with the widget to focus, the name of a screen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

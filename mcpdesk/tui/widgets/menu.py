@@ -14,10 +14,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 LABEL_CELLS = 36
@@ -100,7 +100,7 @@ class ChoiceList(LineList):
             self.post_message(self.Passed(self.choices[self.cursor]))
 
 
-class Menu(ModalScreen[Any]):
+class Menu(Dialog[Any]):
     """Ends with the chosen line's value, or None after esc.
 
     `passed` is called with the value under the cursor, for previews.

@@ -8,13 +8,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
+
+from mcpdesk.tui.widgets.dialog import Dialog
 
 LONGEST = 40
 
 
-class NamePrompt(ModalScreen[str]):
+class NamePrompt(Dialog[str]):
     """Ends with the name; an empty one when the person thought better of it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
@@ -20,6 +19,7 @@ from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.question_keys import question_keys
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 from mcpdesk.tui.widgets.question_page import QuestionPage
 from mcpdesk.tui.widgets.question_words import Left, LongWords
@@ -39,7 +39,7 @@ ENDINGS = {
 }
 
 
-class QuestionScreen(ModalScreen[None]):
+class QuestionScreen(Dialog[None]):
     """Asks one question. What was chosen is kept for the next time when it is put off."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")

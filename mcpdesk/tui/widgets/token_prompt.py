@@ -13,12 +13,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mcpdesk.link.values import CatalogueItem
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.render.token_text import NO_JWT, holder, scope_words, scopes_for, whose, with_scopes
+from mcpdesk.tui.widgets.dialog import Dialog
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
@@ -60,7 +60,7 @@ class TokenInput(Input):
         self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
 
 
-class TokenPrompt(ModalScreen[None]):
+class TokenPrompt(Dialog[None]):
     """`item` is what is open: a token is asked for what it needs, too. Nothing entered ends the last one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]

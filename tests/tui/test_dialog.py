@@ -1,0 +1,39 @@
+"""Keys that are typed faster than a dialog goes."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+
+from mcpdesk.tui.screens.help import HelpScreen
+from mcpdesk.tui.screens.jump import JumpScreen
+from mcpdesk.tui.widgets.menu import Choice, Menu
+from tests.support.frame import running_frame
+from tests.support.widgets import until
+
+
+async def test_two_letters_at_once_jump_once() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o")
+        screen = app.screen
+        assert isinstance(screen, JumpScreen)
+        for letter, _ in zip("as", screen.targets, strict=False):
+            screen.post_message(events.Key(letter, letter))
+        await until(pilot, lambda: not screen.is_attached)
+        assert app.screen is app.main and app.focused is screen.targets["a"]
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
+    async with running_frame() as (app, pilot):
+        if below:
+            await app.push_screen(HelpScreen(app.main))
+        under, chosen = app.screen, []
+        menu = Menu("Which", [Choice("one", 1), Choice("two", 2)])
+        await app.push_screen(menu, chosen.append)
+        menu.listing.action_choose()
+        menu.listing.action_choose()
+        await until(pilot, lambda: not menu.is_attached)
+        assert app.screen is under and chosen == [1]
+        await pilot.press("escape")
+        assert app.screen is app.main
