@@ -135,3 +135,14 @@ async def test_a_server_without_modes_says_how_to_have_some() -> None:
         pane.rows.focus()
         await pilot.press("m")
         assert any("mcp.json names them" in one.message for one in stage._notifications)
+
+
+async def test_keys_in_an_empty_catalogue_do_nothing() -> None:
+    pane = CataloguePane()
+    async with staged(pane, (40, 20)) as (stage, pilot):
+        pane.rows.load(())
+        pane.rows.focus()
+        await pilot.press("left", "right", "h", "l", "j", "k", "g", "G", "enter", "p", "space")
+        assert pane.rows.has_focus and pane.rows.item is None
+        pane.rows.load(sample_catalogue())
+        await until(pilot, lambda: "slow-report" in stage.shown())

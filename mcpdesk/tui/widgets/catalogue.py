@@ -158,7 +158,8 @@ class CatalogueList(LineList):
 
     def action_fold(self) -> None:
         """Fold the group the cursor is in."""
-        at = next((at for at in range(self.cursor, -1, -1) if isinstance(self._rows[at], Shelf)), None)
+        rows = self._rows[: self.cursor + 1]
+        at = next((at for at in reversed(range(len(rows))) if isinstance(rows[at], Shelf)), None)
         if at is not None and not self._query:
             shelf = self._rows[at]
             self.cursor = at
