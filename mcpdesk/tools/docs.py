@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,6 +23,10 @@ MOST_CHARACTERS = 1_000_000
 """Of text that is given; the rest is left out, and that is said."""
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
+UNSAID = frozenset({"", "application/octet-stream"})
+"""What servers say of a file they do not know, a text like Makefile among them."""
+LOOKED_AT = 4_096
+"""Bytes that have to read as a text then."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_PICTURE_BYTES = 5 << 20
 
@@ -78,9 +83,20 @@ async def read_docs(
     fetched = await fetch(url.strip(), private=private)
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
         return await _page(fetched, format, wait_ms, private)
-    if fetched.content_type.startswith(TEXTS) or fetched.content_type.endswith(("+json", "+xml")):
+    if _is_text(fetched):
         return _result(fetched, fetched.text, "", "text", "fetch", "")
     return _other(fetched)
+
+
+def _is_text(fetched: Fetched) -> bool:
+    kind, head = fetched.content_type, fetched.body[:LOOKED_AT]
+    if kind not in UNSAID or not head or b"\0" in head:
+        return kind.startswith(TEXTS) or kind.endswith(("+json", "+xml"))
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 async def _page(fetched: Fetched, format: Format, wait_ms: int, private: bool) -> ToolResult[Document]:

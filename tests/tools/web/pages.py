@@ -82,6 +82,9 @@ class Site:
             return web.json_response({"tide": 3})
         if path == "/picture":
             return web.Response(body=PNG, content_type="image/png")
+        if path in ("/Makefile", "/program"):
+            body = "all:\n\techo größer\n".encode() if path == "/Makefile" else b"\x7fELF\xff\xfe"
+            return web.Response(body=body, content_type="application/octet-stream")
         if path == "/pdf":
             return web.Response(body=b"%PDF-1.7 ...", content_type="application/pdf")
         if path == "/secret":

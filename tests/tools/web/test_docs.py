@@ -158,6 +158,11 @@ async def test_other_texts_come_as_they_are(served: Site) -> None:
     assert (text(result), result.structured["format"]) == ('{"tide": 3}', "text")
 
 
+async def test_a_text_of_a_type_the_server_does_not_know_is_one(served: Site) -> None:
+    assert text(await read(f"{served.base}/Makefile")) == "all:\n\techo größer\n"
+    assert "6 bytes: not a text" in text(await read(f"{served.base}/program"))
+
+
 async def test_a_picture_is_shown_and_a_pdf_described(served: Site) -> None:
     shown = await read(f"{served.base}/picture")
     assert base64.b64decode(shown.content[1]["data"]) == PNG
