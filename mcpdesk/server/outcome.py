@@ -75,9 +75,12 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
     """The traceback cut to the author's own files, and `file:line` of its innermost one.
 
     Both fall back to the whole when no line lies in `folder`; a syntax error shows its own line by itself.
+    What a tool of ours said on purpose is the text then: nobody has to look for its place.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
+    if not own and isinstance(error, HandlerError):
+        return error.message, ""
     shown = own if own or isinstance(error, SyntaxError) else list(frames)
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
     if not own or folder is None:

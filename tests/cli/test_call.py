@@ -49,6 +49,14 @@ def test_every_way_to_fail_has_its_code(
     assert "Traceback" not in finished.stderr
 
 
+def test_what_a_built_in_tool_refuses_is_told_without_a_stack(mcpdesk: Run, tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"name": "asking", "builtins": ["AskUserQuestion"]}')
+    finished = mcpdesk("call", str(tmp_path), "AskUserQuestion", "questions_json=[]")
+    told = finished.stdout + finished.stderr
+    assert finished.returncode == 1 and "has 0 questions; 1 to 8 are allowed" in told
+    assert 'File "' not in told
+
+
 def test_target_that_is_no_folder_is_told(mcpdesk: Run, folder: Path) -> None:
     nobody = mcpdesk("call", "http://127.0.0.1:1/mcp", "greet")
     assert nobody.returncode == 3 and "Connection refused" in nobody.stderr

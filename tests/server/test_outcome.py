@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
 from mcpdesk.server import outcome
 from mcpdesk.server.outcome import author_lines, tool_body
@@ -105,6 +106,16 @@ def test_a_traceback_is_cut_to_the_authors_lines() -> None:
     assert where.startswith("test_outcome.py:")
     assert "pathlib" not in text
     assert "FileNotFoundError" in text
+
+
+@pytest.mark.parametrize("folder", [None, Path("/elsewhere")])
+def test_what_was_said_on_purpose_outside_of_the_folder_needs_no_stack(folder: Path | None) -> None:
+    try:
+        raise HandlerError("not today")
+    except HandlerError as error:
+        assert author_lines(error, folder) == ("not today", "")
+        text, where = author_lines(error, Path(__file__).parent)
+    assert "HandlerError: not today" in text and where.startswith("test_outcome.py:")
 
 
 def test_an_exception_that_cannot_say_itself_is_described_all_the_same() -> None:
