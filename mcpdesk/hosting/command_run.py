@@ -144,7 +144,8 @@ class CommandRun:
                         timeout_s=limit_s,
                     )
         except OSError as error:
-            raise HandlerError(f"{argv[0]} could not be started: {error.strerror}") from error
+            told = f"{argv[0]} could not be started in {place.folder}: {error.strerror}"
+            raise HandlerError(told) from error
         made, notes = await asyncio.to_thread(produced, files, place)
         if context.feed is not None:
             for path in made:

@@ -140,16 +140,18 @@ async def test_exit_code_is_an_error_with_everything_it_wrote(bench: Bench) -> N
 
 async def test_arguments_that_are_too_long_are_told(bench: Bench) -> None:
     result = await bench.result("echo", rest=["x" * 3_000_000])
-    assert (
-        result["isError"] and "could not be started: Argument list too long" in result["content"][0]["text"]
-    )
+    told = f"could not be started in {bench.folder}: Argument list too long"
+    assert result["isError"] and told in result["content"][0]["text"]
 
 
-async def test_program_that_vanished_is_told(bench: Bench) -> None:
+async def test_program_or_folder_that_vanished_is_told(bench: Bench) -> None:
     (bench.folder / "gone.sh").unlink()
+    told = f"could not be started in {bench.folder}: No such file"
     result = await bench.result("gone")
-    assert result["isError"]
-    assert "gone.sh could not be started: No such file" in result["content"][0]["text"]
+    assert result["isError"] and f"gone.sh {told}" in result["content"][0]["text"]
+    bench.folder.rename(bench.folder.with_name("elsewhere"))
+    result = await bench.result("fail")
+    assert result["isError"] and told in result["content"][0]["text"]
 
 
 async def test_files_are_made_in_the_folder_of_the_call_and_pictures_are_seen(bench: Bench) -> None:
