@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import Database
 
 
+BROWSERS = 4
+"""That draw pages at one time for one server; each takes hundreds of megabytes."""
+
+
 class ToolOptions(Struct, frozen=True):
     """What settings say to built-in tools."""
 
@@ -132,6 +136,11 @@ class Home:
         from mcpdesk.jobs.programs import Programs
 
         return Programs(self.state / "programs")
+
+    @cached_property
+    def browsers(self) -> asyncio.Semaphore:
+        """To be held while a browser draws a page."""
+        return asyncio.Semaphore(BROWSERS)
 
     @cached_property
     def todo(self) -> Todo:

@@ -79,10 +79,9 @@ async def read_docs(
     """
     from mcpdesk.tools.web.fetch import fetch
 
-    private = ctx.home.options.read_private_urls
-    fetched = await fetch(url.strip(), private=private)
+    fetched = await fetch(url.strip(), private=ctx.home.options.read_private_urls)
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
-        return await _page(fetched, format, wait_ms, private)
+        return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
         return _result(fetched, fetched.text, "", "text", "fetch", "")
     return _other(fetched)
@@ -99,21 +98,23 @@ def _is_text(fetched: Fetched) -> bool:
     return True
 
 
-async def _page(fetched: Fetched, format: Format, wait_ms: int, private: bool) -> ToolResult[Document]:
-    html, way, note = await _html(fetched, wait_ms, private)
+async def _page(fetched: Fetched, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
+    html, way, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format)
     return _result(fetched, page.text, page.title, format, way, note, is_cut=page.is_cut)
 
 
-async def _html(fetched: Fetched, wait_ms: int, private: bool) -> tuple[str, str, str]:
+async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
     """The page, the way it was got, and what is to be said of that."""
     from mcpdesk.tools.web.browser import BrowserError, draw, find_browser
 
     program = find_browser()
     if program is None:
         return fetched.text, "fetch", "no browser was found on this machine: scripts of the page did not run"
+    private = ctx.home.options.read_private_urls
     try:
-        drawn = await draw(program, fetched.url, wait_ms, private=private, local=fetched.is_local)
+        async with ctx.home.browsers:
+            drawn = await draw(program, fetched.url, wait_ms, private=private, local=fetched.is_local)
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     return drawn.html, drawn.way, ""

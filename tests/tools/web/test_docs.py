@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.home import Home
+from mcpdesk.server.home import BROWSERS, Home
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.web import browser, fetch, readable
 from mcpdesk.tools.web.browser import WAYS, find_browser
@@ -130,6 +131,27 @@ async def test_a_picture_that_never_comes_does_not_cost_the_page(
     monkeypatch.setattr(browser, "LOAD_S", load_s)
     result = await read(f"{served.base}/waiting")
     assert "Built meanwhile" in text(result) and result.structured["way"] == way
+
+
+async def test_no_more_than_a_few_browsers_draw_at_one_time(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing: list[str] = []
+    most: list[int] = []
+
+    async def draws(_program: str, url: str, _wait_ms: int, _proxy: str) -> str:
+        drawing.append(url)
+        most.append(len(drawing))
+        await asyncio.sleep(0.2)
+        drawing.remove(url)
+        return "<p>Drawn"
+
+    monkeypatch.setattr(browser, "find_browser", lambda: "/bin/true")
+    monkeypatch.setattr(browser, "find_spec", lambda name: None)
+    monkeypatch.setitem(WAYS, "chromium", draws)
+    context = ToolContext(home=Home(Path("/nowhere"), Path("/nowhere")))
+    pages = await asyncio.gather(*(use("ReadDocs", context, url=served.base) for _ in range(2 * BROWSERS)))
+    assert [text(page) for page in pages] == ["Drawn"] * 2 * BROWSERS and max(most) <= BROWSERS
 
 
 async def test_a_browser_that_fails_leaves_what_was_fetched(
