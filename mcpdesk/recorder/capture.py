@@ -1,9 +1,9 @@
 """The recording of a running core: the newest frames in memory, every frame in the capture file.
 
-Transports hand frames over on the hot path; a thread of its own writes them, a segment at a time, at most
-a quarter of a second later, and lets the oldest go from memory. Who fills a segment makes its lines at once,
-while they are in the processor's cache: a thread competing for the interpreter would take three times as
-long. Where the file cannot be written, recording goes on in memory and `error` says why.
+Transports hand frames over on the hot path; a thread of its own writes them, a few segments at a time, at
+most a quarter of a second later, and lets the oldest go from memory. Who fills a segment makes its lines at
+once, while they are in the processor's cache: a thread competing for the interpreter would take three times
+as long. Where the file cannot be written, recording goes on in memory and `error` says why.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
 BATCH_S = 0.2
-_PAUSE_S = 0.0015
-"""Between two segments that are written: requests under way are held up by one of them, not by all."""
+_TURN = 4
+"""Segments written between two pauses: requests under way are held up by those, not by all there are."""
+_PAUSE_S = 0.005
 _PATIENCE_S = 0.1
 """How long to go on with pauses."""
 _WAKE_BYTES = 4 << 20
@@ -273,14 +274,15 @@ class Recording:
                 sleep(_PAUSE_S)
 
     def _settle(self, *, in_a_hurry: bool) -> bool:
-        """Write the rest of a segment, in a hurry everything; then let the oldest frames go from memory.
+        """Write some segments, in a hurry everything; then let the oldest frames go from memory.
 
         Returns whether that was all there was.
         """
         noted = len(self._new_notes)
         with self._lock:
             count = self._store.count
-            self._claimed = upto = count if in_a_hurry else min(count, (self._settled | SEGMENT_MASK) + 1)
+            end = ((self._settled >> SEGMENT_BITS) + _TURN) << SEGMENT_BITS
+            self._claimed = upto = count if in_a_hurry else min(count, end)
         is_all = upto == count
         try:
             self._write(upto, noted if is_all else 0)
