@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
 BATCH_S = 0.2
-_TURN = 4
+_TURN = 2
 """Segments written between two pauses: requests under way are held up by those, not by all there are."""
-_PAUSE_S = 0.005
+_PAUSE_S = 0.0025
 _PATIENCE_S = 0.1
 """How long to go on with pauses."""
 _WAKE_BYTES = 4 << 20

@@ -412,7 +412,7 @@ def test_frames_that_came_while_others_were_written_stay_until_they_are_written_
 
 
 def test_the_writer_pauses_between_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, sizes, frames = tmp_path / "a.jsonl", list[int](), [b'{"id":%d}' % n for n in range(11 * 256 + 7)]
+    path, sizes, frames = tmp_path / "a.jsonl", list[int](), [b'{"id":%d}' % n for n in range(5 * 256 + 7)]
     monkeypatch.setattr(capture, "sleep", lambda seconds: sizes.append(path.stat().st_size))
     monkeypatch.setattr(capture, "_PATIENCE_S", 3600)
     recording = Recording(path)
