@@ -154,7 +154,8 @@ class _Names:
 
 
 def _may_hold_token(frame: bytes) -> bool:
-    return b'"jwt"' in frame
+    # Letters may be escaped, too.
+    return b'"jwt"' in frame or b"\\u00" in frame
 
 
 async def _dismiss(
