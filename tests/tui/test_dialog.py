@@ -8,6 +8,7 @@ from textual import events
 from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.screens.jump import JumpScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from tests.support.asking import DATABASE, asked
 from tests.support.frame import running_frame
 from tests.support.widgets import until
 
@@ -37,3 +38,15 @@ async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
         assert app.screen is under and chosen == [1]
         await pilot.press("escape")
         assert app.screen is app.main
+
+
+async def test_a_digit_typed_after_a_question_was_put_off_chooses_nothing() -> None:
+    async with asked(DATABASE) as desk:
+        dialog, draft = desk.dialog, desk.dialog.page.draft
+        dialog.post_message(events.Key("1", "1"))
+        await desk.until(lambda: bool(draft.chosen))
+        before = set(draft.chosen)
+        dialog.dismiss()
+        dialog.post_message(events.Key("2", "2"))
+        await desk.until(lambda: not dialog.is_attached)
+        assert set(draft.chosen) == before
