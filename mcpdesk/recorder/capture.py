@@ -379,8 +379,7 @@ class Recording:
             if (segment := ring.segment(start)) and segment.said:
                 said = [each for each in segment.said.copy().items() if start <= each[0] < stop]
                 ring.account(start, FRAME_COST * len(said))
-                for each in said:
-                    self._shared.add(*each)
+                self._shared.add(said)
 
     def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
         """Write one note and keep it encoded, a third of the memory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from mcpdesk.recorder.capture_file import CaptureFile
@@ -34,13 +36,15 @@ class SharedNotes:
         self._fresh: dict[int, tuple[Said, list[int]]] = {}
         self._known: dict[int, _Known] = {}
 
-    def add(self, frame: int, said: Said) -> None:
-        """Gather one."""
-        gathered = self._fresh.get(id(said))
-        if gathered is None:
-            self._fresh[id(said)] = said, [frame]
-        else:
-            gathered[1].append(frame)
+    def add(self, noted: Iterable[tuple[int, Said]]) -> None:
+        """Gather frames and what was said around each."""
+        fresh = self._fresh
+        for frame, said in noted:
+            gathered = fresh.get(id(said))
+            if gathered is None:
+                fresh[id(said)] = said, [frame]
+            else:
+                gathered[1].append(frame)
 
     def settle(self, ring: Ring, file: CaptureFile | None) -> None:
         """Write and account what was gathered. Raises: OSError, and the rest is settled the next time."""
