@@ -18,8 +18,9 @@ T = TypeVar("T")
 MOST_PARKED = 64
 """Lanes kept for work to come."""
 AT_ONCE = 8
-"""Coroutines begun in one turn of the loop. Between turns new work is fetched: who asks anew while others are
-answered stands behind those who asked before, and nobody waits for two rounds."""
+"""Coroutines begun in one turn of the loop, or half of all where those are more. Between turns new work is
+fetched: who asks anew while others are answered stands behind those who asked before, and nobody waits for
+two rounds."""
 STARTED_AT_ONCE = 16
 """Lanes begun in one turn of the loop when none is parked."""
 
@@ -64,7 +65,8 @@ class Lanes(Generic[T]):
         """Run what is queued now, until each coroutine has ended or waits for something."""
         self._is_armed = False
         if not self._queue:
-            for _ in range(min(len(self._later), AT_ONCE)):
+            waiting = len(self._later)
+            for _ in range(min(waiting, max(AT_ONCE, waiting // 2))):
                 self._queue.append(self._later.popleft())
         if self._queue:
             self._go_through()
