@@ -20,6 +20,8 @@ from tests.tools.web.pages import PNG, SENTENCE, Site, site
 
 BROWSER = find_browser()
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
+PATIENT_S = 90.0
+"""For a browser on a busy machine."""
 
 
 @pytest.fixture
@@ -31,6 +33,15 @@ async def served() -> AsyncIterator[Site]:
 @pytest.fixture
 def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browser, "find_browser", lambda: None)
+
+
+@pytest.fixture(params=sorted(WAYS))
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Pages are drawn this way."""
+    wanted = str(request.param)
+    monkeypatch.setattr(browser, "find_spec", lambda name: wanted == "playwright" or None)
+    monkeypatch.setattr(browser, "PATIENCE_S", PATIENT_S)
+    return wanted
 
 
 async def read(url: str, **more: Any) -> ToolResult[Any]:
@@ -65,12 +76,7 @@ async def test_an_article_comes_as_words_or_as_it_is(served: Site) -> None:
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", sorted(WAYS))
-async def test_a_page_built_by_a_script_is_drawn(
-    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
-    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+async def test_a_page_built_by_a_script_is_drawn(served: Site, way: str) -> None:
     result = await read(f"{served.base}/built", wait_ms=3000)
     assert result.structured["way"] == way, result.structured["note"]
     assert text(result) == "# Built by a script"
@@ -80,12 +86,7 @@ async def test_a_page_built_by_a_script_is_drawn(
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", sorted(WAYS))
-async def test_a_page_cannot_reach_into_private_networks(
-    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
-    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+async def test_a_page_cannot_reach_into_private_networks(served: Site, way: str) -> None:
     port = served.base.rpartition(":")[2]
     served.other = f"http://10.0.0.1:{port}"
     html = text(await read(f"{served.base}/built", wait_ms=3000, format="html"))
@@ -98,12 +99,7 @@ async def test_a_page_cannot_reach_into_private_networks(
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", sorted(WAYS))
-async def test_what_a_browser_shows_instead_of_a_page_is_none(
-    served: Site, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
-    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+async def test_what_a_browser_shows_instead_of_a_page_is_none(served: Site, way: str) -> None:
     result = await read(f"{served.base}/astray")
     assert text(result).startswith("Led astray\n") and "it found nothing, or may not" in text(result)
 
@@ -114,7 +110,7 @@ async def test_what_a_browser_shows_instead_of_a_page_is_none(
 async def test_a_browser_that_is_refused_leaves_what_was_fetched(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
+    monkeypatch.setattr(browser, "PATIENCE_S", PATIENT_S)
     result = await read(f"{served.base}/once")
     assert text(result).startswith("Status 200\n") and "answered with HTTP 429" in text(result)
 
@@ -122,12 +118,10 @@ async def test_a_browser_that_is_refused_leaves_what_was_fetched(
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("way", "load_s"), [("playwright", 0.2), ("chromium", 65.0)])
+@pytest.mark.parametrize(("way", "load_s"), [("playwright", 0.2), ("chromium", 65.0)], indirect=["way"])
 async def test_a_picture_that_never_comes_does_not_cost_the_page(
     served: Site, way: str, load_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "find_spec", lambda name: way == "playwright" or None)
-    monkeypatch.setattr(browser, "PATIENCE_S", 90.0)
     monkeypatch.setattr(browser, "LOAD_S", load_s)
     result = await read(f"{served.base}/waiting")
     assert "Built meanwhile" in text(result) and result.structured["way"] == way

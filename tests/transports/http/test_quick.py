@@ -248,26 +248,32 @@ async def test_a_handler_that_raises_is_an_internal_error_and_the_next_connectio
     await listener.shutdown(1)
 
 
-async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops() -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+class Stubborn:
+    """A handler that ends when it is cancelled."""
 
-    async def stubborn(request: web.BaseRequest) -> web.StreamResponse:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            self.ended.set()
         raise AssertionError
 
-    listener = Listener(stubborn, Rules)
+
+async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops() -> None:
+    stubborn = Stubborn()
+    listener = Listener(stubborn.answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
     wire.post("anything")
     async with asyncio.timeout(WITHIN_S):
-        await begun.wait()
+        await stubborn.begun.wait()
         server.close()
         await listener.shutdown(0.05)
-        await ended.wait()
+        await stubborn.ended.wait()
     wire.writer.close()
 
 
@@ -275,16 +281,8 @@ async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops(
 async def test_a_listener_that_stops_waits_for_a_handler_once(
     headers: tuple[str, ...], quick: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+    stubborn = Stubborn()
     asked: list[float] = []
-
-    async def stubborn(request: web.BaseRequest) -> web.StreamResponse:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        raise AssertionError
 
     def noted(begin: Callable[[float | None], Any]) -> Callable[[float | None], Any]:
         def wait(seconds: float | None) -> Any:
@@ -293,12 +291,12 @@ async def test_a_listener_that_stops_waits_for_a_handler_once(
 
         return wait
 
-    listener = Listener(stubborn, Rules)
+    listener = Listener(stubborn.answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
     wire.post("anything", *headers)
     async with asyncio.timeout(WITHIN_S):
-        await begun.wait()
+        await stubborn.begun.wait()
     server.close()
     with monkeypatch.context() as patched:
         patched.setattr(web_protocol, "ceil_timeout", noted(web_protocol.ceil_timeout))
@@ -306,7 +304,7 @@ async def test_a_listener_that_stops_waits_for_a_handler_once(
         await listener.shutdown(0.05)
     assert sum(asked) == 0.05 and quick == [not headers]
     async with asyncio.timeout(WITHIN_S):
-        await ended.wait()
+        await stubborn.ended.wait()
     wire.writer.close()
 
 
