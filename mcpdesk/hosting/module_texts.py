@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
 from mcpdesk.hosting.completers import completers, listed
 from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, dashed, require_async
 from mcpdesk.hosting.typed import Typed, typed
@@ -142,8 +142,13 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Map
 
 
 async def _call(function: Function, signature: Typed, given: Mapping[str, str], context: Context) -> Any:
-    """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller."""
+    """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller.
+
+    Raises: MissingCapability, which has an error of its own.
+    """
     try:
         return await function(**signature.bind(given, context))
+    except MissingCapability:
+        raise
     except HandlerError as error:
         raise invalid_params(error.message, error.data) from error

@@ -72,13 +72,30 @@ async def letter(ctx: Context) -> str:
     who = await ctx.elicit("To whom?", Person)
     return f"Write to {who.content.name}."
 '''
+RESOURCES = '''
+from dataclasses import dataclass
+
+from mcpdesk import Context, resource
+
+
+@dataclass
+class Person:
+    name: str
+
+
+@resource("note://of/{day}")
+async def note(ctx: Context, day: str) -> str:
+    """A note to somebody."""
+    who = await ctx.elicit("For whom?", Person)
+    return f"To {who.content.name}, {day}"
+'''
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = '{"name": "workshop", "version": "1.0.0", "builtins": ["AskUserQuestion"]}'
-    files = {"mcp.json": manifest, "tools/ask.py": TOOLS, "prompts/letters.py": PROMPTS}
-    return write(tmp_path_factory.mktemp("place") / "workshop", files)
+    asking = {"tools/ask.py": TOOLS, "prompts/letters.py": PROMPTS, "resources/notes.py": RESOURCES}
+    return write(tmp_path_factory.mktemp("place") / "workshop", {"mcp.json": manifest, **asking})
 
 
 @asynccontextmanager
@@ -131,10 +148,12 @@ async def test_refusing_is_an_answer(place: Any, mode: str, action: str) -> None
 
 @both_ways
 @both_eras
-async def test_prompts_ask_too(place: Any, mode: str) -> None:
+async def test_prompts_and_resources_ask_too(place: Any, mode: str) -> None:
     async with connected(place, Answers(), mode) as client:
         result = await client.get_prompt("letter", {})
         assert "Write to Ada." in str(result.messages[0].content)
+        read = await client.read_resource("note://of/today")
+        assert read.contents[0].text == "To Ada, today"
 
 
 @both_ways
@@ -149,10 +168,15 @@ async def test_ask_user_question_asks_the_client_where_no_desk_is_open(place: An
 @both_ways
 async def test_a_client_that_cannot_be_asked_hears_what_is_missing(place: Any) -> None:
     async with Client(place, mode="2026-07-28") as client:
-        with pytest.raises(MCPError) as refused:
-            await client.call_tool("greet", {})
-        assert refused.value.error.code == -32021
-        assert refused.value.error.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+        for asking in (
+            lambda: client.call_tool("greet", {}),
+            lambda: client.get_prompt("letter", {}),
+            lambda: client.read_resource("note://of/today"),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await asking()
+            assert refused.value.error.code == -32021
+            assert refused.value.error.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
     async with Client(place, mode="legacy") as client:
         result = await client.call_tool("greet", {})
         assert result.is_error and "does not offer elicitation" in str(result.content)
