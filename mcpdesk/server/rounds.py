@@ -104,7 +104,8 @@ class Round:
         self._departure: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = dict(state.answers)
-        self._used: dict[str, Any] = {}
+        self._kept: dict[str, Any] = dict(state.answers)
+        """What its client carries on: a handler that runs again may not have come to all of it yet."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._keys: Counter[str] = Counter()
@@ -126,6 +127,7 @@ class Round:
         if self._questions.get(name, question) != question:
             # The answer was to something else, which the handler does not ask any more.
             self._given.pop(name, None)
+            self._kept.pop(name, None)
         self._questions[name] = question
         pending = _Pending(asking, asyncio.get_running_loop().create_future())
         self._pending[name] = pending
@@ -217,7 +219,7 @@ class Round:
         """The result that asks the client."""
         asked = {name: _request(pending.asking) for name, pending in self._pending.items()}
         expires = time.time() + STATE_TTL_S
-        state = RequestState(self.id, bound, expires, self._used, self._questions)
+        state = RequestState(self.id, bound, expires, self._kept, self._questions)
         return {
             "resultType": "input_required",
             "inputRequests": asked,
@@ -282,7 +284,7 @@ class Round:
         except ValueError:
             return
         else:
-            self._used[name] = given
+            self._kept[name] = given
 
     async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
         for _ in range(TURNS):

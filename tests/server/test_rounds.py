@@ -14,7 +14,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.rounds import Rounds
 from mcpdesk.server.tool import Tool
-from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, AskingServer, text_of
+from tests.support.asked_client import ADA, EVERYTHING, NAME, ROOTS, WRITTEN, Asked, AskingServer, text_of
 from tests.support.patience import WITHIN_S
 
 
@@ -58,6 +58,34 @@ async def test_without_the_parked_handler_it_runs_again_and_finds_the_answers() 
     assert (first.asking.started, second.asking.started) == (2, 1)
     first.services.rounds.close()
     second.services.rounds.close()
+
+
+async def test_an_answer_the_handler_has_not_come_to_again_is_carried_on() -> None:
+    may_go_on = asyncio.Event()
+
+    async def tangled(arguments: dict[str, Any], context: Context) -> Any:
+        async def later() -> Any:
+            await may_go_on.wait()
+            return await context.elicit("Name?", NAME, key="later")
+
+        first, second = await asyncio.gather(later(), context.elicit("Cat?", NAME, key="now"))
+        return f"{first.content['name']} and {second.content['name']}"
+
+    secret, asking = b"s" * 32, AskingServer()
+    asking.server.tools.replace([Tool("tangled", tangled, {"type": "object"})])
+    peers = [Asked(asking) for _ in range(3)]
+    for peer in peers:
+        vars(peer.services)["rounds"] = Rounds(lambda: secret)
+    may_go_on.set()
+    asked = await peers[0].round(1, "tangled")
+    asked = await peers[0].round(2, "tangled", **retry(asked, later=ADA))
+    may_go_on.clear()
+    asked = await peers[1].round(1, "tangled", **retry(asked))
+    assert list(asked["result"]["inputRequests"]) == ["now"]
+    may_go_on.set()
+    assert text_of(await peers[2].round(1, "tangled", **retry(asked, now=ADA))) == "Ada and Ada"
+    for peer in peers:
+        peer.services.rounds.close()
 
 
 async def test_several_questions_at_once_are_several_keys() -> None:
