@@ -52,6 +52,15 @@ REFUSED = {
 FOREIGN = {
     "a foreign host": (HEAD + SIZED + b"\r\n").replace(b"127.0.0.1", b"evil.example") + PING,
     "a foreign target": (HEAD + SIZED + b"\r\n").replace(b"/mcp", b"http://evil.example/mcp") + PING,
+    "a foreign target in other letters": (HEAD + SIZED + b"\r\n").replace(
+        b"/mcp", b"HTTPS://evil.example/mcp"
+    )
+    + PING,
+    "a target with somebody before its name": (HEAD + SIZED + b"\r\n").replace(
+        b"/mcp", b"http://ada:secret@127.0.0.1/mcp"
+    )
+    + PING,
+    "a target without a name": (HEAD + SIZED + b"\r\n").replace(b"/mcp", b"http:///mcp") + PING,
     "a target of another protocol": HEAD.replace(b"POST /mcp/sample", b"CONNECT evil.example:80") + b"\r\n",
     "a way out of the folder": (HEAD + SIZED + b"\r\n").replace(b"/mcp/", b"/mcp/../mcp/") + PING,
     "an encoded path": (HEAD + SIZED + b"\r\n").replace(b"sample", b"%73ample%00") + PING,
@@ -76,6 +85,18 @@ async def test_what_is_addressed_elsewhere_is_not_served_here(name: str) -> None
         async with asyncio.timeout(WITHIN_S):
             status = (await reader.readline()).split()[1]
     assert status in (b"400", b"403", b"404")
+
+
+async def test_a_target_in_absolute_form_is_served_like_any_other() -> None:
+    whole = posted(PING).replace(b"/mcp", b"http://127.0.0.1/mcp")
+    status = b"GET http://localhost:1/status?a=b HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n\r\n"
+    async with serving() as served, connected(served) as (reader, writer):
+        for _ in range(3):
+            writer.write(whole)
+            assert (await reader.readline()).split()[1] == b"200"
+            assert (await reader.readuntil(b"}}")).endswith(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+        writer.write(status)
+        assert (await reader.readline()).split()[1] == b"200"
 
 
 async def test_what_hides_behind_a_request_is_a_request_of_its_own() -> None:

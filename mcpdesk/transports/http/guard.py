@@ -8,6 +8,7 @@ from mcpdesk.auth.api_key import matches
 from mcpdesk.auth.policy import check_host, check_origin
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.connection import head_of
 
 
 class Guard:
@@ -15,26 +16,29 @@ class Guard:
 
     def __init__(self, bound: str) -> None:
         self._bound = bound
-        self._passed: set[tuple[str | None, str | None]] = set()
+        self._passed: set[tuple[str | None, str | None, str]] = set()
         self._passed_rules: Rules | None = None
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
         """The refusal for a request from a foreign page or to a foreign name; None to go on."""
         headers = request.headers
         host, origin = headers.get("Host"), headers.get("Origin")
+        target = head_of(request).authority
         if rules is not self._passed_rules or len(self._passed) > 256:
             self._passed_rules = rules
             self._passed.clear()
         if len(headers.getall("Origin", ())) > 1:
             # Whoever is asked in front of us may have looked at the other one.
             return plain_error(400, "Origin is given more than once")
-        if (host, origin) in self._passed:
+        if (host, origin, target) in self._passed:
             return None
-        if not check_host(host, rules.allowed_hosts, self._bound):
-            return plain_error(403, f"Host {_shown(host)} is not served here", hint="see allowed_hosts")
+        # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
+        for name in (host, target) if target else (host,):
+            if not check_host(name, rules.allowed_hosts, self._bound):
+                return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
         if not check_origin(origin, rules.allowed_origins):
             return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
-        self._passed.add((host, origin))
+        self._passed.add((host, origin, target))
         return None
 
     def refuse_caller(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -28,6 +29,7 @@ GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
+_ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @lru_cache(maxsize=64)
@@ -52,7 +54,9 @@ class Head:
         self.said = _said(self.line, self.noted)
         self.carried = headers
         """The same object for all requests with this head: what was compared once need not be again."""
-        self.path, _, query = self.asked.partition("?")
+        self.authority, target = _target(self.asked)
+        """The name a target in absolute form is addressed to; empty for the usual form."""
+        self.path, _, query = target.partition("?")
         self.server, self.way = _place(self.path)
         """Name of a server and what follows it in the path; None: the path is not under /mcp."""
         self.content_type = headers.get("Content-Type", JSON)
@@ -131,6 +135,14 @@ def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | Non
     if is_in_query:
         return None, f"a token does not belong into the address ({IN_QUERY})"
     return (tokens[0] if tokens else None), ""
+
+
+def _target(asked: str) -> tuple[str, str]:
+    """Authority, and path with query: who takes this for a proxy names both. Source: RFC 9112, 3.2.2."""
+    found = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
+    if found is None:
+        return "", asked
+    return found[1], found[2] if found[2].startswith("/") else f"/{found[2]}"
 
 
 def _place(path: str) -> tuple[str, str | None]:

@@ -32,6 +32,18 @@ def test_the_query_may_ask_for_a_stream() -> None:
     assert head("/mcp/echo?stream=1").path == "/mcp/echo"
 
 
+def test_a_target_may_name_whom_it_is_for() -> None:
+    whole = head("HTTP://127.0.0.1:3333/mcp/echo?stream=1")
+    assert (whole.authority, whole.path, whole.server, whole.wants_stream) == (
+        "127.0.0.1:3333", "/mcp/echo", "echo", True,
+    )  # fmt: skip
+    assert whole.line == "POST HTTP://127.0.0.1:3333/mcp/echo?stream=1 HTTP/1.1"
+    assert (head("https://[::1]").authority, head("https://[::1]").path) == ("[::1]", "/")
+    assert (head("http://desk?mode=a").path, head("http://desk?mode=a").mode) == ("/", "a")
+    for other in ("/mcp/http://desk/", "ftp://desk/mcp/echo", "http:///mcp/echo", "*"):
+        assert (head(other).authority, head(other).path) == ("", other)
+
+
 def test_a_repeated_routing_header_is_noticed() -> None:
     assert head(headers=[("Mcp-Method", "a"), ("mcp-method", "a")]).repeated == "mcp-method"
 
