@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,8 @@ class Suite:
         """Run all server scenarios of a revision, or one, against a URL; `folder` takes its papers."""
         self._run("server", "--url", url, *_chosen(revision, scenario), "-o", str(folder))
         scored = self.required(revision) if revision in JUDGED else None
-        return [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
+        ran = [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
+        return [*ran, *missing(ran, {scenario} if scenario else scored or ())]
 
     def _run(self, *arguments: str) -> str:
         ran = subprocess.run(
@@ -141,10 +143,17 @@ def outcome_at(path: Path, scored: frozenset[str] | None) -> Outcome:
         if check["status"] in ("FAILURE", "WARNING")
     )
     own = {check["status"] for check in checks if check.get("id") != GENERIC}
-    is_skipped = "SKIPPED" in own and own <= {"SKIPPED", "INFO"}
+    is_required = scored is not None and name in scored
+    is_skipped = not is_required and "SKIPPED" in own and own <= {"SKIPPED", "INFO"}
     if not is_skipped and not failures and "SUCCESS" not in own:
         failures = ("nothing was proven",)
     return Outcome(name, scored is None or name in scored, failures, is_skipped)
+
+
+def missing(ran: Iterable[Outcome], due: Iterable[str]) -> list[Outcome]:
+    """A failure for each scenario that is due and left no papers."""
+    seen = {each.scenario for each in ran}
+    return [Outcome(name, True, ("it did not run",)) for name in sorted(set(due) - seen)]
 
 
 def _first_line(text: object) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import baseline
-from tests.conformance.suite import REVISIONS, NotHere, Outcome, find, outcome_at
+from tests.conformance.suite import REVISIONS, NotHere, Outcome, find, missing, outcome_at
 
 
 def ran(scenario: str, *failures: str) -> Outcome:
@@ -53,6 +53,12 @@ def test_the_check_every_scenario_has_proves_nothing(tmp_path: Path) -> None:
 def test_what_is_skipped_neither_passes_nor_fails(tmp_path: Path) -> None:
     outcome = outcome_at(write(tmp_path, {"id": "b", "status": "SKIPPED"}), frozenset())
     assert (outcome.is_skipped, outcome.passes, outcome.failures) == (True, False, ())
+
+
+def test_what_is_required_has_to_run_and_prove_something(tmp_path: Path) -> None:
+    outcome = outcome_at(write(tmp_path, {"id": "b", "status": "SKIPPED"}), frozenset({"tools-list"}))
+    assert (outcome.is_skipped, outcome.failures) == (False, ("nothing was proven",))
+    assert missing([outcome], {"tools-list", "ping"}) == [Outcome("ping", True, ("it did not run",))]
 
 
 def test_without_node_the_suite_is_not_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
