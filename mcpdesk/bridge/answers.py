@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from mcpdesk.errors import InvalidAnswer, RpcError
-from mcpdesk.protocol.jsonrpc import Id, id_key, is_id
+from mcpdesk.protocol.jsonrpc import Id, is_id
 
 EXCERPT = 300
 """Characters of an answer that an error shows."""
@@ -65,7 +65,7 @@ def result_of(
     if is_error(message) and message.get("id") is None:
         raise _rpc_error(message["error"], target)  # it could not read our id
     answered = message.get("id")
-    if not is_id(answered) or id_key(answered) != id_key(identifier):
+    if not is_id(answered) or answered != identifier:
         raise invalid(f"the answer is to request {answered!r}, not to {identifier!r}")
     if ("result" in message) == ("error" in message):
         raise invalid("the answer needs either a result or an error")

@@ -72,11 +72,12 @@ class HostedLine:
         if self._host is not None:
             await self._host.stop()
 
-    def _received(self, frame: bytes) -> None:
-        message = codec.decode(frame)
-        waiting = self._waiting.get(message.get("id")) if is_response(message) else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(message)
+    def _received(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            message = codec.decode(frame)
+            waiting = self._waiting.get(message.get("id")) if is_response(message) else None
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
 
 
 async def host_folder(folder: Path, mode: str, token: str | None = None) -> HostedLine:
@@ -149,12 +150,18 @@ class Unrecorded:
         data: bytes,
         is_json: bool = False,
         said: Said | None = None,
+        at: float | None = None,
     ) -> int:
         """Nobody looks."""
         return 0
 
     def together(
-        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+        self,
+        connection: int,
+        direction: Direction,
+        frames: Sequence[bytes],
+        doubtful: Sequence[int] = (),
+        at: float | None = None,
     ) -> int:
         """Nobody looks."""
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
@@ -30,8 +30,10 @@ TURN_S = 0.002
 class Channel:
     """Frames in, frames out. It is its own outlet: every message of a pipe goes the same way.
 
-    What leaves in answer to frames that came together, or in one turn of the loop, is recorded and written
-    together. `write` takes one frame and must not block.
+    What leaves in answer to frames that came together, or in one turn of the loop, is written and recorded
+    together. `write` takes what leaves together and must not block. Frames are recorded as soon as the answer
+    is on its way: a peer does not wait for that. Those of a peer in memory are recorded first, as it looks at
+    the record.
     """
 
     may_send = True
@@ -42,17 +44,28 @@ class Channel:
         endpoint: HostedEndpoint,
         transport: str,
         peer: str,
-        write: Callable[[bytes], None],
+        write: Callable[[list[bytes]], None],
         principal: Principal = OPEN,
         converse: Converse | None = None,
     ) -> None:
         self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
-        self._record, self._record_all = endpoint.recorder.frame, endpoint.recorder.together
+        self._record = endpoint.recorder.together
         self._endpoint = endpoint
         self._direct = self.dialogue.conversation.directly
         self._write = write
+        self._is_near = transport == "memory"
         self._lanes = Lanes(self._answered)
+        self._came: Sequence[bytes] = ()
+        """Frames that are not recorded yet."""
+        self._came_at = 0.0
+        self._doubtful: list[int] = []
+        """Places of those that are no JSON for all we know."""
+        self._first = 0
+        """The number in the record of the first frame that came last."""
+        self._left: list[bytes] = []
+        """What was written and is not recorded yet."""
+        self._left_at = 0.0
         self._out: list[bytes] = []
         """What leaves soon."""
         self._size = 0
@@ -75,20 +88,15 @@ class Channel:
 
         What runs for it begins in the next turn of the loop.
         """
-        number, work = self._taken((frame,), principal)
-        for each in work:
+        for each in self._taken((frame,), principal):
             self._lanes.run(each)
-        self.flush()
-        self._direct.settle(self.dialogue.conversation)
-        return number
+        self._answer()
+        return self._first
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
-        """Frames arrived together; returns the first one's number. What need not wait is answered already."""
-        number, work = self._taken(frames, principal)
-        self._lanes.run_all(work)
-        self.flush()
-        self._direct.settle(self.dialogue.conversation)
-        return number
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
+        """Frames arrived together. What need not wait is answered on return."""
+        self._lanes.run_all(self._taken(frames, principal))
+        self._answer()
 
     def send(self, message: bytes) -> None:
         """Record and write one message soon."""
@@ -101,15 +109,15 @@ class Channel:
                 self._arm()
 
     def flush(self) -> None:
-        """Record and write what was sent."""
+        """Write and record what was sent."""
         self._is_armed = False
         if frames := self._out:
             self._out, self._size = [], 0
-            if len(frames) == 1:
-                self._record(self.connection, Direction.OUT, frames[0], True)
-            else:
-                self._record_all(self.connection, Direction.OUT, frames)
-            self._write_all(frames)
+            self._left, self._left_at = frames, time()
+            if self._is_near:
+                self._note()
+            self._write(frames)
+            self._note()
 
     async def drain(self) -> None:
         """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
@@ -138,10 +146,11 @@ class Channel:
 
     def _taken(
         self, frames: Sequence[bytes], principal: Principal | None
-    ) -> tuple[int, list[Coroutine[Any, Any, Reply]]]:
-        """Record frames; returns the first one's number, and what is to run for them."""
+    ) -> list[Coroutine[Any, Any, Reply]]:
+        """What is to run for frames that came; `_answer` has to follow."""
         self._is_armed = True
-        doubtful: list[int] = []
+        self._note()
+        self._came, self._came_at = frames, time()
         work: list[Coroutine[Any, Any, Reply]] = []
         direct, conversation = self._direct, self.dialogue.conversation
         who = principal or conversation.principal
@@ -151,25 +160,38 @@ class Channel:
             if is_usual and len(frame) < LARGE:
                 answer = direct.answer_frame(conversation, frame, self, who)
             if answer is None:
-                answer = self._accept(frame, principal, place, doubtful)
+                answer = self._accept(frame, principal, place)
             if isinstance(answer, tuple):
                 self._answered(answer)
             else:
                 work.append(answer)
-        if len(frames) == 1:
-            return self._record(self.connection, Direction.IN, frames[0], not doubtful), work
-        return self._record_all(self.connection, Direction.IN, frames, doubtful), work
+        return work
 
-    def _accept(self, frame: bytes, principal: Principal | None, place: int, doubtful: list[int]) -> Answer:
+    def _answer(self) -> None:
+        """Write what is there in answer to frames that came, and look after the rest."""
+        self.flush()
+        self._note()
+        self._direct.settle(self.dialogue.conversation)
+
+    def _note(self) -> None:
+        """Record what came and what left, in this order."""
+        if came := self._came:
+            doubtful, self._came, self._doubtful = self._doubtful, (), []
+            self._first = self._record(self.connection, Direction.IN, came, doubtful, self._came_at)
+        if left := self._left:
+            self._left = []
+            self._record(self.connection, Direction.OUT, left, (), self._left_at)
+
+    def _accept(self, frame: bytes, principal: Principal | None, place: int) -> Answer:
         """What answers any frame; its place is noted when it is no JSON for all we know."""
         size = len(frame)
         if size >= LARGE and (refused := self._refuse_large(size)):
-            doubtful.append(place)
+            self._doubtful.append(place)
             return 0, codec.error_response(_id_of(frame), refused)
         try:
             message = codec.decode(frame)
         except ProtocolError:
-            doubtful.append(place)
+            self._doubtful.append(place)
             return self.dialogue.accept(frame, self)
         answer = self.dialogue.accept_message(message, self, None, principal)
         return answer if size < LARGE or isinstance(answer, tuple) else self._counted(answer, size)
@@ -203,10 +225,6 @@ class Channel:
         self.dialogue.close(reason)
         self._lanes.close()
 
-    def _write_all(self, frames: list[bytes]) -> None:
-        for frame in frames:
-            self._write(frame)
-
     def _answered(self, reply: Reply) -> None:
         if reply[1] is not None and self._is_open:
             self._out.append(reply[1])
@@ -229,7 +247,8 @@ class Pipe(Channel):
         send_bytes: Callable[[bytes], None],
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        super().__init__(endpoint, transport, peer, send_bytes)
+        super().__init__(endpoint, transport, peer, self._write_lines)
+        self._send_bytes = send_bytes
         self._framer = LineFramer(limit)
         self._dropped = 0
 
@@ -256,17 +275,15 @@ class Pipe(Channel):
             self.take(rest)
         self.dialogue.end_listening()
 
-    def _write_all(self, frames: list[bytes]) -> None:
-        if len(frames) == 1:
-            if len(frames[0]) < LARGE:
-                self._write(frames[0] + b"\n")
-                return
+    def _write_lines(self, frames: list[bytes]) -> None:
+        if len(frames) > 1:
+            self._send_bytes(b"\n".join([*frames, b""]))
+        elif len(frames[0]) < LARGE:
+            self._send_bytes(frames[0] + b"\n")
+        else:
             # A copy of it for the sake of one byte costs more than one write more.
-            self._write(frames[0])
-            self._write(b"\n")
-            return
-        frames.append(b"")
-        self._write(b"\n".join(frames))
+            self._send_bytes(frames[0])
+            self._send_bytes(b"\n")
 
 
 def _id_of(frame: bytes) -> Id | None:

@@ -201,7 +201,7 @@ class HostedEndpoint:
         self,
         transport: str,
         peer: str,
-        write: Callable[[bytes], None],
+        write: Callable[[list[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
         converse: Converse | None = None,

@@ -129,7 +129,11 @@ class DeskClient:
         is_due = method.startswith("tasks/") or (tool is not None and tool.task == "required")
         return {"extensions": tasks.EXTENSION_CAPABILITY} if is_due else {}
 
-    def _received(self, frame: bytes) -> None:
+    def _received(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self._heard(frame)
+
+    def _heard(self, frame: bytes) -> None:
         message = codec.decode(frame)
         if "method" not in message:
             self._answered(message, frame)

@@ -83,11 +83,6 @@ def readable_id(message: object) -> Id | None:
     return identifier if is_id(identifier) else None
 
 
-def id_key(identifier: Id) -> tuple[bool, Id]:
-    """A correlation key that keeps `1` and `"1"` apart."""
-    return (isinstance(identifier, str), identifier)
-
-
 def invalid(reason: str) -> RemoteProtocolError:
     """The error for an illegal message."""
     return RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"Invalid request: {reason}")

@@ -128,17 +128,18 @@ class Recording:
         data: bytes,
         is_json: bool = False,
         said: Said | None = None,
+        at: float | None = None,
     ) -> int:
         """Record one frame and return its number."""
-        size = len(data)
+        size, when = len(data), at or time()
         with self._lock:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._open_segment(number)
             if size <= KEPT_BYTES:
-                self._append(Frame(number, time(), connection, direction, data, size))
+                self._append(Frame(number, when, connection, direction, data, size))
             else:
-                self._append(self._cut(Frame(number, time(), connection, direction, data, size)))
+                self._append(self._cut(Frame(number, when, connection, direction, data, size)))
             if not is_json:
                 self._segment.doubtful.add(number)
             if said is not None:
@@ -147,21 +148,26 @@ class Recording:
         return number
 
     def together(
-        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+        self,
+        connection: int,
+        direction: Direction,
+        frames: Sequence[bytes],
+        doubtful: Sequence[int] = (),
+        at: float | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
         `doubtful` are places in `frames`, in order, of those not known to be JSON.
         """
+        when = at or time()
         if len(frames) == 1:
-            return self.frame(connection, direction, frames[0], not doubtful)
+            return self.frame(connection, direction, frames[0], not doubtful, None, when)
         if doubtful or not make_a_run(frames):
             numbers = [
-                self.frame(connection, direction, frame, place not in doubtful)
+                self.frame(connection, direction, frame, place not in doubtful, None, when)
                 for place, frame in enumerate(frames)
             ]
             return numbers[0]
-        now = time()
         with self._lock:
             store = self._store
             first = number = store.count
@@ -171,7 +177,7 @@ class Recording:
                     self._open_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
                 data = b"\n".join(frames[number - first : stop - first])
-                self._append(Run(number, now, connection, direction, data, stop - number))
+                self._append(Run(number, when, connection, direction, data, stop - number))
                 store.count = number = stop
         return first
 

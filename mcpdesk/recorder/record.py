@@ -130,18 +130,25 @@ class Recorder(Protocol):
         data: bytes,
         is_json: bool = False,
         said: Said | None = None,
+        at: float | None = None,
     ) -> int:
         """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
 
-        `is_json` says that it was encoded or decoded as JSON by us; `said` is what HTTP said around it.
+        `is_json` says that it was encoded or decoded as JSON by us; `said` is what HTTP said around it; `at`
+        is when it came or left, in seconds of Unix time, None: now.
         """
 
     def together(
-        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+        self,
+        connection: int,
+        direction: Direction,
+        frames: Sequence[bytes],
+        doubtful: Sequence[int] = (),
+        at: float | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
-        Those whose places are `doubtful`, in order, are not known to be JSON.
+        Those whose places are `doubtful`, in order, are not known to be JSON. `at` as for one frame.
         """
 
     def note(self, note: HttpNote) -> None:

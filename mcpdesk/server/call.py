@@ -7,6 +7,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct, field
+
 from mcpdesk.auth.access import INVALID, MISSING
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
@@ -49,7 +51,7 @@ class Outlet(Protocol):
         """Close the connection of a stream that its client can take up again; False where that cannot be."""
 
 
-class Call:
+class Call(Struct, eq=False):
     """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
 
     `headers` came with the request itself; `opening` with the connection of a pipe over HTTP.
@@ -60,7 +62,15 @@ class Call:
     None: nobody looks.
     """
 
-    # Defaults stand here and not in `__init__`: most calls end without any of it.
+    id: Id
+    method: str
+    params: dict[str, Any]
+    terms: Terms
+    outlet: Outlet
+    transport: str = "memory"
+    peer: str = ""
+    headers: Mapping[str, str] | None = None
+    started: float = field(default_factory=time.monotonic)
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
@@ -69,43 +79,18 @@ class Call:
     job: Job | None = None
     """What it goes on as, once it was answered."""
     deadline: float | None = None
-    limit_s = 0.0
-    pauses = 0
-    asks_person = 0
-    left_s = 0.0
-    stop = ""
-    is_over = False
-    is_settled = False
+    limit_s: float = 0.0
+    pauses: int = 0
+    asks_person: int = 0
+    left_s: float = 0.0
+    stop: str = ""
+    is_over: bool = False
+    is_settled: bool = False
     """Whether it stands for itself: it did not end in the turn of the loop in which it came with others."""
     task: asyncio.Task[Any] | None = None
     progress: Progress | None = None
     progress_token: Id | None = None
-    _is_cancelled = False
-
-    def __init__(
-        self,
-        identifier: Id,
-        method: str,
-        params: dict[str, Any],
-        terms: Terms,
-        outlet: Outlet,
-        transport: str = "memory",
-        peer: str = "",
-        headers: Mapping[str, str] | None = None,
-        started: float | None = None,
-    ) -> None:
-        self.id = identifier
-        self.method = method
-        self.params = params
-        self.terms = terms
-        self.outlet = outlet
-        self.transport = transport
-        self.peer = peer
-        self.headers = headers
-        self.started = time.monotonic() if started is None else started
-        meta = params.get("_meta")
-        if isinstance(meta, dict) and "progressToken" in meta and is_id(meta["progressToken"]):
-            self.progress_token = meta["progressToken"]
+    _is_cancelled: bool = False
 
     @property
     def claims(self) -> Mapping[str, Any] | None:
@@ -170,3 +155,10 @@ class Call:
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False
             self.task.uncancel()
+
+
+def progress_token(params: Mapping[str, Any]) -> Id | None:
+    """The one in a request's metadata, if it is one."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if token is not None and is_id(token) else None

@@ -22,7 +22,6 @@ from mcpdesk.protocol.jsonrpc import (
     JSONObject,
     MessageKind,
     classify,
-    id_key,
     invalid,
     is_id,
     readable_id,
@@ -31,7 +30,7 @@ from mcpdesk.protocol.methods import canonical
 from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import direct
-from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.call import Call, Outlet, progress_token
 from mcpdesk.server.client_requests import ClientRequests
 from mcpdesk.server.direct_way import DirectWay
 from mcpdesk.server.dispatch import Dispatcher
@@ -79,7 +78,7 @@ class Conversation:
         self._on_terms = on_terms
         self.announced: Terms | None = None
         self._is_closed = False
-        self.in_flight: dict[tuple[bool, Id], Call] = {}
+        self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
         self.requests = ClientRequests(push)
         self.directly = DirectWay(dispatcher.direct)
@@ -192,14 +191,13 @@ class Conversation:
         if ready is not None:
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.server.tools.version
-            return Reply(200, codec.result_frame(identifier, ready))
+            return (200, codec.result_frame(identifier, ready))
         call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
-        call.principal = principal
+        call.principal, call.progress_token = principal, progress_token(params)
         return self._start(call)
 
     def _start(self, call: Call) -> Coroutine[Any, Any, Reply]:
-        key = id_key(call.id)
-        if key in self.in_flight:
+        if call.id in self.in_flight:
             raise invalid(f"a request with id {call.id!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
@@ -207,7 +205,7 @@ class Conversation:
             call.opening = self.opening
         if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:
             call.requests = self.requests
-        self.in_flight[key] = call
+        self.in_flight[call.id] = call
         return self._run(call)
 
     async def _run(self, call: Call) -> Reply:
@@ -218,7 +216,7 @@ class Conversation:
             if call.stop:
                 return ACCEPTED
             body = await self.dispatcher.run(call)
-            return ACCEPTED if call.stop else Reply(200, codec.result_frame(call.id, body))
+            return ACCEPTED if call.stop else (200, codec.result_frame(call.id, body))
         except ProtocolError as error:
             return self.refused(call.id, error, call.terms.revision.is_stateless)
         except asyncio.CancelledError:
@@ -230,7 +228,7 @@ class Conversation:
 
     def ended(self, call: Call) -> None:
         """A call is over."""
-        self.in_flight.pop((type(call.id) is str, call.id), None)
+        self.in_flight.pop(call.id, None)
         call.is_over = True
         if call.is_settled and call.method != "subscriptions/listen":
             self.count(0, 1, time.monotonic() - call.started)
@@ -263,7 +261,7 @@ class Conversation:
         identifier = params.get("requestId")
         if not is_id(identifier):
             return
-        call = self.in_flight.get(id_key(identifier))
+        call = self.in_flight.get(identifier)
         if call is not None:
             reason = params.get("reason")
             call.end(f"cancelled by the caller{': ' + reason if isinstance(reason, str) else ''}")
@@ -284,10 +282,10 @@ class Conversation:
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
-        at_once = [each for each in answers if isinstance(each, Reply)]
-        later = await asyncio.gather(*(each for each in answers if not isinstance(each, Reply)))
-        bodies = [each.body for each in (*at_once, *later) if each.body is not None]
-        return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
+        at_once = [each for each in answers if isinstance(each, tuple)]
+        later = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
+        bodies = [body for _, body in (*at_once, *later) if body is not None]
+        return (200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
     def _accept_member(
         self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
@@ -301,7 +299,7 @@ class Conversation:
     def refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
         """The answer that says what was wrong."""
         self.errors += 1
-        return Reply(http_status(error, is_stateless), codec.error_response(identifier, error))
+        return (http_status(error, is_stateless), codec.error_response(identifier, error))
 
     def announce(self, terms: Terms) -> None:
         self.terms = terms
@@ -326,7 +324,7 @@ class Conversation:
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
         self.announce(self.session.terms)
-        return Reply(200, codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision)))
+        return (200, codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision)))
 
     def _ping(self, identifier: Id, params: JSONObject) -> Reply:
         return _result(identifier, {})
@@ -358,7 +356,7 @@ def _version(headers: Mapping[str, str] | None) -> str:
 
 
 def _result(identifier: Id, body: JSONObject) -> Reply:
-    return Reply(200, codec.response(identifier, body))
+    return (200, codec.response(identifier, body))
 
 
 _Immediate = Callable[[Conversation, Id, JSONObject], Reply]

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 METHOD = "tools/call"
 _MARK = "\ue000"
-_new = tuple.__new__
 
 
 class Usual(Struct, frozen=True):
@@ -124,11 +123,11 @@ class DirectCalls:
                 result = await self._dispatcher.encoded(call, self._failed(call, usual, error))
             else:
                 frame = self._frame(call, usual, output)
-                return ACCEPTED if call.stop else _new(Reply, (200, frame))
+                return ACCEPTED if call.stop else (200, frame)
             finally:
                 if call.is_settled:
                     self._services.deadlines.forget(call)
-            return ACCEPTED if call.stop else _new(Reply, (200, codec.result_frame(call.id, result)))
+            return ACCEPTED if call.stop else (200, codec.result_frame(call.id, result))
         except Exception as error:  # what was returned is hosted code as well, and says how it is spelt
             told = self._dispatcher.refused(call, error)
             return conversation.refused(call.id, told, call.terms.revision.is_stateless)

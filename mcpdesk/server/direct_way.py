@@ -17,7 +17,7 @@ from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.handshake import Phase
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.call import Call, Outlet, progress_token
 from mcpdesk.server.direct import METHOD, DirectCalls, Usual
 from mcpdesk.server.reply import Reply
 from mcpdesk.server.tool import CLAIMS
@@ -165,22 +165,23 @@ class DirectWay:
         started: float,
     ) -> Call | None:
         """The call, in flight from here on; None when it is wrong or one too many."""
-        key = (type(identifier) is str, identifier)
         in_flight, server = conversation.in_flight, conversation.dispatcher.server
         arguments = params["arguments"]
-        if key in in_flight or len(in_flight) >= server.limits.in_flight:
+        if identifier in in_flight or len(in_flight) >= server.limits.in_flight:
             return None
         # Claims a client brings are dropped.
         if CLAIMS in arguments or not usual.accepts(arguments):
             return None
         transport, peer = conversation.transport, conversation.peer
         call = Call(identifier, METHOD, params, terms, outlet, transport, peer, headers, started)
+        if "_meta" in params:
+            call.progress_token = progress_token(params)
         call.opening, call.principal = conversation.opening, principal
         limit_s = usual.tool.timeout_s
         call.limit_s = server.limits.tool_timeout_s if limit_s is None else limit_s
         if conversation.session.phase is Phase.READY and not terms.revision.is_stateless:
             call.requests = conversation.requests
-        in_flight[key] = call
+        in_flight[identifier] = call
         return call
 
     def _admitted(

@@ -98,10 +98,10 @@ class GatewayConversation(Conversation):
         if method in gateway.STATUS_METHODS:
             server = self.dispatcher.server
             body = {"status": "ok", "name": server.name, "version": server.version}
-            return Reply(200, codec.response(identifier, body))
+            return (200, codec.response(identifier, body))
         message = gateway.translated(message)
         answer = super()._serve(message, identifier, is_stateless, outlet, headers, principal)
-        if method == "initialize" and isinstance(answer, Reply) and self._hears_of_jobs:
+        if method == "initialize" and isinstance(answer, tuple) and self._hears_of_jobs:
             return self._opened(answer)
         return answer
 
@@ -112,8 +112,9 @@ class GatewayConversation(Conversation):
 
     def _opened(self, answer: Reply) -> Reply:
         """The handshake's result, and right behind it that we are ready."""
-        assert self._push is not None and answer.body is not None
-        self._push(answer.body)
+        _, body = answer
+        assert self._push is not None and body is not None
+        self._push(body)
         self._push(INITIALIZED)
         return ACCEPTED
 

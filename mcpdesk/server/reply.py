@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-
-class Reply(NamedTuple):
-    """What goes back for one frame: `status` matters on HTTP only; no body, nothing to say."""
-
-    status: int
-    body: bytes | None
-
-
-Answer = Reply | Coroutine[Any, Any, Reply]
+Reply: TypeAlias = tuple[int, bytes | None]
+"""A status, which matters on HTTP only, and a body; no body, nothing to say."""
+Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """A reply at once, or a coroutine to await for it."""
 
-ACCEPTED = Reply(202, None)
+ACCEPTED: Reply = (202, None)

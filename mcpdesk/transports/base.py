@@ -110,8 +110,8 @@ class Channel(Protocol):
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
         """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
-        """Frames arrived together; returns the first one's number. What need not wait is answered already."""
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
+        """Frames arrived together. What need not wait is answered on return."""
 
     def pause(self) -> None:
         """The peer does not keep up: let handlers that report wait."""
@@ -162,11 +162,11 @@ class Endpoint(Protocol):
         self,
         transport: str,
         peer: str,
-        write: Callable[[bytes], None],
+        write: Callable[[list[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
     ) -> Channel:
-        """Begin a dialogue over frames. `write` takes each of them and must not block.
+        """Begin a dialogue over frames. `write` takes those that leave together and must not block.
 
         `opening` are the headers of the HTTP request it began with.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.jsonrpc import MessageKind, classify, id_key, is_id, readable_id
+from mcpdesk.protocol.jsonrpc import MessageKind, classify, is_id, readable_id
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_illegal_messages_are_invalid_requests(message: object) -> None:
     assert caught.value.code == -32600
 
 
-def test_number_and_string_ids_are_never_confused() -> None:
-    assert id_key(1) != id_key("1")
+def test_truth_values_and_numbers_too_large_are_no_ids() -> None:
+    assert is_id(1) and is_id("1")
     assert not is_id(True)
     assert not is_id(2**70)
 

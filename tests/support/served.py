@@ -155,10 +155,10 @@ class Peer:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return answer
 
-    def _take(self, frame: bytes) -> None:
-        self.frames.append(frame)
-        message = orjson.loads(frame)
-        self.received.extend(message if isinstance(message, list) else [message])
+    def _take(self, frames: list[bytes]) -> None:
+        self.frames += frames
+        for message in map(orjson.loads, frames):
+            self.received.extend(message if isinstance(message, list) else [message])
         self._came.set()
 
     def _log(

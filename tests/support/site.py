@@ -42,6 +42,7 @@ class Frames:
         data: bytes,
         is_json: bool = False,
         said: Said | None = None,
+        at: float | None = None,
     ) -> int:
         self.seen.append((direction, data))
         if said is not None:
@@ -49,7 +50,12 @@ class Frames:
         return len(self.seen) - 1
 
     def together(
-        self, connection: int, direction: Direction, frames: Sequence[bytes], doubtful: Sequence[int] = ()
+        self,
+        connection: int,
+        direction: Direction,
+        frames: Sequence[bytes],
+        doubtful: Sequence[int] = (),
+        at: float | None = None,
     ) -> int:
         self.seen += [(direction, data) for data in frames]
         return len(self.seen) - len(frames)

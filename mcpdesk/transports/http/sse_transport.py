@@ -144,8 +144,9 @@ class _Listening:
         if self._relief_aio is not None:
             await asyncio.wait({self._relief_aio})
 
-    def _write(self, frame: bytes) -> None:
-        self.stream.put(event(frame))
+    def _write(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self.stream.put(event(frame))
         if self.stream.queued > HIGH_WATER and self._relief_aio is None:
             self.channel.pause()
             self._relief_aio = asyncio.create_task(self._relieve())

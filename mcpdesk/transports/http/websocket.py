@@ -87,7 +87,7 @@ class SocketRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, socket: QuickSocket, caller: Principal
     ) -> None:
         line = _Line(request, socket)
-        channel = endpoint.channel("websocket", peer_of(request), line.put, request.headers, caller)
+        channel = endpoint.channel("websocket", peer_of(request), line.write, request.headers, caller)
         line.channel = channel
         self._served[channel.connection] = socket
         try:
@@ -106,11 +106,7 @@ class SocketRoutes:
         is_first = True
 
         def take(texts: list[bytes]) -> bool:
-            line.gather()
-            try:
-                channel.take_all(texts)
-            finally:
-                line.flush()
+            channel.take_all(texts)
             return line.has_room
 
         while True:
@@ -175,21 +171,15 @@ async def _dismiss(
 class _Line:
     """The way out of one socket. Too much that is left unread holds the peer's own requests back.
 
-    The frames of one turn of the loop go to the TCP transport in one write, and no task has to wake for them:
-    they are neither compressed nor masked. aiohttp writes its pings and the closing frame the same way.
+    Frames that leave together go to the TCP transport in one write, and no task has to wake for them: they
+    are neither compressed nor masked. aiohttp writes its pings and the closing frame the same way.
     """
 
     def __init__(self, request: web.BaseRequest, socket: QuickSocket) -> None:
         self.channel: Channel | None = None
         self._request = request
         self._socket = socket
-        self._loop = asyncio.get_running_loop()
-        self._pieces: list[bytes] = []
-        self._gathered = 0
-        """Bytes of `_pieces`, which are written in the next turn."""
-        self._unread = 0
-        """Bytes the transport held before them."""
-        self._is_gathering = self._is_over = False
+        self._is_over = False
         self._catching_up_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -199,28 +189,24 @@ class _Line:
         """Whether the peer keeps up."""
         return self._catching_up_aio is None
 
-    def gather(self) -> None:
-        """Let what is put in from now on wait for `flush`, which has to follow before the loop turns."""
-        self._is_gathering = True
+    def write(self, frames: list[bytes]) -> None:
+        """Write frames. A peer that left too much unread is given up."""
+        transport = self._open_transport()
+        if transport is None:
+            return
+        pieces: list[bytes] = []
+        for frame in frames:
+            pieces += (_head(len(frame)), frame)
+        if sum(map(len, pieces)) <= ONE_WRITE:
+            transport.write(b"".join(pieces))
+        else:
+            transport.writelines(pieces)
+        unread = transport.get_write_buffer_size()
+        if unread > HIGH_WATER:
+            self._hold_back(unread, transport)
 
-    def put(self, frame: bytes) -> None:
-        """Queue one frame. A peer that left too much unread is given up."""
-        if not self._pieces:
-            transport = self._request.transport
-            if transport is None or self._is_over:
-                return
-            self._unread = transport.get_write_buffer_size()
-            if not self._is_gathering:
-                self._loop.call_soon(self.flush)
-        size = len(frame)
-        self._pieces += (_head(size), frame)
-        self._gathered += size
-        if self._unread + self._gathered > HIGH_WATER:
-            self._hold_back(self._unread + self._gathered)
-
-    def _hold_back(self, unread: int) -> None:
-        transport = self._request.transport
-        if unread > WRITE_LIMIT and transport is not None:
+    def _hold_back(self, unread: int, transport: asyncio.Transport) -> None:
+        if unread > WRITE_LIMIT:
             log.warning("ended a WebSocket that left %d bytes unread", unread)
             self.close()
             transport.abort()
@@ -247,18 +233,6 @@ class _Line:
         self._has_room.set()
         if self._catching_up_aio is not None:
             self._catching_up_aio.cancel()
-
-    def flush(self) -> None:
-        """Write what was put in."""
-        self._is_gathering = False
-        pieces, size, transport = self._pieces, self._gathered, self._open_transport()
-        self._pieces, self._gathered = [], 0
-        if transport is None or not pieces:
-            return
-        if size <= ONE_WRITE:
-            transport.write(b"".join(pieces))
-        else:
-            transport.writelines(pieces)
 
     async def _catch_up(self, channel: Channel) -> None:
         try:

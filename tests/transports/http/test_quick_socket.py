@@ -73,9 +73,9 @@ async def test_texts_that_come_together_are_taken_together(monkeypatch: pytest.M
     taken: list[int] = []
     really = Channel.take_all
 
-    def take_all(channel: Channel, frames: list[bytes], *more: Any) -> int:
+    def take_all(channel: Channel, frames: list[bytes], *more: Any) -> None:
         taken.append(len(frames))
-        return really(channel, frames, *more)
+        really(channel, frames, *more)
 
     monkeypatch.setattr(Channel, "take_all", take_all)
     async with connected() as raw:
@@ -118,7 +118,7 @@ async def test_a_peer_that_does_not_keep_up_meets_the_task_again(monkeypatch: py
         really(queue, data, size)
 
     monkeypatch.setattr(module.TextQueue, "feed_data", feed_data)
-    monkeypatch.setattr("mcpdesk.transports.http.websocket.HIGH_WATER", 100)
+    monkeypatch.setattr("mcpdesk.transports.http.websocket.HIGH_WATER", -1)  # it never keeps up
     async with connected() as raw:
         for number in range(6):
             raw.writer.write(frame(ping("x" * 90 + str(number))) * 2)
