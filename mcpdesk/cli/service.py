@@ -81,8 +81,8 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     """Begin no calls any more, and wait until none is under way; returns which ones took too long.
 
     Clients are heard meanwhile: what runs may ask them something, and they may ask how their jobs stand.
-    Streams that would never end are ended. Whoever waits for a call that took too long is disconnected, so
-    that nobody waits for it again.
+    Streams that would never end are ended. Whoever waits for a call that took too long is told so, or, when
+    that call does not heed its end, disconnected: nobody is to wait for it again.
     """
     for hosted in host.folders.values():
         hosted.stop()
@@ -91,6 +91,7 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     while (left := _under_way(host)) and time.monotonic() < end:
         log.follow()
         await asyncio.sleep(LOOK_S)
+    await host.services.close()
     for dialogue in _dialogues(host):
         if not dialogue.is_idle:
             host.disconnect(dialogue.connection)

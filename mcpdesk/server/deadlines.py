@@ -8,12 +8,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mcpdesk.server.call import Call
 
 SWEEP_S = 0.05
 TIMED_OUT = "timed out"
+STOPPED = "the server is stopping"
+HEED_S = 0.5
+"""How long a stop waits for calls that go on though they were ended."""
+TURNS = 10
+"""Of the loop, in which an answer gets from a handler's end to its connection."""
 
 
 class Deadlines:
@@ -22,6 +27,8 @@ class Deadlines:
     def __init__(self) -> None:
         self._calls: dict[int, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Event | None = None
+        """Set when the last call is over, once the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -41,6 +48,22 @@ class Deadlines:
     def forget(self, call: Call) -> None:
         """The call is over."""
         self._calls.pop(id(call), None)
+        if self._emptied is not None and not self._calls:
+            self._emptied.set()
+
+    async def stop(self) -> None:
+        """The server stops: end every call with an answer that says so, and wait until those have left."""
+        waiting = [call for call in self if not call.stop]
+        if not waiting:
+            return
+        self._emptied = asyncio.Event()
+        for call in waiting:
+            call.end(STOPPED)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEED_S):
+                await self._emptied.wait()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     @contextmanager
     def paused(self, call: Call) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,5 +90,8 @@ class Services:
         self.subscriptions.close()
         if "rounds" in made:
             self.rounds.close()
-        if "jobs" in made:
-            await self.jobs.stop()
+        # What goes on without its request ends first: nobody is to be answered there.
+        ending = [self.jobs.stop()] if "jobs" in made else []
+        if "deadlines" in made:
+            ending.append(self.deadlines.stop())
+        await asyncio.gather(*ending)

@@ -28,12 +28,23 @@ from mcpdesk import tool
 
 
 @tool(timeout=300)
-async def wait() -> str:
+async def heed() -> None:
     """Wait for what never comes."""
     await asyncio.Event().wait()
-    return "waited"
+
+
+@tool(timeout=300)
+async def ignore() -> None:
+    """Do not hear of the end at first."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.Event().wait()
 '''
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
+
+
+def call(name: str) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
 
 
 def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
@@ -65,7 +76,7 @@ def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
     assert "set MCPDESK_API_KEY" in greeting(host("key"))[2]  # type: ignore[arg-type]
 
 
-async def test_who_waits_for_a_call_that_took_too_long_waits_for_the_stop_no_more(tmp_path: Path) -> None:
+async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnected(tmp_path: Path) -> None:
     folder = write(tmp_path, {"tools/wait.py": WAIT})
     plan = plan_for((folder,), {"port": 0, "drain_timeout_s": 0}, os.environ, http=True)
     core = Host(msgspec.structs.replace(plan, watch=False, meet=False))
@@ -75,13 +86,17 @@ async def test_who_waits_for_a_call_that_took_too_long_waits_for_the_stop_no_mor
         assert core.http is not None
         url = core.http.address
         async with aiohttp.ClientSession() as client:
-            asking = asyncio.create_task(client.post(f"{url}/mcp", json=CALL))
-            await until(lambda: _under_way(core))
+            heeding, ignoring = (
+                asyncio.create_task(client.post(f"{url}/mcp", json=call(name))) for name in ("heed", "ignore")
+            )
+            await until(lambda: _under_way(core) == "2 calls")
             with JournalPrinter(core) as log:
-                assert await _drain(core, log) == "1 call"
+                assert await _drain(core, log) == "2 calls"
             async with asyncio.timeout(WITHIN_S):
+                result = (await (await heeding).json())["result"]
+                assert result["isError"] and "the server is stopping" in result["content"][0]["text"]
                 with pytest.raises(aiohttp.ServerDisconnectedError):
-                    await asking
+                    await ignoring
                 # The core goes on: nobody was made to leave by its stop.
                 assert (await client.get(f"{url}/health")).status == 200
     finally:

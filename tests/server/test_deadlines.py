@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call
-from mcpdesk.server.deadlines import TIMED_OUT, Deadlines
+from mcpdesk.server.deadlines import STOPPED, TIMED_OUT, Deadlines
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
@@ -46,3 +48,19 @@ async def test_two_people_waited_for_at_once_leave_the_limit_as_it_was() -> None
             assert call.deadline is None
         assert call.deadline is None
     assert call.deadline is not None
+
+
+async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 0.01)
+    deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
+    cancelled.end("nobody wants it")
+    for call in (deaf, cancelled):
+        deadlines.watch(call, 60)
+    async with asyncio.timeout(WITHIN_S):
+        await deadlines.stop()
+    assert (deaf.stop, cancelled.stop) == (STOPPED, "nobody wants it")
+    monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 3_600)
+    async with asyncio.timeout(WITHIN_S):
+        await deadlines.stop()

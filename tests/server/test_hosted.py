@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.resource import Resource
 from mcpdesk.server.server import Limits
 from mcpdesk.server.tool import Tool
+from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
@@ -125,6 +127,32 @@ async def test_an_exception_that_would_end_more_than_its_call_is_a_tool_error(wo
 @pytest.mark.parametrize("work", [swallow_the_limit, convert_the_limit, hang])
 async def test_a_call_over_its_limit_is_answered_whatever_the_handler_makes_of_it(work: Work) -> None:
     assert "limit of 0.05 s" in await said(peer_with(work, limit_s=0.05), work)
+
+
+@pytest.mark.parametrize("work", [swallow_the_limit, convert_the_limit, hang])
+async def test_a_call_the_stop_ends_is_told_so_whatever_the_handler_makes_of_it(work: Work) -> None:
+    peer = peer_with(work)
+    peer.modern(1, "tools/call", {"name": work.__name__})
+    asked = {"elicitation": {}}
+    peer.modern(2, "tools/call", {"name": work.__name__}, **{CAPABILITIES_KEY: asked})
+    await until(lambda: len(peer.services.deadlines) == 2)
+    await peer.services.close()
+    results = [message["result"] for message in peer.received]
+    assert [each["isError"] for each in results] == [True, True]
+    assert all("the server is stopping" in each["content"][0]["text"] for each in results)
+    assert not peer.services.deadlines
+
+
+async def test_a_resource_the_stop_ends_is_an_error_that_says_so() -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        await hang()
+
+    peer = peer_with()
+    peer.server.resources.replace([Resource("slow://it", "it", read)])
+    peer.modern(1, "resources/read", {"uri": "slow://it"})
+    await until(lambda: peer.services.deadlines)
+    await peer.services.close()
+    assert "the server is stopping" in peer.received[0]["error"]["message"]
 
 
 async def test_the_log_says_where_the_limit_was_reached() -> None:
