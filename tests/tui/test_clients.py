@@ -149,6 +149,19 @@ async def test_the_selected_client_is_told_in_full() -> None:
         )
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_many_clients_leave_room_for_the_selected_one(size: tuple[int, int]) -> None:
+    link = quiet_link()
+    one = link.core.clients[1]
+    many = (replace(one, connection=number, name=f"client {number}") for number in range(2, 60))
+    link.core = replace(link.core, clients=(one, *many))
+    async with running_frame(link, size) as (app, pilot):
+        pane = await shown(app, pilot)
+        detail = pane.query_one(".detail")
+        assert detail.region.height >= 8 and detail.region.bottom <= pane.region.bottom
+        assert pane.listing.region.height >= 8
+
+
 async def test_a_client_that_is_gone_has_no_detail() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):

@@ -50,10 +50,12 @@ class ClientsPane(Vertical):
         border-title-color: $text-primary;
     }
     ClientsPane.-alone .teach { display: block; }
+    ClientsPane > ClientList { max-height: 50%; }
     ClientsPane > .detail {
-        height: auto; max-height: 75%; margin-top: 1; padding: 0 1; scrollbar-size-vertical: 1;
+        height: 1fr; margin-top: 1; padding: 0 1; scrollbar-size-vertical: 1;
         border-top: solid $border-blurred; border-title-color: $text-muted; border-title-style: bold;
     }
+    ClientsPane.-alone > .detail { height: auto; max-height: 75%; }
     ClientsPane > .detail:focus { border-top: solid $border; border-title-color: $text-primary; }
     ClientsPane > .detail > Static { height: auto; }
     """
