@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
-from tests.support.official import HANDSHAKES, WITHIN_S, Heard, session
+from tests.support.official import HANDSHAKES, WITHIN_S, Answers, Heard, session
 from tests.support.site import Served, serving
 
 
@@ -60,6 +60,45 @@ async def test_a_call_of_a_session_outlives_its_connection(revision: str) -> Non
             slow.may_end.set()
             assert text_of(await call) == "finished"
             assert [step for step, _, _ in heard.progress] == [1, 2] and slow.began == 1
+
+
+class Cut(Answers):
+    """Loses its connection over every question, and answers then."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self._served = served
+
+    async def roots(self, context: Any) -> types.ListRootsResult:
+        cut(self._served)
+        return await super().roots(context)
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES[1:])
+async def test_an_answer_arrives_though_the_stream_of_its_question_broke(revision: str) -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+
+        async def places(arguments: dict[str, Any], context: Context) -> Any:
+            return " ".join(root.uri for root in await context.list_roots())
+
+        served.hosted.server.tools.replace([Tool("places", places, {"type": "object"})])
+        answers = Cut(served)
+        async with session(f"{served.url}/mcp/sample", revision, answers=answers) as client:
+            assert text_of(await client.call_tool("places", {})) == "file:///home/ada"
+        assert answers.asked == ["roots"]
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES[1:])
+async def test_a_session_hears_of_changes_it_missed_without_its_standing_stream(revision: str) -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        server, heard = served.hosted.server, Heard()
+        async with session(f"{served.url}/mcp/sample", revision, heard) as client:
+            await client.list_tools()
+            server.tools.replace([])
+            await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+            cut(served)
+            server.prompts.replace([])
+            await heard.until(lambda: heard.has(types.PromptListChangedNotification))
 
 
 async def test_a_call_without_a_session_is_lost_with_its_connection_and_the_next_one_works() -> None:

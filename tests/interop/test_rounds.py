@@ -12,8 +12,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from mcpdesk.protocol.revisions import LATEST
 from tests.support.folders import write
-from tests.support.official import WITHIN_S, Answers
+from tests.support.official import WITHIN_S, Answers, session, stdio
 
 TOOLS = '''
 import asyncio
@@ -54,6 +55,13 @@ async def everything(ctx: Context) -> str:
     )
     return f"{who.content.name}: {said.text} from {[root.uri for root in roots]}"
 
+
+@tool
+async def pair(ctx: Context) -> str:
+    """Ask for one, then for another."""
+    first = await ctx.elicit("Who?", Person)
+    second = await ctx.elicit(f"And who is with {first.content.name}?", Person)
+    return f"{first.content.name} and {second.content.name}"
 '''
 PROMPTS = '''
 from dataclasses import dataclass
@@ -136,6 +144,20 @@ async def test_everything_is_asked_at_once(place: Any, mode: str) -> None:
     async with connected(place, answers, mode) as client:
         assert said(await client.call_tool("everything", {})) == "Ada: Good day from ['file:///home/ada']"
         assert sorted(answers.asked) == ["Who?", "roots", "sample"]
+
+
+@pytest.mark.slow
+async def test_each_round_may_come_to_another_process(folder: Path) -> None:
+    carried: dict[str, Any] = {}
+    for name in ("Ada", "Tom"):
+        async with session(stdio(folder, "--alone"), LATEST.name, answers=Answers()) as client:
+            asked = await client.call_tool("pair", {}, **carried, allow_input_required=True)
+        assert isinstance(asked, types.InputRequiredResult) and asked.input_requests is not None
+        (question,) = asked.input_requests
+        answer = types.ElicitResult(action="accept", content={"name": name})
+        carried = {"input_responses": {question: answer}, "request_state": asked.request_state}
+    async with session(stdio(folder, "--alone"), LATEST.name, answers=Answers()) as client:
+        assert said(await client.call_tool("pair", {}, **carried)) == "Ada and Tom"
 
 
 @both_ways
