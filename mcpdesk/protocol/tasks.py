@@ -27,6 +27,8 @@ CORE_CAPABILITY: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {
 EXTENSION_CAPABILITY: JSONObject = {EXTENSION: {}}
 POLL_MS = 500
 """How often a client may ask how a task stands."""
+MOST_TTL_MS = (1 << 53) - 1
+"""Longer than anything is kept, and a number that every reader of JSON knows."""
 
 
 class TaskStatus(StrEnum):
@@ -119,9 +121,11 @@ def asked_ttl_s(params: Mapping[str, Any]) -> float | None:
     ttl = task.get("ttl")
     if ttl is None:
         return None
+    if isinstance(ttl, float) and ttl.is_integer():
+        ttl = int(ttl)
     if not isinstance(ttl, int) or isinstance(ttl, bool) or ttl <= 0:
-        raise invalid_params("task.ttl must be a positive number of milliseconds")
-    return ttl / 1000
+        raise invalid_params("task.ttl must be a positive whole number of milliseconds")
+    return min(ttl, MOST_TTL_MS) / 1000
 
 
 def _common(view: TaskView) -> JSONObject:

@@ -73,10 +73,17 @@ def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "seconds"), [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 1}, 0.001)]
+    ("task", "seconds"),
+    [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 1500.0}, 1.5), ({"ttl": 1}, 0.001)],
 )
 def test_a_lifetime_may_be_asked_for(task: dict[str, Any], seconds: float | None) -> None:
     assert tasks.asked_ttl_s({"task": task}) == seconds
+
+
+def test_a_lifetime_beyond_all_measure_can_still_be_told() -> None:
+    ttl_s = tasks.asked_ttl_s({"task": {"ttl": 2**64 - 1}})
+    told = tasks.core(TaskView("t", TaskStatus.WORKING, 0.0, 0.0, ttl_s))
+    assert orjson.loads(orjson.dumps(told))["ttl"] == pytest.approx(2**53)
 
 
 @pytest.mark.parametrize(
