@@ -65,10 +65,9 @@ class DeskCall:
         else:
             self._end(Outcome(message.get("result"), message.get("error"), raw, self._elapsed_s))
 
-    def stop_asking(self) -> None:
-        """Take back what the person is being asked."""
-        if self.asking is not None:
-            self.asking.cancel()
+    def stop_asking(self) -> bool:
+        """Stop the person being asked, or the task being followed; False when neither is."""
+        return self.asking is not None and self.asking.cancel()
 
     @property
     def _elapsed_s(self) -> float:

@@ -85,9 +85,13 @@ class DeskClient:
     def _cancel(self, call: DeskCall) -> None:
         if self._calls.pop(call.request_id, None) is None:
             return
-        self._run(lambda: self._withdraw(call.request_id))
-        self._run(call.stop_asking)
+        self._run(lambda: self._take_back(call))
         call.finish(None, b"")
+
+    def _take_back(self, call: DeskCall) -> None:
+        """End what is under way: the questions or the task it was answered with, else the request."""
+        if not call.stop_asking():
+            self._withdraw(call.request_id)
 
     def _withdraw(self, request_id: int) -> None:
         params = {"requestId": request_id, "reason": "cancelled on the desk"}

@@ -20,6 +20,7 @@ from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.tokens import SECRET, token
+from tests.support.traffic import settle
 
 ERAS = [LATEST, LATEST_HANDSHAKE]
 both_eras = pytest.mark.parametrize("revision", ERAS, ids=str)
@@ -196,6 +197,19 @@ async def test_cancelling_the_call_withdraws_its_question(revision: Revision) ->
     call.cancel()
     assert (await desk.question("withdrawn")).reason == "the call was cancelled"
     assert call.outcome.result().cancelled and desk.client.running == 0
+    desk.peer.services.rounds.close()
+
+
+@both_eras
+async def test_only_a_request_under_way_is_cancelled_on_the_wire(revision: Revision) -> None:
+    desk = Desk(revision)
+    asking = desk.call("greet")
+    await desk.question()
+    asking.cancel()
+    await desk.question("withdrawn")
+    settle(desk.peer.recording)
+    sent = [exchange.method for exchange in desk.peer.recording.index.exchanges]
+    assert ("notifications/cancelled" in sent) is not revision.is_stateless
     desk.peer.services.rounds.close()
 
 
