@@ -32,6 +32,12 @@ REQUIREMENTS = (
         "2026-07-28:basic/versioning",
         "An unserved version is told which ones are served, and which was asked for.",
     ),
+    Requirement(
+        "1.4",
+        "2026-07-28:basic/versioning",
+        "Who has no handshakes names its versions to one.",
+        "every server has handshakes, too",
+    ),
     Requirement("1.5", "2026-07-28:server/discover", "Discovery is always there in the stateless era."),
     Requirement(
         "1.10",
@@ -197,6 +203,7 @@ REQUIREMENTS = (
     ),
     Requirement("6.12", "2025-11-25:client/elicitation", "Forms ask for nothing sensitive."),
     Requirement("6.13", "2025-11-25:client/sampling", "Tool results in sampling are unmixed and balanced."),
+    Requirement("6.15", "2025-11-25:basic/index", "Icons have addresses that clients will open."),
     Requirement("7.1", "2026-07-28:basic/patterns/mrtr", "Three methods may need more rounds, and no other."),
     Requirement("7.2", "2026-07-28:basic/patterns/mrtr", "What asks for input has questions or a state."),
     Requirement(
@@ -322,6 +329,18 @@ REQUIREMENTS = (
     ),
     Requirement("12.15", "2025-11-25:client/elicitation", "Secrets are typed on a page, never in a form."),
     Requirement("12.16", "2025-11-25:server/utilities/logging", "Errors carry no stack."),
+    Requirement(
+        "12.18",
+        "2025-11-25:security best practices",
+        "Who logs in elsewhere for a client has its consent first.",
+        "no server logs in anywhere for its clients",
+    ),
+    Requirement(
+        "12.19",
+        "2025-11-25:server/tools",
+        "Tools of several servers do not hide each other.",
+        "each server has an endpoint of its own; they are never merged",
+    ),
     Requirement(
         "12.20", "all:basic/utilities/cancellation", "Late, unknown and repeated messages change nothing."
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.protocol.revisions import R5
@@ -101,6 +102,7 @@ async def test_rounds_of_the_stateless_era_are_plain_answers() -> None:
         assert asking.started == 1
 
 
+@pytest.mark.requirement("2.7", "7.3")
 async def test_what_cannot_be_asked_or_resumed_is_refused_with_400() -> None:
     async with serving() as site:
         hosting(site)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 import pytest
 
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY, request_meta
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
 from tests.support.site import events, serving
 
 
@@ -22,21 +29,48 @@ async def test_sessions_are_neither_minted_nor_echoed() -> None:
 
 
 @pytest.mark.requirement("5.14", "6.10")
-async def test_lists_are_the_same_on_every_connection() -> None:
+async def test_lists_are_the_same_on_every_connection_and_in_the_order_of_the_server() -> None:
     async with serving() as served:
         await served.session()
-        lists = [await (await served.modern("tools/list")).read() for _ in range(3)]
+        lists = []
+        for _ in range(3):
+            answer = await served.modern("tools/list", Connection="close")
+            lists.append(await answer.read())
+        names = [tool.name for tool in served.peer.server.tools]
     assert len(set(lists)) == 1
+    assert [tool["name"] for tool in orjson.loads(lists[0])["result"]["tools"]] == names
 
 
 @pytest.mark.requirement("5.9", "5.11")
 async def test_a_stream_holds_what_belongs_to_its_request_and_is_not_to_be_buffered() -> None:
     async with serving() as served:
-        answer = await served.modern(
-            "tools/call", {"name": "steps", "arguments": {}}, Accept="text/event-stream"
-        )
+
+        async def busy(arguments: dict[str, Any], context: Context) -> str:
+            await context.progress(1)
+            served.peer.services.subscriptions.list_changed("sample", "prompt")
+            await context.info("there are other prompts")
+            return "done"
+
+        served.peer.server.tools.replace([Tool("busy", busy, {"type": "object"})])
+        meta = {"progressToken": "p", LOG_LEVEL_KEY: "info"}
+        answer = await served.modern("tools/call", {"name": "busy", "arguments": {}, "_meta": meta})
         messages = events(await answer.text())
+    assert answer.content_type == "text/event-stream"
     assert answer.headers["X-Accel-Buffering"] == "no"
-    assert [message.get("id") for message in messages if "result" in message] == [1]
-    assert "result" in messages[-1]
+    told = [message.get("method") for message in messages]
+    assert told == ["notifications/progress", "notifications/message", None]
+    assert messages[-1]["id"] == 1 and messages[-1]["result"]["resultType"] == "complete"
     assert all("id" not in message for message in messages[:-1])
+
+
+@pytest.mark.requirement("2.6")
+@pytest.mark.parametrize("lacking", [VERSION_KEY, CAPABILITIES_KEY])
+async def test_metadata_that_lacks_a_required_key_is_refused_with_400(lacking: str) -> None:
+    meta = request_meta(R5, {"name": "tester", "version": "1"})
+    del meta[lacking]
+    message = {"jsonrpc": "2.0", "id": "m", "method": "tools/list", "params": {"_meta": meta}}
+    async with serving() as served:
+        answer = await served.post(message, MCP_Protocol_Version=R5.name, Mcp_Method="tools/list")
+        body = await answer.json()
+    assert (answer.status, body["id"], body["error"]["code"]) == (400, "m", -32602)
+    assert lacking in body["error"]["message"]

@@ -95,6 +95,10 @@ async def test_headers_and_capabilities_are_checked_before_anything_runs() -> No
         bare = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": params}
         answer = await site.post(bare, MCP_Protocol_Version=R5.name, Mcp_Method="tasks/get")
         assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32020)
+        for method in ("tasks/update", "tasks/cancel"):
+            named = {"taskId": task, "inputResponses": {}} | DECLARED
+            answer = await site.modern(method, named, Mcp_Name="other")
+            assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32020)
         for method in ("tasks/get", "tasks/cancel"):
             answer = await site.modern(method, {"taskId": task})
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32021)

@@ -39,6 +39,7 @@ def test_a_bad_handshake_leaves_the_session_new(params: dict[str, object]) -> No
     assert not session.is_open
 
 
+@pytest.mark.requirement("1.10")
 def test_the_stateless_revision_is_not_negotiated() -> None:
     assert Session().initialize(PARAMS | {"protocolVersion": "2026-07-28"}) is R4
 

@@ -15,6 +15,7 @@ def test_pictures_of_the_web_and_inline_pass() -> None:
     )
 
 
+@pytest.mark.requirement("6.15")
 @pytest.mark.parametrize(
     ("icon", "complaint"),
     [

@@ -134,6 +134,29 @@ async def test_progress_that_is_no_number_or_does_not_grow_is_not_sent() -> None
     assert sent == [{"progressToken": "p", "progress": 1}, {"progressToken": "p", "progress": 2}]
 
 
+@pytest.mark.requirement("6.8")
+async def test_nothing_is_heard_of_a_call_that_was_answered() -> None:
+    kept: list[Context] = []
+
+    async def brief(arguments: dict[str, Any], context: Context) -> Any:
+        kept.append(context)
+        await context.progress(1)
+        return "done"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("brief", brief, {"type": "object"})])
+    level = {"io.modelcontextprotocol/logLevel": "debug"}
+    for number, arguments in ((1, {"arguments": {}}), (2, {})):
+        peer.modern(number, "tools/call", {"name": "brief"} | arguments, progressToken="p", **level)
+        await peer.response(number)
+        await kept[-1].progress(2)
+        await kept[-1].info("and another thing")
+    peer.modern(3, "tools/list")
+    await peer.response(3)
+    heard = [message.get("id", message.get("method")) for message in peer.received]
+    assert heard == ["notifications/progress", 1, "notifications/progress", 2, 3]
+
+
 async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
     async def write(arguments: dict[str, Any], context: Context) -> Any:
         context.resource_updated("note://1")

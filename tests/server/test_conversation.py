@@ -87,7 +87,10 @@ async def test_an_unserved_stateless_version_lists_the_served_ones() -> None:
 
 
 @pytest.mark.requirement("2.10")
-@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope"])
+@pytest.mark.parametrize(
+    "method",
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "nope"],
+)
 async def test_methods_the_stateless_era_dropped_do_not_exist_there(method: str) -> None:
     peer = Peer()
     peer.modern(1, method)
@@ -217,6 +220,7 @@ async def test_a_closed_channel_ends_its_calls() -> None:
     assert not peer.endpoint.dialogues
 
 
+@pytest.mark.requirement("6.7")
 async def test_log_level_decides_what_a_session_hears() -> None:
     peer = Peer()
     await peer.shake_hands()

@@ -216,6 +216,7 @@ async def test_a_handler_may_do_without_what_the_client_lacks() -> None:
     assert text_of(done) == "without: The client does not offer sampling"
 
 
+@pytest.mark.requirement("2.12")
 async def test_capabilities_are_those_of_each_request() -> None:
     peer = Asked()
     asked = await peer.round(1, "greet")
@@ -223,6 +224,7 @@ async def test_capabilities_are_those_of_each_request() -> None:
     assert refused["error"]["code"] == -32021
 
 
+@pytest.mark.requirement("7.1")
 async def test_prompts_and_resources_ask_too() -> None:
     peer = Asked()
     for number, (method, params) in enumerate(

@@ -30,6 +30,7 @@ def nested(levels: int) -> dict[str, Any]:
         ({"$ref": "http://example.com/x"}, "leaves the schema"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "leaves the schema"),
         ({"$ref": "other.json#/x"}, "leaves the schema"),
+        ({"$dynamicRef": "http://example.com/x#a"}, "leaves the schema"),
         ({"$ref": "#/$defs/none"}, "points to nothing"),
         ({"$ref": "#none"}, "points to nothing"),
         ({"$ref": "#"}, "refers to itself"),

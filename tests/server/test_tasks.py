@@ -17,7 +17,7 @@ TOM = {"action": "accept", "content": {"name": "Tom"}}
 NEEDED = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
-@pytest.mark.requirement("8.5", "8.6")
+@pytest.mark.requirement("8.5", "8.6", "8.8")
 async def test_a_call_is_a_task_that_can_be_looked_at_at_once() -> None:
     peer = TaskPeer()
     created = await peer.start("wait", label="x")

@@ -215,7 +215,11 @@ async def test_a_sessionless_call_of_the_handshake_era_goes_on_without_its_conne
     async with serving() as served:
         shop = Workshop(served)
         await lose(served, shop, named, b"")
+        open_ones = served.service._listener
+        assert open_ones is not None
         async with asyncio.timeout(WITHIN_S):
+            while open_ones.connections:
+                await turn()
             shop.may_end.set()
             await shop.over.wait()
             assert shop.finished

@@ -369,6 +369,7 @@ async def test_a_job_of_the_dialect_is_seen_by_whoever_began_it() -> None:
             assert (await served.client.delete(f"{served.url}/jobs/{job}", headers=known)).status == status
 
 
+@pytest.mark.requirement("11.2")
 async def test_hosted_code_is_told_the_claims_and_not_the_token() -> None:
     seen: list[Any] = []
 

@@ -1,0 +1,79 @@
+"""Both eras on one pipe: what is said before a client is ready, after it cancelled, and to arrays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.revisions import R4, REVISIONS
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
+from tests.support.patience import WITHIN_S
+from tests.support.served import Peer
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.mark.requirement("1.11")
+async def test_a_client_is_told_of_no_changes_before_it_says_that_it_is_ready() -> None:
+    peer = Peer()
+    peer.request(0, "initialize", {"protocolVersion": R4.name, "capabilities": {}})
+    await peer.response(0)
+    peer.server.tools.replace([])
+    peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    peer.request(1, "ping")
+    await peer.response(1)
+    peer.server.prompts.replace([])
+    await peer.until(lambda message: message.get("method") == "notifications/prompts/list_changed")
+    told = [message["method"] for message in peer.received if "method" in message]
+    assert told == ["notifications/prompts/list_changed"]
+
+
+@pytest.mark.requirement("3.6")
+async def test_after_a_cancellation_a_stateless_request_is_not_heard_of_again() -> None:
+    began, over = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(arguments: dict[str, Any], context: Context) -> str:
+        await context.progress(1)
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await context.progress(2)
+            await context.error("not yet")
+        over.set()
+        return "after all"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("stubborn", stubborn, {"type": "object"})])
+    level = {"io.modelcontextprotocol/logLevel": "debug"}
+    peer.modern(5, "tools/call", {"name": "stubborn"}, progressToken="p", **level)
+    async with asyncio.timeout(WITHIN_S):
+        await began.wait()
+        peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
+        await over.wait()
+        await peer.channel.drained()
+    peer.modern(6, "tools/list")
+    await peer.response(6)
+    assert [message.get("method", message.get("id")) for message in peer.received] == [
+        "notifications/progress",
+        6,
+    ]
+    assert peer.channel.dialogue.is_idle
+
+
+@pytest.mark.requirement("2.4")
+@pytest.mark.parametrize("revision", [each for each in REVISIONS if not each.has_batches], ids=str)
+async def test_an_array_is_refused_in_every_revision_but_one(revision: Any) -> None:
+    peer, message = Peer(), PING
+    if revision.is_stateless:
+        params = {"_meta": request_meta(revision, {"name": "t", "version": "1"})}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
+    else:
+        await peer.shake_hands(revision.name)
+    peer.send([message])
+    refused = await peer.until(lambda each: "error" in each)
+    assert refused["error"]["code"] == -32600 and "id" not in refused
