@@ -44,9 +44,12 @@ class EventFramer:
 
         Raises: ValueError for an event of more than `limit` bytes; the stream cannot be read on then.
         """
-        if self._skips_newline and data:
+        if not data:
+            return []
+        if self._skips_newline:
             data = data.removeprefix(b"\n")
-        self._skips_newline = data.endswith(b"\r") if data else self._skips_newline
+        # Of a pair that came in two pieces the second half is gone by now: the next one stands for itself.
+        self._skips_newline = data.endswith(b"\r")
         *whole, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         found = []
         for line in whole:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpdesk.protocol.event_stream import Event, EventFramer
 
@@ -33,6 +36,37 @@ def test_every_split_gives_the_same_events() -> None:
         cuts = sorted(dice.sample(range(len(STREAM)), 6))
         pieces = [STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(STREAM)], strict=True)]
         assert read(pieces)[0] == EVENTS
+
+
+NEWLINES = [b"\r", b"\n", b"\r\n"]
+LINES = [b"data", b"data: a", b"id: 1", b"event:b", b"retry: 7", b":", b" ", b"\0", b"\xff", b"\xef\xbb\xbf"]
+PIECES = NEWLINES + LINES
+"""What a stream may be made of, in every order."""
+
+
+def whole_and_apart(data: bytes, cuts: list[int]) -> None:
+    """Whatever a stream holds, it is the same to the event, id and delay, however it comes."""
+    events, framer = read([data])
+    ways = [range(1, len(data)), sorted(cut for cut in cuts if cut < len(data))]
+    for places in ways:
+        again, other = read([data[a:b] for a, b in pairwise([0, *places, len(data)])])
+        assert (again, other.last_id, other.retry_ms) == (events, framer.last_id, framer.retry_ms), data
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=4)).map(b"".join), st.lists(st.integers(0, 99)))
+def test_any_bytes_are_the_same_events_in_every_split(data: bytes, cuts: list[int]) -> None:
+    whole_and_apart(data, cuts)
+
+
+def test_random_bytes_are_the_same_events_in_every_split() -> None:
+    dice = random.Random(3)
+    for _ in range(3_000):
+        data = b"".join(dice.choices(PIECES, k=dice.randrange(12))) + dice.randbytes(dice.randrange(4))
+        whole_and_apart(data, [dice.randrange(40) for _ in range(3)])
+
+
+def test_an_empty_line_behind_a_newline_that_came_in_two_pieces_ends_its_event() -> None:
+    assert read([b"data: x\r", b"", b"\n", b"\n"])[0] == [Event(b"x")]
 
 
 def test_id_counts_once_its_event_ended() -> None:
