@@ -12,11 +12,12 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.http.answers import WHY
 from mcpdesk.transports.http.connection import head_of, peer_of
 
-TOLD = frozenset({401, 403, 503})
+TOLD = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
+    status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
+}
+"""Who may not come in, and what belongs to no conversation: the traffic has nothing of either."""
 MOST_A_SECOND = 5
 """Somebody who tries again and again does not fill the log."""
-
-log = logging.getLogger("mcpdesk.auth")
 
 
 class Refusals:
@@ -29,7 +30,8 @@ class Refusals:
 
     def tell(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
         """Log a refusal, unless there were too many a moment ago; returns it."""
-        if answer.status not in TOLD:
+        log = TOLD.get(answer.status)
+        if log is None:
             return answer
         second = int(time.monotonic())
         if second != self._second:
@@ -52,5 +54,14 @@ def _reason(answer: web.Response) -> str:
         said = codec.decode(body) if isinstance(body, bytes) else {}
     except ProtocolError:
         return ""
-    reason = str(said.get("error", ""))[:200] if isinstance(said, dict) else ""
+    reason = _words(said.get("error", ""))[:200] if isinstance(said, dict) else ""
     return f"{reason} ({answer[WHY]})" if WHY in answer else reason
+
+
+def _words(error: object) -> str:
+    """An error of HTTP or of JSON-RPC, and what it was that nobody here knows."""
+    if not isinstance(error, dict):
+        return str(error)
+    data = error.get("data")
+    asked = data.get("requested") if isinstance(data, dict) else None
+    return f"{error.get('message')}: {asked}" if asked else str(error.get("message"))

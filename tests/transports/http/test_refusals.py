@@ -33,6 +33,20 @@ async def test_who_was_refused_and_why_is_told_without_the_key(caplog: pytest.Lo
     assert "right" not in wrong
 
 
+async def test_what_belongs_to_no_conversation_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Rules()) as served:
+        await served.post(PING, Mcp_Session_Id="gone", MCP_Protocol_Version="2025-11-25")
+        await served.post(PING, MCP_Protocol_Version="2023-01-01")
+        await served.post(PING, Content_Type="text/plain")
+        await served.post(PING)
+    said = [record.getMessage() for record in caplog.records if record.name == "mcpdesk.http"]
+    assert [line.partition(": ")[2] for line in said] == [
+        "404 No such session: initialize again",
+        "400 Unsupported protocol version: 2023-01-01",
+        "415 Content-Type must be application/json, not 'text/plain'",
+    ]
+
+
 async def test_many_refusals_are_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
