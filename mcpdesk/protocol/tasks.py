@@ -86,10 +86,11 @@ def detailed(view: TaskView, result: bytes, error: ProtocolError | None, request
     """The DetailedTask of the extension: with the encoded result, the error or what the client is asked."""
     body = extension(view)
     match view.status:
-        case TaskStatus.COMPLETED:
-            body["result"] = orjson.Fragment(result)
         case TaskStatus.FAILED if error is not None:
             body["error"] = codec.error_object(error)
+        case TaskStatus.COMPLETED | TaskStatus.FAILED:
+            # A tool that failed has a result like any other; the core design calls its task failed.
+            body |= {"status": TaskStatus.COMPLETED.value, "result": orjson.Fragment(result)}
         case TaskStatus.INPUT_REQUIRED:
             body["inputRequests"] = requests
     return body

@@ -132,8 +132,6 @@ class TaskWork:
 
     def _complete(self, body: JSONObject) -> None:
         is_error = body.get("isError") is True
-        if self._is_core:
-            body = body | {"_meta": (body.get("_meta") or {}) | tasks.related(self.job.id)}
         status = TaskStatus.FAILED if is_error and self._is_core else TaskStatus.COMPLETED
         try:
             encoded = codec.encode(body)

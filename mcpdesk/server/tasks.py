@@ -108,7 +108,7 @@ class Tasks:
         if job.status is TaskStatus.CANCELLED:
             raise invalid_params(f"The task was cancelled and has no result: {job.message}")
         body: JSONObject = codec.decode(job.ending.result)
-        return body
+        return body | {"_meta": (body.get("_meta") or {}) | tasks.related(job.id)}
 
     async def listed(self, call: Call) -> JSONObject:
         """A page of the caller's tasks, oldest first."""

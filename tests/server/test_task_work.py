@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.server import task_work
 from tests.support.asked_client import ADA
 from tests.support.official_schema import problems
@@ -93,6 +94,21 @@ async def test_failing_tools_fail_their_task_and_errors_come_back_as_they_are() 
     error = (await peer.core("tasks/result", {"taskId": task}))["error"]
     assert error == {"code": 7, "message": "not today", "data": {"why": "closed"}}
     assert (await peer.core("tasks/get", {"taskId": task}))["result"]["status"] == "failed"
+    peer.services.jobs.close()
+
+
+@pytest.mark.requirement("8.2", "8.7")
+async def test_a_task_begun_in_one_design_is_told_in_the_words_of_the_other() -> None:
+    peer = await opened()
+    peer.channel.dialogue.identify(Principal("token", "ada", identity="id-of-ada"))
+    begun = (await peer.start_core("boom"))["taskId"]
+    assert (await peer.core("tasks/result", {"taskId": begun}))["result"]["isError"]
+    seen = await peer.get(begun)
+    assert (seen["status"], seen["result"]["isError"]) == ("completed", True)
+    assert RELATED not in str(seen)
+    begun = (await peer.start("boom"))["taskId"]
+    result = (await peer.core("tasks/result", {"taskId": begun}))["result"]
+    assert (result["isError"], result["_meta"]) == (True, {RELATED: {"taskId": begun}})
     peer.services.jobs.close()
 
 
