@@ -50,7 +50,7 @@ class Channel:
     ) -> None:
         self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
-        self._record = endpoint.recorder.together
+        self._record, self._record_all = endpoint.recorder.frame, endpoint.recorder.together
         self._endpoint = endpoint
         self._direct = self.dialogue.conversation.directly
         self._write = write
@@ -63,7 +63,7 @@ class Channel:
         """Places of those that are no JSON for all we know."""
         self._first = 0
         """The number in the record of the first frame that came last."""
-        self._left: list[bytes] = []
+        self._left: Sequence[bytes] = ()
         """What was written and is not recorded yet."""
         self._left_at = 0.0
         self._out: list[bytes] = []
@@ -149,7 +149,8 @@ class Channel:
     ) -> list[Coroutine[Any, Any, Reply]]:
         """What is to run for frames that came; `_answer` has to follow."""
         self._is_armed = True
-        self._note()
+        if self._came or self._left:  # whoever was written to just now sends something at once
+            self._note()
         self._came, self._came_at = frames, time()
         work: list[Coroutine[Any, Any, Reply]] = []
         direct, conversation = self._direct, self.dialogue.conversation
@@ -170,17 +171,25 @@ class Channel:
     def _answer(self) -> None:
         """Write what is there in answer to frames that came, and look after the rest."""
         self.flush()
-        self._note()
+        if self._came:
+            self._note()
         self._direct.settle(self.dialogue.conversation)
 
     def _note(self) -> None:
         """Record what came and what left, in this order."""
         if came := self._came:
-            doubtful, self._came, self._doubtful = self._doubtful, (), []
-            self._first = self._record(self.connection, Direction.IN, came, doubtful, self._came_at)
+            self._came, at = (), self._came_at
+            if len(came) == 1 and not self._doubtful:
+                self._first = self._record(self.connection, Direction.IN, came[0], True, None, at)
+            else:
+                doubtful, self._doubtful = self._doubtful, []
+                self._first = self._record_all(self.connection, Direction.IN, came, doubtful, at)
         if left := self._left:
-            self._left = []
-            self._record(self.connection, Direction.OUT, left, (), self._left_at)
+            self._left, at = (), self._left_at
+            if len(left) == 1:
+                self._record(self.connection, Direction.OUT, left[0], True, None, at)
+            else:
+                self._record_all(self.connection, Direction.OUT, left, (), at)
 
     def _accept(self, frame: bytes, principal: Principal | None, place: int) -> Answer:
         """What answers any frame; its place is noted when it is no JSON for all we know."""

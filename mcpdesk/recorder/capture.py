@@ -17,7 +17,7 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.groups import GROUP_BYTES, at_once, make_a_run, one_by_one
+from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.lines import encoded, note_line
 from mcpdesk.recorder.record import (
     END_BYTES,
@@ -31,7 +31,7 @@ from mcpdesk.recorder.record import (
     Said,
     beginning,
 )
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Made, Segment
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
@@ -231,7 +231,8 @@ class Recording:
 
     def _fill(self, segment: Segment, stop: int) -> None:
         """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
-        made = self._made(segment, max(self._claimed, stop - SEGMENT_FRAMES), stop)
+        start = max(self._claimed, stop - SEGMENT_FRAMES)
+        made = segment.make(start, stop, self._group_bytes, self._store.waiting)
         segment.fresh = made.cost
         if self._file is not None and made.is_small:
             made.groups = list(made.groups)
@@ -346,7 +347,7 @@ class Recording:
             self._release(segment)
         made, segment.made = segment.made, None
         if made is None or made.start != start:
-            made = self._made(segment, start, stop)
+            made = segment.make(start, stop, self._group_bytes, self._store.waiting)
         ring.account(start, made.cost)
         if file:
             self._own_up(start, file)
@@ -355,21 +356,6 @@ class Recording:
                 file.add(group)
         self._settled = stop
         self.settled_bytes += made.size
-
-    def _made(self, segment: Segment, start: int, stop: int) -> Made:
-        """What is to be written of a segment, from one of its frames up to another."""
-        entries = segment.between(start, stop)
-        held = sum([len(entry.data) for entry in entries])
-        is_small = segment.is_whole and held <= self._group_bytes
-        return Made(
-            start,
-            at_once(entries, segment.doubtful)
-            if is_small
-            else one_by_one(entries, segment.doubtful, self._store.waiting),
-            is_small,
-            sum([entry.size for entry in entries]),
-            held + FRAME_COST * len(entries),
-        )
 
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""

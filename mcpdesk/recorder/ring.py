@@ -7,13 +7,13 @@ one list where there are up to 256 untracked records: those recorded together ar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
 
-from mcpdesk.recorder.groups import Group
+from mcpdesk.recorder.groups import Group, at_once, one_by_one
 from mcpdesk.recorder.record import Entry, Frame, HttpNote, Run, Said
 
 SEGMENT_BITS: Final = 8
@@ -57,6 +57,22 @@ class Segment:
         """Of a full segment, what nobody wrote yet."""
         self.is_whole = True
         """Whether no frame here was cut short."""
+
+    def make(self, start: int, stop: int, most: int, wholes: Mapping[int, bytes]) -> Made:
+        """What is to be written of the frames from `start` up to `stop`.
+
+        `most` bytes of them are made at once; `wholes` has those of frames that were cut, by number.
+        """
+        entries = self.between(start, stop)
+        held = sum([len(entry.data) for entry in entries])
+        is_small = self.is_whole and held <= most
+        return Made(
+            start,
+            at_once(entries, self.doubtful) if is_small else one_by_one(entries, self.doubtful, wholes),
+            is_small,
+            sum([entry.size for entry in entries]),
+            held + FRAME_COST * len(entries),
+        )
 
     def between(self, start: int, stop: int) -> list[Entry]:
         """What was recorded from frame `start` on and before `stop`."""

@@ -17,6 +17,7 @@ from orjson import dumps
 
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import Principal
+from mcpdesk.current_task import current_task
 from mcpdesk.protocol import client_features, codec, shaping
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.jsonrpc import LARGEST_ID, JSONObject
@@ -77,7 +78,7 @@ class DirectCalls:
         return self.known(name) if is_usual else None
 
     def are_usual(self) -> bool:
-        """Whether the server has nothing out of the ordinary itself; to be asked before `known`."""
+        """Whether the server has nothing out of the ordinary itself; to be asked before `usuals`."""
         server = self._server
         if server.create_context is not None or not server.tools_enabled:
             return False
@@ -86,6 +87,10 @@ class DirectCalls:
             self.usuals.clear()
             self._items, self._rules = self._tools.items, 0 if home is None else home.rules
         return True
+
+    def may_begin(self, principal: Principal) -> bool:
+        """Whether calls of a caller may go this way, as far as the server is concerned."""
+        return (self._server.access is NOTHING_ASKED or self.admits(principal)) and self.are_usual()
 
     def admits(self, principal: Principal) -> bool:
         """Whether a caller has what the server asks of each."""
@@ -106,7 +111,7 @@ class DirectCalls:
 
     async def run(self, call: Call, usual: Usual, conversation: Conversation) -> Reply:
         """The reply to a call."""
-        call.task = asyncio.current_task(self._loop or self._look_for_loop())
+        call.task = current_task(self._loop or self._look_for_loop())
         try:
             if call.stop:
                 return ACCEPTED

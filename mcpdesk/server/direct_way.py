@@ -56,7 +56,7 @@ class DirectWay:
         """Whether `answer_frame` may be asked, for frames that came just now."""
         self._came = time.monotonic()
         # Who speaks on a pipe may have been named long ago.
-        return principal.expires is None and self._calls.are_usual() and self._calls.admits(principal)
+        return principal.expires is None and self._calls.may_begin(principal)
 
     def answer_frame(
         self, conversation: Conversation, frame: bytes, outlet: Outlet, principal: Principal
@@ -174,7 +174,8 @@ class DirectWay:
             return None
         transport, peer = conversation.transport, conversation.peer
         call = Call(identifier, METHOD, params, terms, outlet, transport, peer, headers, started)
-        if "_meta" in params:
+        meta = params.get("_meta")
+        if type(meta) is dict and "progressToken" in meta:
             call.progress_token = progress_token(params)
         call.opening, call.principal = conversation.opening, principal
         limit_s = usual.tool.timeout_s

@@ -12,7 +12,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from mcpdesk.current_task import current_task
 
 T = TypeVar("T")
 MOST_PARKED = 64
@@ -88,7 +90,7 @@ class Lanes(Generic[T]):
 
     def _go_through(self) -> None:
         loop = self._loop or self._look_for_loop()
-        current = asyncio.current_task(loop)
+        current = current_task(loop)
         if current is not None:
             asyncio._leave_task(loop, current)
         try:
@@ -130,7 +132,8 @@ class Lanes(Generic[T]):
                 return
             if self._waiting:
                 asyncio.get_running_loop().call_soon(self._tell)
-            await gate
+            gate._asyncio_future_blocking = True  # what a future's own `__await__` sets
+            await gate.turn
 
     def _ended(self, lane: asyncio.Task[None]) -> None:
         self._lanes.discard(lane)
@@ -149,16 +152,13 @@ class _Gate:
     _asyncio_future_blocking = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop, parked: list[_Gate]) -> None:
+        self.turn = _Turn((self,))
         self._loop = loop  # by this name, tasks look for it
         self._parked = parked
         self._is_cancelled = False
         self.step: Callable[[_Gate], object]
         """Lets the lane go on, in its `context`."""
         self.context: Context
-
-    def __await__(self) -> Generator[_Gate, None, None]:
-        self._asyncio_future_blocking = True
-        return iter((self,))  # type: ignore[return-value]  # any iterator will do
 
     def wake(self) -> None:
         """Let the lane go on in the next turn of the loop."""
@@ -181,3 +181,14 @@ class _Gate:
         """Asked by the task when it goes on."""
         if self._is_cancelled:
             raise asyncio.CancelledError
+
+
+class _Turn(tuple[_Gate]):
+    """To be awaited: gives the task its gate, without a frame of Python's for it."""
+
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[_Gate, None, None]: ...
+
+    else:
+        __await__ = tuple.__iter__

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from aiohttp import web
 from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler
 
 from mcpdesk.transports.http.arriving import Arriving
 from mcpdesk.transports.http.connection import Connection
@@ -59,9 +58,10 @@ class QuickConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Take what came. aiohttp's task hears of it when it is idle and there is something for it."""
-        if self._payload_parser is not None:
+        if (socket := self._payload_parser) is not None:
             # A WebSocket from here on: no request follows.
-            RequestHandler.data_received(self, data)
+            if not (self._force_close or self._close) and socket.feed_data(data)[0]:
+                self.close()
             return
         waiter, track = self._waiter, self._track
         if waiter is None or waiter.done():

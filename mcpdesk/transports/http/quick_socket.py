@@ -67,6 +67,8 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
         """Parse what came from the peer; behind the end it is nothing."""
         if self._parser is None:
             return False, b""
+        if self._heartbeat is not None and not self._closed:
+            self._lives()
         over = self._parser.feed_data(data)
         queue = self._queue
         if queue.texts:
@@ -81,14 +83,13 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
         if self._parser is not None:
             self._parser.feed_eof()
 
-    def _on_data_received(self) -> None:
+    def _lives(self) -> None:
+        """The peer showed life: its next ping is due later."""
         # The base takes a turn of the loop for it, which costs as much as reading the message.
-        if self._heartbeat is None or self._closed:
-            return
         if self._heartbeat_cb is None or self._pong_response_cb is not None:
             self._reset_heartbeat()
         else:
-            assert self._loop is not None
+            assert self._loop is not None and self._heartbeat is not None
             self._heartbeat_when = self._loop.time() + self._heartbeat
 
     def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
@@ -98,6 +99,5 @@ class QuickSocket(web.WebSocketResponse[Literal[False]]):
         assert self._loop is not None
         self._reader = self._queue = TextQueue(request.protocol, self._loop, self._needs_task)
         self._parser = WebSocketReader(self._queue, self._max_msg_size, compress=False, decode_text=False)
-        heard = None if self._heartbeat is None else self._on_data_received
-        request.protocol.set_parser(self, data_received_cb=heard)  # type: ignore[arg-type]
+        request.protocol.set_parser(self)  # type: ignore[arg-type]
         request.protocol.keep_alive(False)

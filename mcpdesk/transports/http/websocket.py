@@ -179,6 +179,7 @@ class _Line:
         self.channel: Channel | None = None
         self._request = request
         self._socket = socket
+        self._transport = request.transport
         self._is_over = False
         self._catching_up_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
@@ -191,8 +192,9 @@ class _Line:
 
     def write(self, frames: list[bytes]) -> None:
         """Write frames. A peer that left too much unread is given up."""
-        transport = self._open_transport()
-        if transport is None:
+        transport = self._transport
+        # Nothing may follow a closing frame.
+        if transport is None or self._is_over or self._socket.closed or transport.is_closing():
             return
         pieces: list[bytes] = []
         for frame in frames:
@@ -214,13 +216,6 @@ class _Line:
             self._has_room.clear()
             self.channel.pause()
             self._catching_up_aio = asyncio.create_task(self._catch_up(self.channel))
-
-    def _open_transport(self) -> asyncio.Transport | None:
-        """Where to write; None behind a closing frame, which nothing may follow."""
-        transport = self._request.transport
-        if self._is_over or self._socket.closed or transport is None or transport.is_closing():
-            return None
-        return transport
 
     async def caught_up(self) -> None:
         """Wait until the peer has read enough for more of its requests to be taken."""

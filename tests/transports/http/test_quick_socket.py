@@ -152,13 +152,13 @@ async def test_a_silent_peer_is_pinged_and_whatever_it_says_is_a_sign_of_life(
 
 async def test_who_talks_is_pinged_later(monkeypatch: pytest.MonkeyPatch) -> None:
     due: list[float] = []
-    really = module.QuickSocket._on_data_received
+    really = module.QuickSocket._lives
 
     def heard(quick: module.QuickSocket) -> None:
         really(quick)
         due.append(quick._heartbeat_when)
 
-    monkeypatch.setattr(module.QuickSocket, "_on_data_received", heard)
+    monkeypatch.setattr(module.QuickSocket, "_lives", heard)
     async with connected() as raw:
         for number in range(3):
             raw.writer.write(frame(ping(number)))
