@@ -33,11 +33,11 @@ def read_docstring(docstring: str | None) -> Doc:
     section = re.search(SECTION, clean)
     if section is None:
         return Doc(_flowing(clean))
-    from docstring_parser import ParseError, parse
+    from docstring_parser import parse
 
     try:
         parsed = parse(clean)
-    except ParseError:
+    except Exception:  # the parser stumbles over some shapes; the text is there all the same
         return Doc(_flowing(clean))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
     return Doc(_flowing(clean[: section.start()].rstrip()), parameters)

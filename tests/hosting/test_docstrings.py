@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpdesk.hosting.docstrings import Doc, read_docstring
 
@@ -32,3 +36,34 @@ def test_parameters_are_found_in_every_style(docstring: str) -> None:
 
 def test_section_names_inside_sentences_are_no_sections() -> None:
     assert read_docstring("Example: a line about Args: and more.").parameters == {}
+
+
+PIECES = [
+    "Args:",
+    "Raises:",
+    "Parameters\n----------\n",
+    ":param x:",
+    "@param y",
+    ":",
+    "x",
+    "(int)",
+    "\n",
+    "    ",
+    "\0",
+    "é",
+]
+
+
+def test_a_section_nobody_can_read_is_text() -> None:
+    assert read_docstring("Do it.\n\n:  : odd\n:param x: y") == Doc("Do it.\n\n:  : odd :param x: y")
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4)).map("".join))
+def test_any_docstring_is_read(docstring: str) -> None:
+    read_docstring(docstring)
+
+
+def test_random_docstrings_are_read() -> None:
+    dice = random.Random(1)
+    for _ in range(3_000):
+        read_docstring("".join(dice.choices(PIECES, k=dice.randrange(14))))
