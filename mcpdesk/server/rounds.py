@@ -297,9 +297,14 @@ class Round:
             await asyncio.wait({self._task})
 
     def _name(self, wanted: str, *, is_given: bool) -> str:
-        self._keys[wanted] += 1
-        number = self._keys[wanted]
-        return wanted if is_given and number == 1 else f"{wanted}-{number}"
+        """A name that nothing was asked under before."""
+        while True:
+            self._keys[wanted] += 1
+            number = self._keys[wanted]
+            name = wanted if is_given and number == 1 else f"{wanted}-{number}"
+            if name == wanted or name not in self._keys:
+                self._keys.setdefault(name, 1)
+                return name
 
 
 class Rounds:

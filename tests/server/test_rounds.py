@@ -100,6 +100,22 @@ async def test_several_questions_at_once_are_several_keys() -> None:
     assert text_of(done) == "Ada Paris 1"
 
 
+async def test_no_two_questions_have_one_key() -> None:
+    async def alike(arguments: dict[str, Any], context: Context) -> Any:
+        keys = ("a-2", "a", "a", "roots-1", None, "a")
+        found = await asyncio.gather(*(context.list_roots(key=key) for key in keys))
+        return f"{len(found)} answers"
+
+    asking = AskingServer()
+    asking.server.tools.replace([Tool("alike", alike, {"type": "object"})])
+    peer = Asked(asking)
+    asked = await peer.round(1, "alike")
+    keys = list(asked["result"]["inputRequests"])
+    assert keys == ["a-2", "a", "a-3", "roots-1", "roots-2", "a-4"]
+    done = await peer.round(2, "alike", **retry(asked, **dict.fromkeys(keys, ROOTS)))
+    assert text_of(done) == "6 answers"
+
+
 async def test_each_round_has_another_state_and_progress_goes_to_the_request_at_hand() -> None:
     peer = Asked()
     tokens = ("a", "b", "c")
