@@ -113,7 +113,7 @@ async def test_without_a_version_header_a_session_goes_on_as_agreed_and_others_s
 
 
 @pytest.mark.requirement("2.4")
-@pytest.mark.parametrize("revision", [each.name for each in REVISIONS if not each.has_batches])
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_an_array_is_refused_in_every_revision_but_one(revision: str) -> None:
     async with serving() as served:
         named = {"MCP_Protocol_Version": revision}
