@@ -1,4 +1,4 @@
-"""Scenarios that may fail, each with its reason, in the suite's own format."""
+"""Scenarios that need not pass, each with its reason, in the suite's own format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Verdict:
     """Outcomes held against a baseline."""
 
     unexpected: tuple[Outcome, ...]
-    """Failed without being expected to."""
+    """Failed, or were skipped, without being expected to."""
     expected: tuple[Outcome, ...]
     stale: tuple[str, ...]
-    """Expected to fail, and did not."""
+    """Expected not to pass, and did."""
 
     @property
     def is_good(self) -> bool:
@@ -45,9 +45,9 @@ def read(revision: str) -> dict[str, str]:
 def judge(outcomes: Iterable[Outcome], expected: Mapping[str, str]) -> Verdict:
     """Hold outcomes against a baseline; what did not run is not stale."""
     ran = list(outcomes)
-    failed = [each for each in ran if each.failures]
+    left = [each for each in ran if not each.passes]
     return Verdict(
-        tuple(each for each in failed if each.scenario not in expected),
-        tuple(each for each in failed if each.scenario in expected),
-        tuple(each.scenario for each in ran if not each.failures and each.scenario in expected),
+        tuple(each for each in left if each.scenario not in expected),
+        tuple(each for each in left if each.scenario in expected),
+        tuple(each.scenario for each in ran if each.passes and each.scenario in expected),
     )

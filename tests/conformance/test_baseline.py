@@ -27,6 +27,12 @@ def test_a_run_has_to_be_what_the_baseline_says() -> None:
     assert baseline.judge([ran("a")], {"b": "did not run"}).is_good
 
 
+def test_a_scenario_that_is_skipped_is_named_too() -> None:
+    skipped = Outcome("a", False, (), is_skipped=True)
+    assert baseline.judge([skipped], {}).unexpected == (skipped,)
+    assert baseline.judge([skipped], {"a": "because"}).is_good
+
+
 def write(folder: Path, *checks: dict[str, str]) -> Path:
     path = folder / "server-tools-list-2026-01-02T03-04-05-678Z" / "checks.json"
     path.parent.mkdir()
