@@ -1,7 +1,7 @@
 """The official suite against our server: `python -m tests.conformance.run [--revision R] [--scenario S]`.
 
-Ends with 0 when what does not pass is exactly what `expected-failures.<revision>.yml` says, and when the suite
-cannot run here at all (no Node, no npm registry), which it then says.
+Ends with 0 when what does not pass is exactly what `expected-failures.<revision>.yml` says, and when the
+suite cannot run here at all (no Node, no npm registry), which it then says.
 """
 
 from __future__ import annotations
