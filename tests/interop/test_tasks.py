@@ -217,6 +217,22 @@ async def test_without_a_session_there_is_no_task_of_the_core_design() -> None:
         assert must["error"]["code"] == -32601
 
 
+@pytest.mark.requirement("8.4")
+async def test_tasks_of_nobody_in_particular_are_listed_for_nobody() -> None:
+    async with serving() as site:
+        hosting(site)
+        task = await start(site, "ask")
+        sessionless = {"MCP_Protocol_Version": "2025-11-25"}
+        for headers in (sessionless, await opened(site)):
+            listed = await (await site.post(request("tasks/list"), **headers)).json()
+            assert listed["result"] == {"tasks": []}
+            for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+                refused = await (await site.post(request(method, taskId=task), **headers)).json()
+                assert refused["error"]["code"] == -32602
+        assert (await result(site, "tasks/get", {"taskId": task}))["status"] == "input_required"
+        site.peer.services.jobs.close()
+
+
 @pytest.mark.slow
 def test_a_program_behind_a_pipe_serves_both_designs() -> None:
     server = Server(sample_servers() / "conformance")
