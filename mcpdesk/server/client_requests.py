@@ -57,7 +57,9 @@ class ClientRequests:
         finally:
             self.answers.pop(identifier, None)
             if not result.done():
-                params = {"requestId": identifier, "reason": GIVEN_UP}
+                params: JSONObject = {"requestId": identifier, "reason": GIVEN_UP}
+                if "_meta" in asking.params:  # whose task it belongs to
+                    params["_meta"] = asking.params["_meta"]
                 call.outlet.send(codec.notification("notifications/cancelled", params))
         return _read(asking, result)
 

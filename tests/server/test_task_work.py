@@ -159,7 +159,8 @@ async def test_a_question_left_unanswered_is_asked_again_with_the_next_request()
     waiting = peer.begin("tasks/result", {"taskId": task})
     first = await peer.until(lambda message: message.get("method") == "elicitation/create")
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
-    await peer.told("notifications/cancelled", lambda params: params["requestId"] == first["id"])
+    taken_back = await peer.told("notifications/cancelled", lambda params: params["requestId"] == first["id"])
+    assert taken_back["_meta"] == first["params"]["_meta"] == {RELATED: {"taskId": task}}
     waiting = peer.begin("tasks/result", {"taskId": task})
     second = await peer.until(
         lambda message: message.get("method") == "elicitation/create" and message["id"] != first["id"]
