@@ -52,10 +52,15 @@ def response(identifier: Id, result: JSONObject) -> bytes:
 
 
 def error_object(error: ProtocolError) -> JSONObject:
-    """The wire form of an error."""
-    body: JSONObject = {"code": int(error.code), "message": error.message}
+    """The wire form of an error. What JSON cannot carry of it stays behind: an error has to arrive."""
+    body: JSONObject = {"code": int(error.code), "message": sendable(error.message)}
     if error.data is not None:
-        body["data"] = error.data
+        try:
+            encode_part(error.data)
+        except LocalProtocolError as unsendable:
+            body["message"] += f" (its data is left out: {unsendable.message})"
+        else:
+            body["data"] = error.data
     return body
 
 
@@ -77,3 +82,8 @@ def notification(method: str, params: JSONObject | None = None) -> bytes:
 def request(identifier: Id, method: str, params: JSONObject) -> bytes:
     """Serialise a request."""
     return encode({"jsonrpc": "2.0", "id": identifier, "method": method, "params": params})
+
+
+def sendable(text: str) -> str:
+    """A text without lone surrogates, which file names that are no UTF-8 bring along."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -136,7 +136,7 @@ def _common(view: TaskView) -> JSONObject:
         "createdAt": _timestamp(view.created),
         "lastUpdatedAt": _timestamp(view.updated),
     }
-    return body | {"statusMessage": view.message} if view.message else body
+    return body | {"statusMessage": codec.sendable(view.message)} if view.message else body
 
 
 def _timestamp(seconds: float) -> str:

@@ -225,17 +225,19 @@ def prompt(
 
 def fail(message: str, **data: Any) -> NoReturn:
     """End a handler early: the caller gets an error result with this text; `data` becomes its structure."""
-    raise HandlerError(message, data or None)
+    raise HandlerError(str(message), data or None)
 
 
 def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None) -> NoReturn:
     """End a handler with a JSON-RPC error instead of a result; what a model could act on is for `fail`.
 
-    Raises: ValueError for a code that is the protocol's own (-32099 to -32000).
+    Raises: ValueError for a code that is the protocol's own (-32099 to -32000) or no number it could be.
     """
+    if not isinstance(code, int) or abs(code) >= 2**53:
+        raise ValueError(f"{code!r} is no error code; take a whole number")
     if -32099 <= code <= -32000:
         raise ValueError(f"{code} is a code of the protocol's own; take one outside -32768 to -32000")
-    raise Refusal(code, message, data)
+    raise Refusal(code, str(message), data)
 
 
 def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:

@@ -111,12 +111,11 @@ class Dispatcher:
     async def encoded(self, call: Call, work: Awaitable[JSONObject]) -> bytes:
         """The encoded result of what answers a request. Raises: as `run`."""
         try:
-            body = await work
+            return self.encode(call, await work)
         except ProtocolError:
             raise
-        except Exception as error:  # readers and renderers are hosted code
+        except Exception as error:  # readers and renderers are hosted code, and so is what they return
             raise self.refused(call, error) from error
-        return self.encode(call, body)
 
     def encode(self, call: Call, body: JSONObject) -> bytes:
         """A result as a request gets it; a tool's that is no JSON is put into words.

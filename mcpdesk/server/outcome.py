@@ -14,6 +14,8 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.schema import Failure, Validator
 from mcpdesk.server.tool import Tool, ToolResult
 
+LONGEST_NAME = 200
+"""Characters of a name that are repeated to whoever sent it."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -94,8 +96,10 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
     for index, block in enumerate(blocks):
         if not content.is_block(block):
             return failed(f"{tool.name} returned what is no result: content[{index}] is no content block")
-    body: JSONObject = {"content": blocks, "isError": output.is_error}
+    body: JSONObject = {"content": blocks, "isError": bool(output.is_error)}
     if output.meta:
+        if not isinstance(output.meta, dict):
+            return failed(f"{tool.name} returned what is no result: meta is no object")
         body["_meta"] = output.meta
     if output.structured is not None:
         plain = _plain(output.structured)
@@ -148,7 +152,11 @@ def place(path: tuple[str | int, ...]) -> str:
     """Where in the arguments a path leads: `user.tags[2]`."""
     if not path:
         return "arguments"
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{_name(part)}" for part in path).lstrip(".")
+
+
+def _name(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _inside(filename: str, folder: Path) -> bool:

@@ -62,3 +62,12 @@ def test_notifications_have_params_only_when_there_are_some() -> None:
         "method": "notifications/x",
     }
     assert orjson.loads(codec.request(1, "ping", {"a": 1}))["params"] == {"a": 1}
+
+
+def test_an_error_arrives_without_what_json_cannot_carry() -> None:
+    odd = ProtocolError(-32603, "no file 'caf\udce9'", {"file": object()})
+    body = orjson.loads(codec.error_response(1, odd))["error"]
+    assert body["message"].startswith("no file 'caf?' (its data is left out: Not expressible as JSON")
+    assert "data" not in body
+    fine = ProtocolError(7, "größer", {"by": 2})
+    assert codec.error_object(fine) == {"code": 7, "message": "größer", "data": {"by": 2}}

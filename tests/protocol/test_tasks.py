@@ -32,6 +32,8 @@ def test_the_core_design_in_its_own_words() -> None:
     }
     assert problems("2025-11-25", "Task", body) == []
     assert tasks.created(VIEW, Terms(R4)) == {"task": body}
+    odd = TaskView("t1", TaskStatus.FAILED, 0.0, 0.0, None, "no file 'caf\udce9'")
+    assert tasks.core(odd)["statusMessage"] == "no file 'caf?'"
 
 
 def test_the_extension_in_its_own_words() -> None:

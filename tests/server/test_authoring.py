@@ -111,3 +111,14 @@ def test_refuse_carries_an_error_but_none_of_the_protocols_own() -> None:
     for code in (-32000, -32021, -32099):
         with pytest.raises(ValueError, match="the protocol's own"):
             refuse("no", code)
+    for odd in (7.5, "7", None, 2**60):
+        with pytest.raises(ValueError, match="whole number"):
+            refuse("no", odd)  # type: ignore[arg-type]
+
+
+def test_what_ends_a_handler_is_told_as_a_text() -> None:
+    with pytest.raises(Refusal) as refused:
+        refuse(KeyError("key"), 7)  # type: ignore[arg-type]
+    with pytest.raises(HandlerError) as failed:
+        fail(5)  # type: ignore[arg-type]
+    assert (refused.value.message, failed.value.message) == ("'key'", "5")

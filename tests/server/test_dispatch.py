@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.uris import LONGEST
-from mcpdesk.server.resource import ResourceTemplate
+from mcpdesk.server.authoring import refuse
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
 
 
@@ -128,3 +133,33 @@ async def test_switched_off_tools_are_neither_advertised_nor_callable() -> None:
     assert "tools" not in (await peer.response(1))["result"]["capabilities"]
     peer.modern(2, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
     assert (await peer.response(2))["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_no_error_of_hosted_code_leaves_a_request_unanswered(revision: str) -> None:
+    async def call(arguments: dict[str, Any], context: Any) -> Any:
+        refuse("not today", 7, {"why": object()})
+
+    async def read(uri: str, variables: dict[str, str], context: Any) -> Any:
+        raise FileNotFoundError("no file 'caf\udce9'")
+
+    async def render(arguments: dict[str, str], context: Any) -> Any:
+        refuse("no \udce9", 8)
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("call", call, {"type": "object"})])
+    peer.server.resources.replace([Resource("odd://it", "it", read)])
+    peer.server.prompts.replace([Prompt("render", render)])
+    if revision == "2025-11-25":
+        await peer.shake_hands(revision)
+        send = peer.request
+    else:
+        send = partial(peer.modern, **{CAPABILITIES_KEY: {"elicitation": {}}})
+    send(1, "tools/call", {"name": "call", "arguments": {}})
+    send(2, "tools/call", {"name": "call"})
+    send(3, "resources/read", {"uri": "odd://it"})
+    send(4, "prompts/get", {"name": "render"})
+    errors = [(await peer.response(number))["error"] for number in range(1, 5)]
+    assert [error["code"] for error in errors] == [7, 7, -32603, 8]
+    assert errors[0]["message"].startswith("not today (its data is left out")
+    assert "no file 'caf?'" in errors[2]["message"] and errors[3]["message"] == "no ?"

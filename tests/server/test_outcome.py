@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -64,6 +65,13 @@ def test_an_explicit_result_says_everything_itself() -> None:
         "_meta": {"k": 1},
     }
     assert tool_body(TOOL, ToolResult(structured={"a": 1}), None)["content"] == [content.text('{"a":1}')]
+
+
+def test_metadata_that_is_no_object_is_a_tool_error() -> None:
+    odd: Any = ToolResult((content.text("a"),), is_error="", meta=["k"])  # type: ignore[arg-type]
+    body = tool_body(TOOL, odd, None)
+    assert body["isError"] is True and "meta is no object" in body["content"][0]["text"]
+    assert tool_body(TOOL, replace(odd, meta=None), None)["isError"] is False
 
 
 @pytest.mark.parametrize("odd", [{"type": "text"}, {"type": "text", "text": 5}, "text", None])
