@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Phrase = Callable[[dict[str, Any], Any], str]
 MAX_SHOWN = 12
 """Names or values listed in one message."""
+LONGEST_NAME = 100
+"""Characters beyond which a name is not compared with those there are: that grows faster than the name."""
 
 
 class Failure(Struct, frozen=True):
@@ -80,7 +82,7 @@ def _known_properties(schema: dict[str, Any], schema_path: list[str | int]) -> l
 def _unknown(name: str, known: list[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= LONGEST_NAME else []
     if near:
         return f"is not known; did you mean {near[0]}?"
     return f"is not known; allowed: {_listed(known)}" if known else "is not known; none are allowed here"

@@ -47,6 +47,9 @@ COSTLY: dict[str, tuple[dict[str, Any], Any]] = {
     "looking ahead": ({"pattern": r"^(?=(a+)+$)b"}, "a" * 5_000 + "!"),
     "a back reference": ({"pattern": r"^(a+)+\1$"}, "a" * 5_000 + "!"),
     "a list of itself": ({"type": "array", "uniqueItems": True, "maxItems": 10}, list(range(20_000))),
+    "mistakes without end": ({"items": {"type": "string"}}, [0] * 400_000),
+    "a value without end": ({"type": "string"}, [{}] * 300_000),
+    "a name without end": ({"additionalProperties": False, "properties": {"a": {}}}, {"a" * 900_000: 1}),
     "a large list of values": ({"enum": [f"value {number}" for number in range(3_000)]}, "value"),
     "a tree of any depth": (
         {"$ref": "#/$defs/t", "$defs": {"t": {"items": {"$ref": "#/$defs/t"}, "type": "array"}}},
