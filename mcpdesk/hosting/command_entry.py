@@ -17,6 +17,7 @@ from mcpdesk.hosting.command_files import OUTPUT_DIR, is_own
 from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.hosting.places import Step
 from mcpdesk.hosting.spoken import joined, parted, spoken, steps
+from mcpdesk.protocol.annotations import HINTS
 from mcpdesk.protocol.param_headers import Mirrored, mirrored
 from mcpdesk.server.schema import SchemaError, compile_schema
 
@@ -25,7 +26,6 @@ OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
 """Placeholders that are no parameters: the interpreter that runs us, the working folder, that of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
 LONGEST_NAME = 128
-HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 MAX_MS = 24 * 3600 * 1000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -151,8 +151,8 @@ class Entry:
         if len(f"{command.stage}-{command.command}") > LONGEST_NAME:
             raise self._mistake(f"the tool's name has more than {LONGEST_NAME} characters", "command")
         for hint, value in command.annotations.items():
-            if hint not in HINTS or not isinstance(value, str if hint == "title" else bool):
-                told = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS[1:])}"
+            if hint not in (*HINTS, "title") or not isinstance(value, str if hint == "title" else bool):
+                told = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS)}"
                 raise self._mistake(told, "annotations", hint)
         if not command.run:
             raise self._mistake("is empty; its first element is the program", "run")

@@ -221,6 +221,13 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     for name in file.modes:
         if not re.fullmatch(NAME, name):
             raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", "modes", name)
+    for number, icon in enumerate(file.icons):
+        from mcpdesk.protocol.icons import check_icons  # few have any
+
+        try:
+            check_icons([_icon(icon)])
+        except ValueError as error:
+            raise refuse(f"icons[{number}]: {str(error).removeprefix('icons: ')}", "icons", number) from None
     check_auth(file.auth, refuse)
     return file
 
@@ -307,7 +314,7 @@ def _manifest(folder: Path, file: _File, text: str) -> Manifest:
         description=file.description,
         instructions=file.instructions,
         website_url=file.websiteUrl,
-        icons=tuple(_without_nothing(msgspec.to_builtins(icon)) for icon in file.icons),
+        icons=tuple(_icon(icon) for icon in file.icons),
         builtins=tuple(dict.fromkeys(file.builtins)),
         approvals={name: Policy(policy) for name, policy in file.approvals.items()},
         auth=file.auth,
@@ -318,8 +325,9 @@ def _manifest(folder: Path, file: _File, text: str) -> Manifest:
     )
 
 
-def _without_nothing(icon: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in icon.items() if value is not None}
+def _icon(icon: Icon) -> dict[str, Any]:
+    given: dict[str, Any] = msgspec.to_builtins(icon)
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _name_of(folder: Path) -> str:

@@ -9,13 +9,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mcpdesk.errors import MissingPrecondition, RegistrationError
+from mcpdesk.errors import LocalProtocolError, MissingPrecondition, RegistrationError
 from mcpdesk.hosting.found import Found, Item, mark_of
 from mcpdesk.hosting.module_file import Function, ModuleFile, dashed
 from mcpdesk.hosting.module_tools import handler_tool, typed_tool
+from mcpdesk.protocol.codec import encode_part
 from mcpdesk.protocol.icons import check_icons
 from mcpdesk.protocol.meta import check_names
 from mcpdesk.server.authoring import Note, note_of
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.tool import Tool
 
 
 def read_module(file: ModuleFile, kind: str) -> Found:
@@ -108,11 +111,23 @@ def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
 
 
 def _check_extras(item: Item) -> None:
+    """Refuse what would make clients refuse the whole list the item is on."""
+    annotations = {} if isinstance(item, Prompt) else item.annotations
     try:
+        for name in ("title", "description"):
+            if not isinstance(getattr(item, name), str):
+                raise ValueError(f"{name} has to be a text")
         check_names(item.meta)
         check_icons(item.icons)
+        if annotations:
+            from mcpdesk.protocol.annotations import check_annotations, check_hints  # few have any
+
+            (check_hints if isinstance(item, Tool) else check_annotations)(annotations)
+        encode_part([item.meta, annotations])
     except ValueError as error:
         raise RegistrationError(str(error)) from None
+    except LocalProtocolError as error:
+        raise RegistrationError(f"_meta or annotations: {error.message}") from None
 
 
 def _with_fingerprint(item: Item, fingerprint: str) -> Item:

@@ -83,12 +83,24 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
         title=text_of(fields, "title", place),
         description=text_of(fields, "description", place),
         mime_type=mime_type,
-        annotations=mapping_of(fields, "annotations", place),
+        annotations=_annotations(fields, place),
         size=len(body) if is_small else size,
         path=place,
         source=f"{place}:1",
         fingerprint=_fingerprint(path, data),
     )
+
+
+def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
+    given = mapping_of(fields, "annotations", place)
+    if given:
+        from mcpdesk.protocol.annotations import check_annotations
+
+        try:
+            check_annotations(given)
+        except ValueError as error:
+            raise RegistrationError(str(error), f"{place}:1") from None
+    return given
 
 
 def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:

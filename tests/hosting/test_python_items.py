@@ -109,6 +109,42 @@ def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> N
     ]
 
 
+def test_what_clients_would_refuse_a_whole_list_for_is_not_offered(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path,
+        """
+        from mcpdesk import prompt, resource, tool
+
+        @tool(annotations={"readOnlyHint": "yes"})
+        async def a() -> None: ...
+        @resource("test://b", annotations={"audience": "user"})
+        async def b() -> str: ...
+        @resource("test://{c}", annotations={"priority": 5})
+        async def c(c: str) -> str: ...
+        @prompt(icons=[{"src": "data:,", "sizes": "48x48"}])
+        async def d() -> str: ...
+        @tool(meta={"example.org/odd": object})
+        async def e() -> None: ...
+        @tool(title=5)
+        async def f() -> None: ...
+        @tool(read_only=True, annotations={"title": "Fine"})
+        async def g() -> None: ...
+        """,
+    )
+    assert [name_of(item) for item in found.items] == ["g"]
+    assert [(kind, each.reason) for kind, each in found.broken] == [
+        ("tool", "annotations: readOnlyHint is true or false, not 'yes'"),
+        ("resource", "annotations: audience is a list of user and assistant, not 'user'"),
+        ("template", "annotations: priority is a number from 0 to 1, not 5"),
+        ("prompt", "icons: sizes is a list like [\"48x48\"], not '48x48'"),
+        (
+            "tool",
+            "_meta or annotations: Not expressible as JSON: Type is not JSON serializable: type",
+        ),
+        ("tool", "title has to be a text"),
+    ]
+
+
 def test_every_kind_can_be_held_back(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,

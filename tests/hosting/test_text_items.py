@@ -49,6 +49,21 @@ async def read(item: Resource) -> Any:
     return await item.reader(item.uri, {}, CONTEXT)
 
 
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        ("{audience: user}", "annotations: audience is a list of user and assistant, not 'user'"),
+        ("{priority: high}", "annotations: priority is a number from 0 to 1, not 'high'"),
+        ("{lastModified: 2026-01-12T15:00:58Z, priority: 1}", ""),
+    ],
+)
+def test_annotations_are_those_clients_take(tmp_path: Path, annotations: str, reason: str) -> None:
+    found = offered(tmp_path, "resources/a.md", f"---\nannotations: {annotations}\n---\nA")
+    assert [(each.reason, each.source) for _, each in found.broken] == (
+        [(reason, "resources/a.md:1")] if reason else []
+    )
+
+
 async def test_front_matter_describes_and_is_not_content(tmp_path: Path) -> None:
     text = "---\nname: start here\ntitle: T\ndescription: D\nannotations:\n  priority: 0.5\n---\n# Grüße\n"
     item = resource(tmp_path, "a.md", text)

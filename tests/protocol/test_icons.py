@@ -23,6 +23,9 @@ def test_pictures_of_the_web_and_inline_pass() -> None:
         ({"src": "file:///etc/passwd"}, "file:"),
         ({"src": "icons/i.png"}, r"icons/i\.png"),
         ({}, "None"),
+        ({"src": "https://a.b/c", "mimeType": 5}, "mimeType is a text, not '5'"),
+        ({"src": "https://a.b/c", "sizes": "48x48"}, "sizes is a list .* not '48x48'"),
+        ({"src": "https://a.b/c", "sizes": [48]}, "sizes is a list"),
         ({"src": "https://a.b/c", "theme": "pink"}, "light or dark, not 'pink'"),
     ],
 )

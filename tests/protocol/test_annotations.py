@@ -1,0 +1,58 @@
+"""Annotations clients will take."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.annotations import check_annotations, check_hints
+from tests.support.official_schema import knows, problems
+
+
+def test_what_the_specification_has_passes_and_so_does_what_it_does_not_know() -> None:
+    check_hints({"readOnlyHint": True, "openWorldHint": False, "title": "Look", "custom": 1})
+    check_hints({})
+    check_annotations({"audience": ["user", "assistant"], "priority": 0.5, "custom": None})
+    check_annotations({"priority": 1, "lastModified": "2026-01-12T15:00:58Z"})
+    check_annotations({"lastModified": datetime(2026, 1, 12, tzinfo=UTC)})
+
+
+@pytest.mark.parametrize(
+    ("hints", "complaint"),
+    [
+        ({"readOnlyHint": "yes"}, "readOnlyHint is true or false, not 'yes'"),
+        ({"destructiveHint": None}, "destructiveHint is true or false, not None"),
+        ({"title": 5}, "title is a text, not 5"),
+    ],
+)
+def test_hints_that_clients_refuse_are_named(hints: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        check_hints(hints)
+    if knows("2025-11-25", "ToolAnnotations"):
+        assert problems("2025-11-25", "ToolAnnotations", hints)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "complaint"),
+    [
+        ({"audience": "user"}, "audience is a list of user and assistant, not 'user'"),
+        ({"audience": ["everybody"]}, "audience is a list"),
+        ({"audience": [["user"]]}, "audience is a list"),
+        ({"priority": 5}, "priority is a number from 0 to 1, not 5"),
+        ({"priority": "high"}, "priority is a number"),
+        ({"priority": True}, "priority is a number"),
+        ({"priority": float("nan")}, "priority is a number"),
+        ({"lastModified": 2026}, "lastModified is a date and time, not 2026"),
+    ],
+)
+def test_annotations_that_clients_refuse_are_named(annotations: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        check_annotations(annotations)
+
+
+@pytest.mark.parametrize("odd", [5, ["user"], "user", None])
+def test_annotations_are_an_object(odd: Any) -> None:
+    with pytest.raises(ValueError, match="annotations are an object"):
+        check_annotations(odd)
