@@ -75,5 +75,6 @@ class Session:
 def log_level(level: object) -> int:
     """The severity index of a level's name. Raises: RemoteProtocolError (-32602) naming the known ones."""
     if not isinstance(level, str) or level not in LOG_LEVELS:
-        raise invalid_params(f"Unknown log level {level!r}; known: {', '.join(LOG_LEVELS)}")
+        shown = repr(level[:80]) if isinstance(level, str) else "(no text)"
+        raise invalid_params(f"Unknown log level {shown}; known: {', '.join(LOG_LEVELS)}")
     return LOG_LEVELS.index(level)

@@ -59,10 +59,10 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
     """
     given = headers.get("mcp-protocol-version")
     if given != version:
-        raise mismatch(f"MCP-Protocol-Version is {_shown(given)}, the body says {version!r}")
+        raise mismatch(f"MCP-Protocol-Version is {_shown(given)}, the body says {version[:80]!r}")
     named = headers.get("mcp-method")
     if named != method:
-        raise mismatch(f"Mcp-Method is {_shown(named)}, the body says {method!r}")
+        raise mismatch(f"Mcp-Method is {_shown(named)}, the body says {method[:80]!r}")
     known = METHODS.get(method)
     if known is not None and known.routing_field:
         check_name(headers.get("mcp-name"), params.get(known.routing_field))

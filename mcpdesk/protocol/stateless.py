@@ -94,7 +94,7 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
         check_routing(headers, version, method, params)
     revision = BY_NAME.get(version)
     if revision is None or not revision.is_stateless:
-        raise unsupported(version)
+        raise unsupported(version[:80])
     client, level = display_name(meta.get(CLIENT_KEY)), meta.get(LOG_LEVEL_KEY)
     if level is None:
         return Terms(revision, capabilities, client)

@@ -46,6 +46,7 @@ def test_the_stateless_revision_is_not_negotiated() -> None:
 
 def test_levels_ascend_and_unknown_ones_are_refused() -> None:
     assert log_level("debug") < log_level("warning") < log_level("emergency")
-    for level in ("loud", None, 3):
-        with pytest.raises(RemoteProtocolError, match="debug"):
+    for level in ("loud", None, 3, "loud" * 1_000, ["loud"] * 1_000):
+        with pytest.raises(RemoteProtocolError, match="debug") as caught:
             log_level(level)
+        assert len(str(caught.value)) < 300

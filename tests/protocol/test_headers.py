@@ -66,6 +66,13 @@ def test_a_header_that_disagrees_is_named(headers: dict[str, str], named: str) -
     assert caught.value.code == -32020
 
 
+@pytest.mark.parametrize(("version", "method"), [("v" * 10_000, "m"), ("v", "m" * 10_000)])
+def test_a_long_value_is_not_repeated(version: str, method: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="the body says") as caught:
+        check_routing({"mcp-protocol-version": "v", "mcp-method": "other"}, version, method, {})
+    assert len(str(caught.value)) < 300
+
+
 def test_agreeing_headers_pass() -> None:
     headers = {"mcp-protocol-version": V, "mcp-method": "tools/call", "mcp-name": encode_value("écho")}
     check_routing(headers, V, "tools/call", {"name": "écho"})
