@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
 from tests.bench.measured import Measured
 
+Case = TypeVar("Case")
 Value = TypeVar("Value")
 
 OURS, FRAME, SDK, TYPESCRIPT = "ours", "frame", "SDK", "TypeScript"
@@ -78,6 +80,24 @@ class Effort:
                 value = measure()
                 if turn:
                     samples[name].append(value)
+        return samples
+
+    def afresh(
+        self,
+        begin: Callable[[], AbstractContextManager[Mapping[Case, Mapping[str, Callable[[], Value]]]]],
+    ) -> dict[Case, dict[str, list[Value]]]:
+        """Measure every case's contenders once a round, in turn, each round with programs started anew.
+
+        One start of a program differs from the next by more than most gains. `begin` starts and warms them.
+        Returns each one's values, one a round, by case.
+        """
+        samples: dict[Case, dict[str, list[Value]]] = {}
+        for _ in range(self.rounds):
+            with begin() as cases:
+                for case, contenders in cases.items():
+                    values = samples.setdefault(case, {name: [] for name in contenders})
+                    for name, measure in contenders.items():
+                        values[name].append(measure())
         return samples
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
-from tests.bench.contender import Served, served
+from tests.bench.contender import served
 from tests.bench.figure import FRAME, OURS, SDK, TYPESCRIPT, Effort, Figure, Goal, beside, rates, values
 from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
 
-GOALS = {
+Case = tuple[str, int]
+"""An era, and how many connections."""
+GOALS: dict[Case, dict[str, Goal]] = {
     ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(1.8)},
     ("handshake", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5)},
     ("handshake", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(2.5)},
@@ -26,25 +30,36 @@ FULL = 80_000
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Calls a second, CPU time a call and latencies at 1, 32 and 256 connections; again with full rings."""
+    for case, samples in effort.afresh(lambda: _started(effort, GOALS)).items():
+        yield from _told(case, samples)
+    few = replace(effort, peers=tuple(peer for peer in effort.peers if peer == FRAME))
+    cases = [(era, connections) for era in ERAS for connections in TAILS]
+    for case, samples in few.afresh(lambda: _started(few, cases, FULL)).items():
+        yield from _told(case, samples, ", full ring")
+
+
+@contextmanager
+def _started(
+    effort: Effort, cases: Iterable[Case], calls: int = 0
+) -> Iterator[Mapping[Case, Mapping[str, Callable[[], Measured]]]]:
+    """The loads of all cases on programs started now; ours was called so many times before."""
     with served(effort) as places:
-        for era, connections in GOALS:
-            yield from _at(effort, places, era, connections)
-        places[OURS].fill(FULL)
-        few = {name: place for name, place in places.items() if name in (OURS, FRAME)}
-        for era in ERAS:
-            for connections in (1, 32):
-                yield from _at(effort, few, era, connections, ", full ring")
+        if calls:
+            places[OURS].fill(calls)
+        yield {
+            (era, connections): {
+                name: place.job("echo", era, effort.seconds, connections).run
+                for name, place in places.items()
+            }
+            for era, connections in cases
+        }
 
 
-def _at(
-    effort: Effort, places: Mapping[str, Served], era: str, connections: int, what: str = ""
-) -> Iterator[Figure]:
+def _told(case: Case, samples: Mapping[str, list[Measured]], what: str = "") -> Iterator[Figure]:
     """All there is to say of one number of connections."""
-    samples = effort.interleaved(
-        {name: place.job("echo", era, effort.seconds, connections).run for name, place in places.items()}
-    )
+    era, connections = case
     name = f"http {era} c{connections}{what}"
-    yield from rates(name, samples, GOALS[era, connections])
+    yield from rates(name, samples, GOALS[case])
     if connections in TAILS:
         yield from _tails(name, samples, connections)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from tests.bench.contender import Contender, contenders
 from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, rates
+from tests.bench.load import WARM_S
 from tests.bench.measured import Measured
 from tests.bench.messages import ASKS, Ask
 
@@ -30,15 +31,21 @@ def figures(effort: Effort) -> Iterator[Figure]:
 def over_pipes(
     effort: Effort, known: Sequence[Contender], ask: Ask, era: str, in_flight: int, events: int = 0
 ) -> dict[str, list[Measured]]:
-    """What loads on pipes measure, each contender started once."""
-    with ExitStack() as stack:
-        measuring = {}
-        for one in known:
-            pipe = stack.enter_context(closing(one.pipe()))
-            if era == "handshake":
-                pipe.shake_hands()
-            measuring[one.name] = partial(pipe.load, ask, era, effort.seconds, in_flight, events)
-        return effort.interleaved(measuring)
+    """What loads on pipes measure."""
+
+    @contextmanager
+    def begin() -> Iterator[Mapping[int, Mapping[str, Callable[[], Measured]]]]:
+        with ExitStack() as stack:
+            measuring = {}
+            for one in known:
+                pipe = stack.enter_context(closing(one.pipe()))
+                if era == "handshake":
+                    pipe.shake_hands()
+                pipe.load(ask, era, WARM_S, in_flight, events)
+                measuring[one.name] = partial(pipe.load, ask, era, effort.seconds, in_flight, events)
+            yield {in_flight: measuring}
+
+    return effort.afresh(begin)[in_flight]
 
 
 def sequence(in_flight: int) -> str:

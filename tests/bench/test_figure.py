@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.bench.figure import FRAME, OURS, Figure, Goal, beside, rates
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from tests.bench.figure import FRAME, OURS, Effort, Figure, Goal, beside, rates
 from tests.bench.measured import Measured
 from tests.bench.table import row
 
@@ -31,3 +34,18 @@ def test_a_rate_that_is_the_loads_own_says_so() -> None:
     busy = Measured(100, load_busy=0.99, server_busy=0.3)
     first, *_ = rates("calls", {OURS: [Measured(50, load_busy=0.4, server_busy=1)], FRAME: [busy]}, {})
     assert first.note == "bound by the load: frame"
+
+
+def test_every_round_begins_with_programs_of_its_own_and_measures_them_in_turn() -> None:
+    begun: list[str] = []
+
+    @contextmanager
+    def begin() -> Iterator[Mapping[str, Mapping[str, Callable[[], int]]]]:
+        begun.append("start")
+        count = len(begun)
+        yield {case: {name: lambda: count for name in (OURS, FRAME)} for case in ("few", "many")}
+        begun.append("end")
+
+    samples = Effort(rounds=2).afresh(begin)
+    assert begun == ["start", "end", "start", "end"]
+    assert samples == {case: {OURS: [1, 3], FRAME: [1, 3]} for case in ("few", "many")}
