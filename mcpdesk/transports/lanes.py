@@ -44,6 +44,8 @@ class Lanes(Generic[T]):
         self._parked: list[_Gate] = []
         self._is_armed = False
         self._is_closed = False
+        self._asker = 0
+        """By identity: who left is not kept."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """Kept: to ask for it costs a call of the system."""
         self._waiting: list[asyncio.Future[None]] = []
@@ -51,8 +53,16 @@ class Lanes(Generic[T]):
     def __len__(self) -> int:
         return len(self._later) + len(self._queue) + len(self._lanes) - len(self._parked)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> None:
-        """Run a coroutine in one of the next turns of the loop, in order of arrival. It must not raise."""
+    def run(self, work: Coroutine[Any, Any, T], asker: object = None) -> None:
+        """Run a coroutine in one of the next turns of the loop, in order of arrival. It must not raise.
+
+        An `asker` who was the last to ask as well, while nobody else waits, is alone: it runs now.
+        """
+        is_alone = asker is not None and id(asker) == self._asker and not (self._later or self._queue)
+        self._asker = id(asker)
+        if is_alone:
+            self.run_all((work,))
+            return
         self._later.append(work)
         if not self._is_armed:
             self._arm()

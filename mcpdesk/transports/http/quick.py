@@ -139,7 +139,7 @@ class QuickConnection(Connection):
         if not missing:
             self._request_count += 1
             self._waiter, self._resting = None, waiter
-            self._lanes.run(self._serve(Repeated(known, data[begin:], self)))
+            self._lanes.run(self._serve(Repeated(known, data[begin:], self)), self)
         elif missing < 0 or known.size > self._largest():
             return False
         else:
@@ -164,7 +164,7 @@ class QuickConnection(Connection):
         if arriving.is_whole:
             self._arriving = None
             self._waiter, self._resting = None, waiter
-            self._lanes.run(self._serve(Repeated(arriving.known, arriving.body(), self)))
+            self._lanes.run(self._serve(Repeated(arriving.known, arriving.body(), self)), self)
             if rest:
                 self.data_received(rest)
 
@@ -234,9 +234,10 @@ class QuickConnection(Connection):
         assert task is not None
         request = self._request_factory(message, payload, self, StreamWriter(self, self._loop), task)
         self._waiter, self._resting = None, waiter
-        # Not within this turn of the loop: parsing what came for all connections and then answering all is
-        # a quarter quicker than going back and forth, for the processor keeps to one kind of work.
-        self._lanes.run(self._serve(request))
+        # Where several ask, not within this turn of the loop: parsing what came for all connections and then
+        # answering all is a quarter quicker than going back and forth, for the processor keeps to one kind
+        # of work.
+        self._lanes.run(self._serve(request), self)
         return True
 
     async def _serve(self, request: web.BaseRequest) -> None:
