@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, TypeGuard
 
 Block = dict[str, Any]
 
@@ -43,11 +43,46 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
     return body | {"blob": _base64(value)}
 
 
-def is_block(value: object) -> bool:
+def is_block(value: object) -> TypeGuard[Block]:
     """Whether a value looks like a content block rather than like data."""
     if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys():
         return False
     return value["type"] != "text" or isinstance(value["text"], str)
+
+
+def check_block(block: Block) -> None:
+    """Whether clients take what `is_block`. Raises: ValueError naming what they refuse."""
+    if len(block) == 2 and block["type"] == "text":
+        return
+    _check_texts(block, ("text", "data", "uri", "name", "mimeType", "title", "description"))
+    if block["type"] == "resource":
+        check_contents(block["resource"])
+    if "annotations" in block:
+        from mcpdesk.protocol.annotations import check_annotations  # few have any
+
+        check_annotations(block["annotations"])
+    if "icons" in block:
+        from mcpdesk.protocol.icons import check_icons
+
+        check_icons(block["icons"])
+    size = block.get("size", 0)
+    if block["type"] == "resource_link" and (not isinstance(size, int) or isinstance(size, bool)):
+        raise ValueError(f"size is a number of bytes, not {size!r:.80}")
+
+
+def check_contents(entry: Any) -> None:
+    """Whether clients take this as a resource's contents. Raises: ValueError naming what they refuse."""
+    if not isinstance(entry, dict) or "uri" not in entry or not ("text" in entry or "blob" in entry):
+        raise ValueError("the contents of a resource have a uri, and a text or a blob")
+    _check_texts(entry, ("uri", "text", "blob", "mimeType"))
+
+
+def _check_texts(value: Block, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name in value and not isinstance(value[name], str):
+            raise ValueError(f"{name} is a text, not {value[name]!r:.80}")
+    if not isinstance(value.get("_meta", {}), dict):
+        raise ValueError("_meta is an object")
 
 
 _REQUIRED: dict[str, frozenset[str]] = {

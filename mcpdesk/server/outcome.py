@@ -33,10 +33,11 @@ def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
 def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     if isinstance(output, ToolResult):
         return _explicit(tool, output, check)
-    if content.is_block(output):
-        return _declared(tool, {"content": [output], "isError": False}, check)
-    if isinstance(output, list) and output and all(content.is_block(each) for each in output):
-        return _declared(tool, {"content": output, "isError": False}, check)
+    blocks = [output] if content.is_block(output) else output
+    if isinstance(blocks, list) and blocks and all(content.is_block(each) for each in blocks):
+        if unfit := _unfit(blocks):
+            return failed(f"{tool.name} returned what is no result: {unfit}")
+        return _declared(tool, {"content": blocks, "isError": False}, check)
     return _from_data(tool, output, check)
 
 
@@ -93,9 +94,8 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
 
 def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
     blocks = list(output.content)
-    for index, block in enumerate(blocks):
-        if not content.is_block(block):
-            return failed(f"{tool.name} returned what is no result: content[{index}] is no content block")
+    if unfit := _unfit(blocks):
+        return failed(f"{tool.name} returned what is no result: {unfit}")
     body: JSONObject = {"content": blocks, "isError": bool(output.is_error)}
     if output.meta:
         if not isinstance(output.meta, dict):
@@ -107,6 +107,18 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
         if not body["content"]:
             body["content"] = [content.text(_as_text(plain))]
     return body if output.is_error else _declared(tool, body, check)
+
+
+def _unfit(blocks: list[Any]) -> str:
+    """What clients would not take of these as content; empty: nothing."""
+    for index, block in enumerate(blocks):
+        if not content.is_block(block):
+            return f"content[{index}] is no content block"
+        try:
+            content.check_block(block)
+        except ValueError as error:
+            return f"content[{index}]: {error}"
+    return ""
 
 
 def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:

@@ -67,6 +67,10 @@ def _message(name: str, number: int, given: Any) -> JSONObject:
     block = content.text(said) if isinstance(said, str) else said
     if not content.is_block(block):
         raise _unusable(name, f"the content of message {number} is no content block")
+    try:
+        content.check_block(block)
+    except ValueError as error:
+        raise _unusable(name, f"the content of message {number}: {error}") from None
     return {"role": message["role"], "content": block}
 
 

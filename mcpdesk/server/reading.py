@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, content, shaping
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.uri_template import match
 from mcpdesk.server.call import Call
@@ -54,6 +54,12 @@ def _find(server: Server, uri: str) -> _Found | None:
 
 def _contents(found: _Found, output: Any, revision: Revision) -> list[JSONObject]:
     if isinstance(output, list) and output and all(_is_entry(each) for each in output):
+        for number, each in enumerate(output, 1):
+            try:
+                content.check_contents(each)
+            except ValueError as error:
+                reason = f"Reading {found.uri[:200]} gave what are no contents: entry {number}: {error}"
+                raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
         return [shaping.contents(each, revision) for each in output]
     if isinstance(output, str | bytes):
         return [content.contents(found.uri, output, found.mime_type)]

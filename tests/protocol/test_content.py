@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from mcpdesk.protocol import content
+from tests.support.official_schema import problems
 
 
 def test_bytes_become_base64() -> None:
@@ -41,3 +42,44 @@ def test_resources_carry_text_or_a_blob() -> None:
 )
 def test_blocks_are_recognised(value: object, is_block: bool) -> None:
     assert content.is_block(value) is is_block
+
+
+NOTES = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-12T15:00:58Z"}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        content.text("x", annotations=NOTES, _meta={"example.org/a": 1}),
+        content.image(b"x", annotations=NOTES),
+        content.embedded("a:b", b"x", annotations=NOTES),
+        content.embedded("a:b", "x", "text/plain"),
+        content.resource_link("a:b", "n", size=3, title="N", icons=[{"src": "data:,"}], mimeType="a/b"),
+    ],
+)
+def test_blocks_of_the_specification_pass(block: content.Block) -> None:
+    content.check_block(block)
+    assert problems("2025-11-25", "ContentBlock", block) == []
+
+
+@pytest.mark.parametrize(
+    ("block", "complaint"),
+    [
+        ({"type": "image", "data": b"x", "mimeType": "image/png"}, "data is a text"),
+        ({"type": "audio", "data": "eA==", "mimeType": None}, "mimeType is a text, not None"),
+        ({"type": "resource", "resource": "x"}, "have a uri"),
+        ({"type": "resource", "resource": {"uri": "a:b"}}, "a text or a blob"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": 5}}, "text is a text, not 5"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": "", "_meta": 5}}, "_meta is an object"),
+        (content.resource_link("a:b", "n", size="3"), "size is a number of bytes, not '3'"),
+        (content.resource_link("a:b", "n", icons=[{"src": "i.png"}]), "icons: src"),
+        (content.resource_link("a:b", 5), "name is a text, not 5"),  # type: ignore[arg-type]
+        (content.text("x", annotations={"audience": "user"}), "audience is a list"),
+        (content.text("x", annotations=5), "annotations are an object"),
+        (content.text("x", _meta=["a"]), "_meta is an object"),
+    ],
+)
+def test_what_clients_refuse_of_a_block_is_named(block: content.Block, complaint: str) -> None:
+    assert content.is_block(block)
+    with pytest.raises(ValueError, match=complaint):
+        content.check_block(block)

@@ -67,6 +67,18 @@ def test_an_explicit_result_says_everything_itself() -> None:
     assert tool_body(TOOL, ToolResult(structured={"a": 1}), None)["content"] == [content.text('{"a":1}')]
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_block_that_clients_refuse_is_a_tool_error(is_listed: bool) -> None:
+    odd = {"type": "image", "data": b"x", "mimeType": "image/png"}
+    outputs: list[Any] = [ToolResult((odd,)), [odd] if is_listed else odd]
+    for output in outputs:
+        body = tool_body(TOOL, output, None)
+        assert body["isError"] is True
+        assert body["content"] == [
+            content.text("t returned what is no result: content[0]: data is a text, not b'x'")
+        ]
+
+
 def test_metadata_that_is_no_object_is_a_tool_error() -> None:
     odd: Any = ToolResult((content.text("a"),), is_error="", meta=["k"])  # type: ignore[arg-type]
     body = tool_body(TOOL, odd, None)

@@ -39,6 +39,10 @@ def test_texts_and_messages_become_messages(rendered: Any, messages: list[Any]) 
         (["hi", 5], "message 2 needs a role: user or assistant"),
         ([{"role": "system", "content": "x"}], "message 1 needs a role"),
         ([{"role": "user"}], "content of message 1 is no content block"),
+        (
+            ["a", {"role": "user", "content": {"type": "image", "data": b"x", "mimeType": "image/png"}}],
+            "content of message 2: data is a text",
+        ),
         ([{"role": "user", "content": [HI]}], "content of message 1"),
         ([{"role": "user", "content": {"type": "image"}}], "content of message 1"),
     ],

@@ -57,3 +57,15 @@ async def test_a_reader_that_finds_nothing_returns_nothing(revision: str, code: 
     assert (error["code"], error["data"]) == (code, {"uri": "item://7"})
     send(2, "resources/read", {"uri": "item://empty"})
     assert (await peer.response(2))["result"]["contents"][0]["text"] == "[]"
+
+
+async def test_contents_that_clients_refuse_are_an_error_that_names_the_entry() -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return [{"uri": uri, "text": "fine"}, {"uri": uri, "blob": b"bytes"}]
+
+    peer = Peer()
+    peer.server.templates.replace([ResourceTemplate("item://{id}", "item", read)])
+    peer.modern(1, "resources/read", {"uri": "item://7"})
+    error = (await peer.response(1))["error"]
+    told = "Reading item://7 gave what are no contents: entry 2: blob is a text, not b'bytes'"
+    assert (error["code"], error["message"]) == (-32603, told)
