@@ -245,14 +245,13 @@ async def test_changed_list_is_told_to_the_modes_it_changed_for(folder: Path) ->
             for event in ready:
                 await event.wait()
             before = desk.view().servers[0].catalogue_version
-            tools = folder / "tools/work.py"
-            tools.write_text(TOOLS.replace("Change something", "Change much"))
+            (folder / "tools/work.py").write_text(TOOLS.replace("Change something", "Change much"))
             await until(lambda: desk.view().servers[0].catalogue_version != before)
             await until(lambda: heard[""] and heard["?mode=both"])
             assert heard == {"": ["tools"], "?mode=review": [], "?mode=both": ["tools"]}
             # The mode alone changes: the server as a whole offers what it did.
-            write(folder, {"review": {"tools": ["look", "change"]}, "both": MODES["both"]})
-            tools.write_text(TOOLS.replace("Change something", "Change much"))
+            modes = {"review": {"tools": ["look", "change"]}, "both": MODES["both"]}
+            (folder / "mcp.json").write_text(json.dumps({"name": "sorted", "modes": modes}))
             await until(lambda: heard["?mode=review"])
             assert sorted(await client.tools("?mode=review")) == ["change", "look"]
             stop.set()
