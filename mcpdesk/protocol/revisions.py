@@ -48,6 +48,8 @@ class Revision(Struct, frozen=True):
     """Forms with choices of several, titles and defaults; links to open."""
     has_sampling_tools: bool = True
     """Sampling with tools, and messages of several blocks."""
+    has_boolean_schemas: bool = False
+    """Whether a property of a tool's schema may be `true` or `false` instead of an object."""
     has_core_tasks: bool = False
     """Tasks as part of the protocol; later they are an extension."""
 
@@ -156,6 +158,7 @@ R5 = Revision(
     structured="any",
     resource_not_found=-32602,
     has_version_header=True,
+    has_boolean_schemas=True,
 )
 
 REVISIONS: tuple[Revision, ...] = (R1, R2, R3, R4, R5)

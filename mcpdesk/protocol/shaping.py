@@ -94,7 +94,22 @@ def _tool(wire: JSONObject, revision: Revision) -> JSONObject:
     schema = shaped.get("outputSchema")
     if schema is not None and revision.structured == "object" and schema.get("type") != "object":
         del shaped["outputSchema"]
+    if not revision.has_boolean_schemas:
+        for key in shaped.keys() & _SCHEMAS:
+            shaped[key] = _of_objects(shaped[key])
     return shaped
+
+
+def _of_objects(schema: JSONObject) -> JSONObject:
+    """The same schema without properties that are `true` or `false`."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
+        return schema
+    spelt = {
+        name: ({} if each else {"not": {}}) if isinstance(each, bool) else each
+        for name, each in properties.items()
+    }
+    return schema | {"properties": spelt}
 
 
 def _prompt(wire: JSONObject, revision: Revision) -> JSONObject:
@@ -128,6 +143,7 @@ def _without_meta(wire: JSONObject) -> JSONObject:
 
 
 _TYPE = frozenset({"type"})
+_SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 _SHAPERS: dict[str, Callable[[JSONObject, Revision], JSONObject]] = {
     "tools": _tool,
     "resources": _resource,

@@ -8,6 +8,7 @@ import pytest
 
 from mcpdesk.protocol import content, shaping
 from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, REVISIONS, Revision
+from tests.support.official_schema import problems
 
 TOOL: dict[str, Any] = {
     "name": "t",
@@ -39,6 +40,18 @@ def test_object_output_schemas_reach_the_revisions_that_know_them() -> None:
     tool = TOOL | {"outputSchema": {"type": "object"}}
     carried = [revision for revision in REVISIONS if "outputSchema" in shaping.item("tools", tool, revision)]
     assert carried == [R3, R4, R5]
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_a_property_that_may_be_anything_is_an_object_where_it_has_to_be(revision: Revision) -> None:
+    properties = {"any": True, "none": False, "text": {"type": "string", "not": True}}
+    schema = {"type": "object", "properties": properties}
+    shaped = shaping.item("tools", {"name": "t", "inputSchema": schema, "outputSchema": schema}, revision)
+    spelt = properties if revision is R5 else properties | {"any": {}, "none": {"not": {}}}
+    assert shaped["inputSchema"] == {"type": "object", "properties": spelt}
+    assert shaped.get("outputSchema", shaped["inputSchema"]) == shaped["inputSchema"]
+    assert problems(revision.name, "Tool", shaped) == []
+    assert schema["properties"] is properties and properties["any"] is True
 
 
 @pytest.mark.parametrize(
