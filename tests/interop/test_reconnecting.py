@@ -88,6 +88,19 @@ async def test_an_answer_arrives_though_the_stream_of_its_question_broke(revisio
         assert answers.asked == ["roots"]
 
 
+async def test_a_client_that_was_let_go_comes_back_and_is_asked() -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+
+        async def places(arguments: dict[str, Any], context: Context) -> Any:
+            assert await context.let_go(retry_ms=100)
+            return " ".join(root.uri for root in await context.list_roots())
+
+        served.hosted.server.tools.replace([Tool("places", places, {"type": "object"})])
+        place = f"{served.url}/mcp/sample"
+        async with session(place, LATEST_HANDSHAKE.name, answers=Answers()) as client:
+            assert text_of(await client.call_tool("places", {})) == "file:///home/ada"
+
+
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_a_session_hears_of_changes_it_missed_without_its_standing_stream(revision: str) -> None:
     async with serving() as served, asyncio.timeout(WITHIN_S):
