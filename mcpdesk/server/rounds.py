@@ -33,7 +33,7 @@ METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Those that may need more than one round."""
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
-"""Of the parameters of all that is parked; what makes room is run again when its client comes back."""
+"""Of what clients sent for all that is parked; what makes room is run again when its client comes back."""
 STATE_TTL_S = 3600.0
 """How long a client may take to come back with answers."""
 TURNS = 3
@@ -103,7 +103,7 @@ class Round:
         self._follower: Follower | None = None
         self._departure: JSONObject | None = None
         self._deadlines = deadlines
-        self._given: dict[str, Any] = dict(state.answers)
+        self._given: dict[str, Any] = {}
         self._kept: dict[str, Any] = dict(state.answers)
         """What its client carries on: a handler that runs again may not have come to all of it yet."""
         self._questions = dict(state.questions)
@@ -217,14 +217,17 @@ class Round:
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """The result that asks the client."""
-        asked = {name: _request(pending.asking) for name, pending in self._pending.items()}
         expires = time.time() + STATE_TTL_S
         state = RequestState(self.id, bound, expires, self._kept, self._questions)
         return {
             "resultType": "input_required",
-            "inputRequests": asked,
+            "inputRequests": self.requests(),
             "requestState": seal(state, secret),
         }
+
+    def weigh(self) -> int:
+        """About how many bytes it holds of what its client sent."""
+        return len(codec.encode_part([self.call.params, self._given, self._kept]))
 
     def end(self, reason: str) -> None:
         """End the handler; nobody asks for what became of it."""
@@ -259,12 +262,11 @@ class Round:
         """Speak under this request from now on."""
         call = self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
-        call.transport, call.peer, call.headers, call.principal = (
-            outer.transport, outer.peer, outer.headers, outer.principal,
-        )  # fmt: skip
-        call.opening, call.requests = outer.opening, outer.requests
+        call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
+        call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
         call.progress_token, call.progress = outer.progress_token, None
-        self._given |= answers
+        # What came with an earlier request and was not asked for is not kept.
+        self._given = self._kept | answers
         for name in list(self._pending):
             self._settle(name)
 
@@ -314,7 +316,7 @@ class Rounds:
         self._secret = cache(secret or (lambda: os.urandom(SECRET_BYTES)))
         self._parked: dict[str, Round] = {}
         self.size = 0
-        """Bytes of the parameters of what is parked."""
+        """Bytes of what clients sent for what is parked."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -379,7 +381,7 @@ class Rounds:
         return operation
 
     def _park(self, operation: Round, parked_s: float) -> None:
-        operation.size = len(codec.encode_part(operation.call.params))
+        operation.size = operation.weigh()
         self.size += operation.size
         while self._parked and (len(self._parked) >= MOST_PARKED or self.size > MOST_PARKED_BYTES):
             self._drop(next(iter(self._parked)), "too many operations wait for their client")

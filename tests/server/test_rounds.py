@@ -308,6 +308,19 @@ async def test_what_is_parked_is_bounded_in_bytes_and_given_back(monkeypatch: py
     assert (parked(peer), kept.size) == (0, 0)
 
 
+async def test_answers_that_were_not_asked_for_count_and_do_not_pile_up() -> None:
+    peer, sizes = Asked(), []
+    asked = await peer.round(1, "greet")
+    for number in range(2, 6):
+        more = {f"{number}-{each}": "x" * 1_000 for each in range(10)}
+        asked = await peer.round(number, "greet", **retry(asked, **more))
+        sizes.append(peer.services.rounds.size)
+    assert 10_000 < min(sizes) and max(sizes) < 20_000
+    asked = await peer.round(6, "greet", **retry(asked))
+    assert peer.services.rounds.size < 1_000
+    assert text_of(await peer.round(7, "greet", **retry(asked, user_name=ADA))) == "Hello, Ada!"
+
+
 async def test_an_operation_that_made_room_is_forgotten_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MOST_PARKED", 1)
     peer = Asked()
