@@ -315,7 +315,7 @@ async def test_answers_that_were_not_asked_for_count_and_do_not_pile_up() -> Non
         more = {f"{number}-{each}": "x" * 1_000 for each in range(10)}
         asked = await peer.round(number, "greet", **retry(asked, **more))
         sizes.append(peer.services.rounds.size)
-    assert 10_000 < min(sizes) and max(sizes) < 20_000
+    assert min(sizes) > 10_000 and max(sizes) < 20_000
     asked = await peer.round(6, "greet", **retry(asked))
     assert peer.services.rounds.size < 1_000
     assert text_of(await peer.round(7, "greet", **retry(asked, user_name=ADA))) == "Hello, Ada!"
