@@ -155,6 +155,23 @@ async def test_wide_json_gets_a_verdict() -> None:
         assert await is_served_soon(served)
 
 
+STRANGERS = (b"Origin: https://evil.example", b"Origin: null", b"Host: evil.example")
+
+
+@pytest.mark.requirement("4.14", "5.13", "12.1")
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("way", [b"", b"/sse", b"/messages?connection=x", b"/ws"])
+@pytest.mark.parametrize("verb", [b"POST", b"GET", b"DELETE"])
+async def test_strangers_are_refused_on_every_way_before_a_body_comes(
+    verb: bytes, way: bytes, stranger: bytes
+) -> None:
+    host = b"" if stranger.startswith(b"Host") else b"Host: 127.0.0.1\r\n"
+    head = b"%b /mcp/sample%b HTTP/1.1\r\n%b%b\r\n" % (verb, way, host, stranger)
+    async with serving() as served, connected(served) as (reader, writer):
+        writer.write(head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n")
+        assert await status_of(reader) == 403
+
+
 @pytest.mark.requirement("12.10")
 @pytest.mark.parametrize(
     "headers",
