@@ -9,6 +9,7 @@ from aiohttp import web
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.http.answers import WHY
 from mcpdesk.transports.http.connection import head_of, peer_of
 
@@ -43,8 +44,8 @@ class Refusals:
             return answer
         self._told += 1
         head = head_of(request)
-        line = head.line.removesuffix(" HTTP/1.1")[:200]
-        log.warning("refused %s from %s: %d %s", line, peer_of(request), answer.status, _reason(answer))
+        line, peer = sendable(head.line.removesuffix(" HTTP/1.1")[:200]), sendable(peer_of(request))
+        log.warning("refused %s from %s: %d %s", line, peer, answer.status, _reason(answer))
         return answer
 
 

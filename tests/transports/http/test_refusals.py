@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import refusals
 from tests.support.callers import call, checking, guarding
+from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 from tests.support.tokens import token
 
@@ -45,6 +47,21 @@ async def test_what_belongs_to_no_conversation_is_told(caplog: pytest.LogCapture
         "400 Unsupported protocol version: 2023-01-01",
         "415 Content-Type must be application/json, not 'text/plain'",
     ]
+
+
+async def test_bytes_of_a_head_that_are_no_text_are_shown_as_question_marks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(Rules()) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /mcp/sample HTTP/1.1\r\nHost: %b\r\nUser-Agent: x\xff\r\n" % host.encode())
+        writer.write(b"Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        async with asyncio.timeout(WITHIN_S):
+            assert b" 415 " in await reader.readline()
+        writer.close()
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "mcpdesk.http"]
+    assert line.startswith("refused POST /mcp/sample from x?: 415 ")
 
 
 async def test_many_refusals_are_counted(
