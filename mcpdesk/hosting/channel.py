@@ -74,6 +74,8 @@ class Channel:
         """How long handlers may go on sending."""
         self._is_armed = False
         """Whether somebody will flush."""
+        self._is_alone = False
+        """Whether an answer has nothing to wait for: nothing else came with its request."""
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
@@ -95,7 +97,10 @@ class Channel:
 
     def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
         """Frames arrived together. What need not wait is answered on return."""
-        self._lanes.run_all(self._taken(frames, principal))
+        work = self._taken(frames, principal)
+        self._is_alone = len(frames) == 1
+        self._lanes.run_all(work)
+        self._is_alone = False
         self._answer()
 
     def send(self, message: bytes) -> None:
@@ -237,7 +242,9 @@ class Channel:
     def _answered(self, reply: Reply) -> None:
         if reply[1] is not None and self._is_open:
             self._out.append(reply[1])
-            if not self._is_armed:
+            if self._is_alone:
+                self.flush()
+            elif not self._is_armed:
                 self._arm()
 
     def _arm(self) -> None:

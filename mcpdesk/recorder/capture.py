@@ -381,7 +381,7 @@ class Recording:
             segment.notes[note.frame] = data
         ring.account(note.frame, FRAME_COST + len(data))
         if file:
-            file.add_note(note.frame, note_line(data))
+            file.add_notes(((note.frame, note_line(data)),))
 
     def _fail(self, error: OSError) -> None:
         """Go on in memory only, and say why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -48,38 +48,44 @@ class SharedNotes:
 
     def settle(self, ring: Ring, file: CaptureFile | None) -> None:
         """Write and account what was gathered. Raises: OSError, and the rest is settled the next time."""
+        new: list[tuple[Said, list[int]]] = []
         for key, (said, frames) in list(self._fresh.items()):
-            if key in self._known:
-                self._settle_known(self._known[key], frames, ring, file)
+            if known := self._known.get(key):
+                self._settle_known(known, frames, ring, file)
+                del self._fresh[key]
             else:
-                self._settle_new(said, frames, ring, file)
-            del self._fresh[key]
+                new.append((said, frames))
+        if new:
+            self._settle_new(new, ring, file)
 
     def _settle_known(self, known: _Known, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
         if file and not file.add_same(known.frame, frames):
-            file.add_note(frames[0], note_line(encoded(_note(frames[0], known.said))))
+            file.add_notes(((frames[0], note_line(encoded(_note(frames[0], known.said)))),))
             known.frame = frames[0]
             file.add_same(known.frame, frames[1:])
         if not known.is_counted:
             known.is_counted = True
             ring.account(frames[0], OBJECT_COST * len(encoded(_note(frames[0], known.said))))
 
-    def _settle_new(self, said: Said, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
-        first, *others = frames
-        data = encoded(_note(first, said))
+    def _settle_new(
+        self, new: Sequence[tuple[Said, list[int]]], ring: Ring, file: CaptureFile | None
+    ) -> None:
+        notes = [(frames[0], encoded(_note(frames[0], said))) for said, frames in new]
         if file:
-            file.add_note(first, note_line(data))
-        if others or len(data) <= LARGEST_KNOWN:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            known = self._known[id(said)] = _Known(said, first)
-        # One that may be the only one of its kind is kept encoded: a third of the memory.
-        if segment := ring.segment(first):
-            segment.notes[first] = data
-            segment.said.pop(first, None)
-        ring.account(first, len(data))
-        if others:
-            self._settle_known(known, others, ring, file)
+            file.add_notes([(first, note_line(data)) for first, data in notes])
+        for (said, (_, *others)), (first, data) in zip(new, notes, strict=True):
+            if others or len(data) <= LARGEST_KNOWN:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                known = self._known[id(said)] = _Known(said, first)
+            # One that may be the only one of its kind is kept encoded: a third of the memory.
+            if segment := ring.segment(first):
+                segment.notes[first] = data
+                segment.said.pop(first, None)
+            ring.account(first, len(data))
+            if others:
+                self._settle_known(known, others, ring, file)
+            del self._fresh[id(said)]
 
 
 def _note(frame: int, said: Said) -> HttpNote:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from time import time
 from typing import Any
 
 from aiohttp import web
@@ -120,8 +122,8 @@ class McpRoutes:
         session = self.sessions.get(head_of(request).session or "", endpoint.key, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session")
-        self.sessions.end(session, "the client ended the session")
-        return Ready(204, None)
+        self.sessions.forget(session)
+        return Ready(204, None, after=partial(session.close, "the client ended the session"))
 
     def _dialogue(
         self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any, caller: Principal
@@ -199,8 +201,8 @@ class McpRoutes:
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
-            recorder.frame(connection, Direction.OUT, body, True, said)
-            return Ready(status, body, headers)
+            record = partial(recorder.frame, connection, Direction.OUT, body, True, said, time())
+            return Ready(status, body, headers, record)
         outlet.flush()
         recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)

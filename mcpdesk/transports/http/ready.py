@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 
 from aiohttp import web
@@ -22,13 +23,23 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Ready(web.StreamResponse):
-    """Answers a POST; `body` is JSON, None: there is none."""
+    """Answers a request; `body` is JSON, None: there is none.
 
-    def __init__(self, status: int, body: bytes | None, headers: dict[str, str] | None = None) -> None:
+    `after` runs once it was written, or could not be: what the client need not wait for.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | None,
+        headers: dict[str, str] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> None:
         # The base's is left out: nothing of what it prepares is looked at.
         self._status = status
         self._json = body
         self._more = headers
+        self._after = after
         self._request: web.BaseRequest | None = None
 
     def add(self, headers: dict[str, str]) -> None:
@@ -60,6 +71,14 @@ class Ready(web.StreamResponse):
 
     def write_to(self, transport: asyncio.Transport | None, more: bytes = b"") -> None:
         """Write everything; `more` belongs to its head. Raises: as `send`."""
+        try:
+            self._write_to(transport, more)
+        finally:
+            if (after := self._after) is not None:
+                self._after = None
+                after()
+
+    def _write_to(self, transport: asyncio.Transport | None, more: bytes) -> None:
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
         body = self._json

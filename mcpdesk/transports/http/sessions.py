@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import time
 from collections import OrderedDict
 from itertools import islice
@@ -36,7 +36,7 @@ class Session:
         shelf: Shelf | None = None,
         caller: Principal = OPEN,
     ) -> None:
-        self.id = secrets.token_urlsafe(ID_BYTES)
+        self.id = os.urandom(ID_BYTES).hex()
         self.server = endpoint.key
         """And the mode: a session belongs to what it was begun with."""
         self.is_kept = self.is_closed = False
@@ -130,8 +130,12 @@ class Sessions:
 
     def end(self, session: Session, reason: str) -> None:
         """Forget and close a session."""
-        self._sessions.pop(session.id, None)
+        self.forget(session)
         session.close(reason)
+
+    def forget(self, session: Session) -> None:
+        """Nobody finds it any more. To be closed by who says so."""
+        self._sessions.pop(session.id, None)
 
     def close(self) -> None:
         """End them all."""
