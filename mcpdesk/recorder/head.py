@@ -14,6 +14,8 @@ import msgspec
 Id = int | str | float
 """A JSON-RPC id as sent; `1` and `"1"` are different ids."""
 
+MOST_HEADS = 2_048
+"""Messages of a batch that are looked at one by one; a longer array is shown as one thing."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -109,7 +111,8 @@ def read_heads(data: bytes) -> list[Head]:
         if not data.isascii():
             data.decode()
         if data[:1] != b"{" and data.lstrip()[:1] == b"[":
-            return [loose_head(item) for item in _any.decode(data)] or [MALFORMED]
+            batch = _any.decode(data)
+            return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
         return [_single(data)]
     except UNREADABLE:
         return [MALFORMED]

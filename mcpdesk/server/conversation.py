@@ -273,6 +273,10 @@ class Conversation:
             return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
             return self.refused(None, invalid("an empty batch"), False)
+        most = self.dispatcher.server.limits.in_flight
+        if len(batch) > most:
+            told = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
+            return self.refused(None, invalid(told), False)
         return self._run_batch(batch, outlet, headers, principal)
 
     async def _run_batch(

@@ -100,6 +100,10 @@ def test_a_batch_has_a_head_for_every_message() -> None:
     assert [one.shape for one in read_heads(batch)] == [Shape.REQUEST, Shape.NOTIFICATION, Shape.MALFORMED]
 
 
+def test_an_array_without_end_is_one_thing() -> None:
+    assert read_heads(b"[" + b"1," * 100_000 + b"1]") == [MALFORMED]
+
+
 @given(st.binary(max_size=100))
 def test_random_bytes_have_a_head(data: bytes) -> None:
     assert len(read_heads(data)) >= 1

@@ -319,6 +319,18 @@ async def test_the_members_of_a_batch_run_side_by_side_and_one_can_cancel_anothe
     assert not [message for message in peer.received if message.get("id") == 1]
 
 
+async def test_a_batch_of_more_than_may_be_in_flight_is_refused_whole() -> None:
+    server = make_server()
+    server.limits = Limits(in_flight=3)
+    peer = Peer(server)
+    await peer.shake_hands("2025-03-26")
+    peer.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(4)])
+    refused = await peer.until(lambda message: "error" in message)
+    assert refused["error"]["code"] == -32600 and "4 messages" in refused["error"]["message"]
+    peer.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(1, 4)])
+    assert [(await peer.response(number))["result"] for number in range(1, 4)] == [{}, {}, {}]
+
+
 async def test_a_batch_of_what_needs_no_answer_gets_none() -> None:
     peer = Peer()
     await peer.shake_hands("2025-03-26")
