@@ -172,8 +172,6 @@ class Context:
             from mcpdesk.server.progress import Progress  # most calls report nothing
 
             call.progress = Progress(call.progress_token, call.terms.revision.has_progress_message)
-            # Looked at with every report from here on: in the call itself they are found sooner.
-            call.feed, call.round, call.stop = call.feed, call.round, call.stop
         return call.progress
 
     def produced(self, path: str | Path) -> None:
