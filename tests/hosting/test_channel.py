@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import TURN_S, Pipe
+from mcpdesk.hosting.channel import TURN_S, Channel, Pipe
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import Direction
@@ -131,3 +131,57 @@ async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile()
     peer.modern(1, "tools/call", {"name": "compute", "arguments": {}}, progressToken="p")
     await peer.response(1)
     assert heard == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("transport", "recorded"), [("stdio", 0), ("websocket", 0), ("memory", 2)])
+async def test_an_answer_leaves_before_it_is_recorded_but_to_who_looks_at_the_record(
+    transport: str, recorded: int
+) -> None:
+    endpoint, frames, seen = Peer().endpoint, Frames(), list[int]()
+    endpoint.recorder = frames
+    channel = Channel(endpoint, transport, "tester", lambda _: seen.append(len(frames.seen)))
+    channel.take_all((REQUEST,))
+    assert seen == [recorded]
+    assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "memory"])
+async def test_whoever_asks_anew_while_being_answered_is_recorded_in_order(transport: str) -> None:
+    endpoint, frames = Peer().endpoint, Frames()
+    endpoint.recorder = frames
+    more = [REQUEST, REQUEST]
+
+    def write(_: list[bytes]) -> None:
+        if more:
+            channel.take(more.pop())
+
+    channel = Channel(endpoint, transport, "tester", write)
+    channel.take(REQUEST)
+    assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT] * 3
+
+
+async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
+    peer, times = Peer(), list[float]()
+
+    async def work(arguments: dict[str, Any], context: Context) -> str:
+        times.append(time.time())
+        return "done"
+
+    peer.server.tools.replace([Tool("work", work, {"type": "object"})])
+    is_written = asyncio.Event()
+
+    def write(_: list[bytes]) -> None:
+        times.append(time.time())
+        is_written.set()
+
+    channel = Channel(peer.endpoint, "stdio", "tester", write)
+    meta = request_meta(R5, {"name": "tester", "version": "1"})
+    params = {"name": "work", "arguments": {}, "_meta": meta}
+    before = time.time()
+    channel.take_all((orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),))
+    async with asyncio.timeout(WITHIN_S):
+        await is_written.wait()
+    came, left = (peer.recording.index.frame(number) for number in range(2))
+    assert came is not None and left is not None
+    began, written = times
+    assert before <= came.time <= began <= left.time <= written

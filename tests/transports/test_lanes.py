@@ -23,6 +23,25 @@ async def test_short_work_runs_in_order_in_one_task() -> None:
     assert len({task for _, task in seen}) == 1
 
 
+async def test_who_asks_alone_is_served_at_once_and_several_in_turn() -> None:
+    lanes, seen = Lanes(lambda _: None), []
+
+    async def work(number: int) -> None:
+        seen.append(number)
+
+    one, other = object(), object()
+    lanes.run(work(0), one)
+    await lanes.finished()
+    lanes.run(work(1), one)
+    assert seen == [0, 1]
+    lanes.run(work(2), other)
+    lanes.run(work(3), other)
+    lanes.run(work(4), one)
+    assert seen == [0, 1]
+    await lanes.finished()
+    assert seen == [0, 1, 2, 3, 4]
+
+
 async def test_others_have_their_turn_while_much_is_queued() -> None:
     lanes, seen = Lanes(lambda _: None), []
 

@@ -73,3 +73,15 @@ def _said(answer: bytes) -> tuple[str, dict[str, str], bytes]:
     named = dict(field.split(": ", 1) for field in fields)
     assert named.pop("Date").endswith("GMT")
     return line.partition(" ")[2], named, body
+
+
+async def test_what_is_to_be_done_afterwards_is_done_once_whether_the_client_is_there_or_not() -> None:
+    done: list[str] = []
+    whole = await answered(
+        Ready(204, None, after=lambda: done.append("there")), b"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n"
+    )
+    assert whole.startswith(b"HTTP/1.1 204 ") and done == ["there"]
+    gone = Ready(200, b"{}", after=lambda: done.append("gone"))
+    with pytest.raises(ConnectionResetError):
+        gone.write_to(None)
+    assert done == ["there", "gone"]
