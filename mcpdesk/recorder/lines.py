@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -45,6 +45,8 @@ _JSON = b',"json":'
 _RUN = b',"run":'
 _HEAD_BYTES = 120
 """What stands before the frame in a line is shorter."""
+_LATEST = 253_402_214_400
+"""Unix time of the last day before the year 10000: no calendar here goes further."""
 
 
 class Line(msgspec.Struct, gc=False):
@@ -55,7 +57,7 @@ class Line(msgspec.Struct, gc=False):
     first: int = 0
     started: float = 0.0
     n: int = -1
-    t: float = 0.0
+    t: Annotated[float, msgspec.Meta(ge=0, lt=_LATEST)] = 0.0
     c: int = 0
     d: str = "in"
     json: msgspec.Raw = msgspec.Raw()

@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.har import har
 from mcpdesk.recorder.lines import run_pieces
 from mcpdesk.recorder.query import parse
 from mcpdesk.recorder.record import Frame, HttpNote, Run
@@ -54,6 +55,22 @@ def test_damage_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines))
     archive = Archive(path)
     assert (archive.count, archive.unreadable) == (6, 3)
+    archive.close()
+
+
+@pytest.mark.parametrize("moment", ["1e300", "-5", "253402300800", "1e999"])
+def test_a_frame_of_a_time_no_calendar_has_is_damage(tmp_path: Path, moment: str) -> None:
+    path = tmp_path / "a.jsonl"
+    recorded(path, exchanges=1)
+    with path.open("a") as file:
+        file.write(
+            f'{{"n":2,"t":{moment},"c":1,"d":"in","json":{{"jsonrpc":"2.0","id":9,"method":"ping"}}}}\n'
+        )
+    archive = Archive(path)
+    while archive.index.catch_up(1):
+        pass
+    assert (archive.count, archive.unreadable) == (2, 1)
+    assert b"".join(har(archive.index, range(1))).count(b"startedDateTime") == 1
     archive.close()
 
 
