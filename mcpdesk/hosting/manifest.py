@@ -221,13 +221,8 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     for name in file.modes:
         if not re.fullmatch(NAME, name):
             raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", "modes", name)
-    for number, icon in enumerate(file.icons):
-        from mcpdesk.protocol.icons import check_icons  # few have any
-
-        try:
-            check_icons([_icon(icon)])
-        except ValueError as error:
-            raise refuse(f"icons[{number}]: {str(error).removeprefix('icons: ')}", "icons", number) from None
+    if file.icons:
+        _check_icons(file.icons, refuse)
     check_auth(file.auth, refuse)
     return file
 
@@ -323,6 +318,16 @@ def _manifest(folder: Path, file: _File, text: str) -> Manifest:
         settings=file.settings,
         text=text,
     )
+
+
+def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
+    from mcpdesk.protocol.icons import check_icons  # few have any
+
+    for number, icon in enumerate(icons):
+        try:
+            check_icons([_icon(icon)])
+        except ValueError as error:
+            raise refuse(f"icons[{number}]: {str(error).removeprefix('icons: ')}", "icons", number) from None
 
 
 def _icon(icon: Icon) -> dict[str, Any]:
