@@ -129,6 +129,12 @@ class Repeated(web.BaseRequest):
         """That of every known head."""
         return HttpVersion11
 
+    @property
+    def remote(self) -> str | None:
+        """The client's address; None on a Unix socket. A client that says no name is called by it."""
+        place = self._protocol.peername
+        return str(place[0]) if isinstance(place, tuple) else None
+
     def __getattr__(self, name: str) -> Any:
         if "_payload" in self.__dict__:
             raise AttributeError(name)
