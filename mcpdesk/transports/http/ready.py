@@ -16,7 +16,7 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
 ONE_WRITE = 64 << 10
-"""Bytes of a body that are copied behind its head, for one write; larger ones are handed over as they are."""
+"""Bytes of a body that leave with its head. The client reads them while the rest is handed over."""
 
 _STAYS, _CLOSES = b"Connection: keep-alive\r\n", b"Connection: close\r\n"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -88,10 +88,10 @@ class Ready(web.StreamResponse):
             transport.write(b"%b%b\r\n" % (_heads.empty(self._status), more))
             return
         head = b"%b%d\r\n%b\r\n" % (_heads.begun(self._status), len(body), more)
-        if len(body) <= ONE_WRITE:
-            transport.write(head + body)
-        else:
-            transport.writelines((head, body))
+        transport.write(head + body[:ONE_WRITE])
+        if len(body) > ONE_WRITE:
+            # A view: of bytes, the transport would copy whatever the system does not take at once.
+            transport.write(memoryview(body)[ONE_WRITE:])
 
 
 class _Heads:
