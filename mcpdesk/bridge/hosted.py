@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
@@ -72,7 +72,7 @@ class HostedLine:
         if self._host is not None:
             await self._host.stop()
 
-    def _received(self, frames: list[bytes]) -> None:
+    def _received(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             message = codec.decode(frame)
             waiting = self._waiting.get(message.get("id")) if is_response(message) else None

@@ -12,6 +12,7 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
+from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.lanes import Lanes
 
@@ -44,7 +45,7 @@ class Channel:
         endpoint: HostedEndpoint,
         transport: str,
         peer: str,
-        write: Callable[[list[bytes]], None],
+        write: Callable[[Sequence[bytes]], None],
         principal: Principal = OPEN,
         converse: Converse | None = None,
     ) -> None:
@@ -68,6 +69,10 @@ class Channel:
         self._left_at = 0.0
         self._out: list[bytes] = []
         """What leaves soon."""
+        self._series: list[tuple[int, Series]] = []
+        """Series that leave with it, and where they belong."""
+        self._open_series = 0
+        """How many of these, from the end, are open: every call that reports has one."""
         self._size = 0
         """Bytes of what handlers sent of it."""
         self._until = 0.0
@@ -106,6 +111,8 @@ class Channel:
     def send(self, message: bytes) -> None:
         """Record and write one message soon."""
         if self._is_open:
+            if self._open_series:
+                self._end_series()
             self._out.append(message)
             self._size += len(message)
             if self._size >= BURST or monotonic() > self._until:
@@ -113,10 +120,25 @@ class Channel:
             if not self._is_armed:
                 self._arm()
 
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one."""
+        if self.must_drain or not self._is_open:
+            return None
+        series = Series(before, after, BURST - self._size, self._until)
+        self._series.append((len(self._out), series))
+        self._open_series += 1
+        if not self._is_armed:
+            self._arm()
+        return series
+
     def flush(self) -> None:
         """Write and record what was sent."""
         self._is_armed = False
-        if frames := self._out:
+        frames: Sequence[bytes] = self._out
+        if self._series:
+            frames = merged(frames, self._series)
+            self._series, self._open_series = [], 0
+        if frames:
             self._out, self._size = [], 0
             self._left, self._left_at = frames, time()
             if self._is_near:
@@ -137,6 +159,8 @@ class Channel:
         """The peer does not keep up."""
         self._may_write.clear()
         self.must_drain = True
+        if self._open_series:
+            self._end_series()
 
     def resume(self) -> None:
         """The peer keeps up again."""
@@ -247,6 +271,12 @@ class Channel:
             elif not self._is_armed:
                 self._arm()
 
+    def _end_series(self) -> None:
+        """What comes next stands behind them."""
+        for _, series in self._series[-self._open_series :]:
+            series.is_open = False
+        self._open_series = 0
+
     def _arm(self) -> None:
         self._is_armed = True
         asyncio.get_running_loop().call_soon(self.flush)
@@ -291,9 +321,9 @@ class Pipe(Channel):
             self.take(rest)
         self.dialogue.end_listening()
 
-    def _write_lines(self, frames: list[bytes]) -> None:
+    def _write_lines(self, frames: Sequence[bytes]) -> None:
         if len(frames) > 1:
-            self._send_bytes(b"\n".join([*frames, b""]))
+            self._send_bytes(joined(frames, b"\n") + b"\n")
         elif len(frames[0]) < LARGE:
             self._send_bytes(frames[0] + b"\n")
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -201,7 +201,7 @@ class HostedEndpoint:
         self,
         transport: str,
         peer: str,
-        write: Callable[[list[bytes]], None],
+        write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
         converse: Converse | None = None,

@@ -105,7 +105,7 @@ class GatewayEndpoint:
         self,
         transport: str,
         peer: str,
-        write: Callable[[list[bytes]], None],
+        write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
     ) -> Channel:

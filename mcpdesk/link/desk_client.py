@@ -7,7 +7,7 @@ answers come from `DeskAnswers`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import Any
 
@@ -133,7 +133,7 @@ class DeskClient:
         is_due = method.startswith("tasks/") or (tool is not None and tool.task == "required")
         return {"extensions": tasks.EXTENSION_CAPABILITY} if is_due else {}
 
-    def _received(self, frames: list[bytes]) -> None:
+    def _received(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self._heard(frame)
 

@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
+from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.lines import encoded, note_line
@@ -176,7 +177,7 @@ class Recording:
                 if not number & SEGMENT_MASK:
                     self._open_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
-                data = b"\n".join(frames[number - first : stop - first])
+                data = joined(frames, b"\n", number - first, stop - first)
                 self._append(Run(number, when, connection, direction, data, stop - number))
                 store.count = number = stop
         return first

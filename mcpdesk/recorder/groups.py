@@ -7,6 +7,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.lines import frame_lines, frame_pieces, run_pieces
 from mcpdesk.recorder.record import KEPT_BYTES, Entry, Frame, Run
 
@@ -25,7 +26,7 @@ class Group(Struct, gc=False, frozen=True):
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
     """Whether frames that are JSON can be kept as one value."""
-    whole = b"".join(frames)
+    whole = joined(frames, b"")
     if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False
     return b"\n" not in whole

@@ -18,6 +18,7 @@ from mcpdesk.protocol.terms import Terms
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.jobs.job import Job
+    from mcpdesk.protocol.series import Series
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.client_requests import ClientRequests
     from mcpdesk.server.progress import Progress
@@ -40,6 +41,12 @@ class Outlet(Protocol):
 
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
+
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one.
+
+        It is closed as soon as something else is sent, or they leave.
+        """
 
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was queued."""

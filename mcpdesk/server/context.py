@@ -145,11 +145,10 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
         call = self._call
-        told, tag = call.progress, None
+        told, tag, outlet = call.progress, None, call.outlet
         if told is None or message or call.feed is not None or call.round is not None:
             told = self._reporting(progress, total, message)
             tag = None if call.round is None else call.round.tag
-        outlet = call.outlet
         if told is None:
             if call.feed is not None and not call.stop:
                 # Nothing is sent, but others are to have their turn.
@@ -157,8 +156,12 @@ class Context:
             return
         if call.stop or not told.sent < progress < math.inf:
             return
-        outlet.send(told.frame(progress, total, message, tag))
-        if outlet.must_drain:
+        if message or tag is not None:
+            outlet.send(told.frame(progress, total, message, tag))
+            must_wait = outlet.must_drain
+        else:
+            must_wait = told.report(progress, total, outlet)
+        if must_wait:
             await outlet.drain()
 
     def _reporting(self, progress: float, total: float | None, message: str) -> Progress | None:

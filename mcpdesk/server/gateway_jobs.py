@@ -17,6 +17,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
+from mcpdesk.server.nowhere import Nowhere
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool
 
@@ -37,30 +38,19 @@ def job_roots(server: Server) -> tuple[Path, ...]:
     return folder + own + server.limits.output_dirs
 
 
-class _Turns:
-    """Where messages of a job go: nowhere. Who reports all the time lets others have their turn."""
+class _Turns(Nowhere):
+    """Where messages of a job go. Who reports all the time lets others have their turn."""
 
     must_drain = True
-    may_send = False
 
     def __init__(self) -> None:
         self._turned = time.monotonic()
-
-    def send(self, message: bytes) -> None:
-        """Drop it."""
 
     async def drain(self) -> None:
         """Let the loop turn, if the job had it for long enough."""
         if time.monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
             self._turned = time.monotonic()
-
-    def keep_alive(self) -> None:
-        """There is no connection."""
-
-    async def let_go(self, retry_ms: int) -> bool:
-        """There is nothing to close."""
-        return False
 
 
 class Runner(Protocol):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from orjson import dumps
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.series import MOST, Series
+
+if TYPE_CHECKING:
+    from mcpdesk.server.call import Outlet
 
 METHOD = "notifications/progress"
 
@@ -16,7 +19,7 @@ METHOD = "notifications/progress"
 class Progress:
     """The progress notifications of one call."""
 
-    __slots__ = ("_form", "_has_messages", "_token", "_total", "sent")
+    __slots__ = ("_after", "_before", "_has_messages", "_kind", "_series", "_token", "_total", "sent")
 
     def __init__(self, token: Id, has_messages: bool) -> None:
         self.sent = -math.inf
@@ -25,8 +28,40 @@ class Progress:
         self._has_messages = has_messages
         """Whether the revision spoken has a text in them."""
         self._total: float | None = None
-        self._form = self._formed(None)
-        """A message without a text, but for how far it is."""
+        self._before, self._after = self._around(None)
+        """A message without a text, around how far it is."""
+        self._series: Series | None = None
+        self._kind: type = int
+        """Of the numbers in it."""
+
+    def report(self, progress: float, total: float | None, outlet: Outlet) -> bool:
+        """Send the next one. Returns whether the sender is to wait now. Raises: as `frame`."""
+        series = self._series
+        if (
+            series is None
+            or not series.is_open
+            or total is not self._total
+            or type(progress) is not self._kind
+            or progress >= MOST
+        ):
+            return self._begin(progress, total, outlet)
+        self.sent = progress
+        numbers = series.numbers
+        numbers.append(progress)
+        return len(numbers) >= series.most or monotonic() > series.until
+
+    def _begin(self, progress: float, total: float | None, outlet: Outlet) -> bool:
+        series = None
+        kind = type(progress)
+        # Types that only behave like numbers are left to the encoder.
+        if (kind is int or kind is float) and -MOST < progress < MOST:
+            self._fit(total)
+            series = outlet.series(self._before, self._after)
+        self._series, self._kind = series, kind
+        if series is None:
+            outlet.send(self.frame(progress, total))
+            return outlet.must_drain
+        return self.report(progress, total, outlet)
 
     def frame(
         self, progress: float, total: float | None, message: str = "", tag: dict[str, Any] | None = None
@@ -38,18 +73,19 @@ class Progress:
         self.sent = progress
         if message or tag is not None:
             return codec.notification(METHOD, self._params(progress, total, message, tag))
-        if total is not self._total:
-            self._form = self._formed(total)
-            self._total = total
-        try:
-            return self._form % dumps(progress)
-        except TypeError:
-            return self._form % codec.encode_part(progress)
+        self._fit(total)
+        return self._before + codec.encode_part(progress) + self._after
 
-    def _formed(self, total: float | None) -> bytes:
+    def _fit(self, total: float | None) -> None:
+        """Be ready for messages with that total. Raises: LocalProtocolError for what is no number."""
+        if total is not self._total:
+            self._before, self._after = self._around(total)
+            self._total = total
+
+    def _around(self, total: float | None) -> tuple[bytes, bytes]:
         whole = codec.notification(METHOD, self._params(0, total))
         before, mark, after = whole.rpartition(b'"progress":0')
-        return before.replace(b"%", b"%%") + mark[:-1] + b"%b" + after
+        return before + mark[:-1], after
 
     def _params(
         self,

@@ -22,6 +22,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.call import Call, Outlet
 from mcpdesk.server.deadlines import Deadlines
+from mcpdesk.server.nowhere import NOWHERE
 
 if TYPE_CHECKING:
     from mcpdesk.server.asking import Asking
@@ -39,28 +40,6 @@ STATE_TTL_S = 3600.0
 TURNS = 3
 """Turns of the loop a handler is given to ask several things at once."""
 SECRET_BYTES = 32
-
-
-class _Parked:
-    """Where messages go while no request is open: nowhere."""
-
-    may_send = must_drain = False
-
-    def send(self, message: bytes) -> None:
-        """Drop it."""
-
-    async def drain(self) -> None:
-        """Nothing is queued."""
-
-    def keep_alive(self) -> None:
-        """There is no connection."""
-
-    async def let_go(self, retry_ms: int) -> bool:
-        """There is nothing to close."""
-        return False
-
-
-NOWHERE = _Parked()
 
 
 class Follower(Protocol):

@@ -17,7 +17,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.rounds import NOWHERE, Round
+from mcpdesk.server.nowhere import NOWHERE
+from mcpdesk.server.rounds import Round
 from mcpdesk.server.task_outlet import TaskOutlet
 
 if TYPE_CHECKING:

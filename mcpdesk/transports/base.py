@@ -15,6 +15,7 @@ from mcpdesk.recorder.record import Recorder
 
 if TYPE_CHECKING:
     from mcpdesk.auth.access import Access
+    from mcpdesk.protocol.series import Series
     from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
 
@@ -37,6 +38,12 @@ class Outlet(Protocol):
 
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
+
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one.
+
+        It is closed as soon as something else is sent, or they leave.
+        """
 
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was queued."""
@@ -162,7 +169,7 @@ class Endpoint(Protocol):
         self,
         transport: str,
         peer: str,
-        write: Callable[[list[bytes]], None],
+        write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
     ) -> Channel:

@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.hosting.channel import TURN_S, Channel, Pipe
 from mcpdesk.protocol.revisions import R5
-from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
@@ -185,3 +185,90 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
     assert came is not None and left is not None
     began, written = times
     assert before <= came.time <= began <= left.time <= written
+
+
+async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> None:
+    both = asyncio.Barrier(2)
+
+    async def steps(arguments: dict[str, Any], context: Context) -> Any:
+        await context.progress(0)  # waits for a turn, as nothing was sent for long
+        await both.wait()
+        for step in range(1, 40):
+            await context.progress(step / 2 if step % 7 == 0 else step)
+            if step % 10 == 0:
+                await context.log("info", step)
+            if step % 3 == 0:
+                await asyncio.sleep(0)
+        return "done"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("steps", steps, {"type": "object"}, "Steps.")])
+    frames, written = Frames(), list[bytes]()
+    peer.endpoint.recorder = frames
+    pipe = Pipe(peer.endpoint, "stdio", "tester", written.append)
+    asked = [
+        orjson.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": token,
+                "method": "tools/call",
+                "params": {
+                    "name": "steps",
+                    "arguments": {},
+                    "_meta": request_meta(R5, {}) | {"progressToken": token, LOG_LEVEL_KEY: "info"},
+                },
+            }
+        )
+        for token in ("a", "b")
+    ]
+    pipe.feed(b"\n".join([*asked, b""]))
+    async with asyncio.timeout(WITHIN_S):
+        await pipe.drained()
+    lines = b"".join(written).splitlines()
+    assert [frame for way, frame in frames.seen if way is Direction.OUT] == lines
+    told = [orjson.loads(line) for line in lines]
+    numbers = [step for step in range(1, 40) if step % 7 or step / 2 > step - 1]
+    for token in ("a", "b"):
+        mine = [each["params"]["progress"] for each in told if _token(each) == token]
+        assert mine == [0, *numbers]
+        last = max(place for place, each in enumerate(told) if _token(each) == token)
+        assert last < next(place for place, each in enumerate(told) if each.get("id") == token)
+    # A log line tells how far its call was: all of that was said before.
+    for place, each in enumerate(told):
+        if each.get("method") == "notifications/message":
+            step = each["params"]["data"]
+            said = [_token(one) for one in told[:place] if one.get("params", {}).get("progress") == step]
+            assert said
+    pipe.close()
+
+
+def _token(message: dict[str, Any]) -> object:
+    return message.get("params", {}).get("progressToken")
+
+
+@pytest.mark.parametrize("sends", [0, 1])
+async def test_what_was_reported_before_the_end_of_a_pipe_leaves(sends: int) -> None:
+    pipe, sent, _ = make_pipe()
+    series = pipe.series(b"<", b">")
+    assert series is not None
+    series.numbers += [1, 2]
+    for _ in range(sends):
+        pipe.send(b"3")
+    assert series.is_open is not bool(sends)
+    pipe.close()
+    assert b"".join(sent) == b"<1>\n<2>\n" + b"3\n" * sends
+    assert not series.is_open and pipe.series(b"<", b">") is None
+
+
+async def test_a_pipe_whose_peer_does_not_keep_up_has_no_place_for_more() -> None:
+    pipe, sent, _ = make_pipe()
+    series = pipe.series(b"<", b">")
+    assert series is not None
+    series.numbers += [1]
+    pipe.pause()
+    assert not series.is_open and pipe.series(b"<", b">") is None
+    pipe.resume()
+    async with asyncio.timeout(WITHIN_S):
+        await pipe.drain()
+    assert sent == [b"<1>\n"] and pipe.series(b"<", b">") is not None
+    pipe.close()

@@ -23,8 +23,8 @@ from mcpdesk.server.approvals import Policy
 from mcpdesk.server.approving import known_as
 from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home
+from mcpdesk.server.nowhere import NOWHERE
 from mcpdesk.server.planning import Plan
-from mcpdesk.server.rounds import NOWHERE
 from mcpdesk.server.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

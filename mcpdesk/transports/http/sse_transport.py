@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 
 from aiohttp import web
 
@@ -144,7 +145,7 @@ class _Listening:
         if self._relief_aio is not None:
             await asyncio.wait({self._relief_aio})
 
-    def _write(self, frames: list[bytes]) -> None:
+    def _write(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self.stream.put(event(frame))
         if self.stream.queued > HIGH_WATER and self._relief_aio is None:

@@ -10,6 +10,7 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
+from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
 
 STREAM_HEADERS = {
@@ -38,7 +39,7 @@ def event(message: bytes) -> bytes:
 
 def events(messages: Sequence[bytes]) -> bytes:
     """A `message` event of each of them."""
-    return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
+    return b"event: message\ndata: %b\n\n" % joined(messages, b"\n\nevent: message\ndata: ")
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
@@ -142,6 +143,8 @@ class PostOutlet:
     must_drain = False
     # Here and not in `__init__`: most calls end without any message.
     _out: list[bytes] | None = None
+    _series: list[tuple[int, Series]] | None = None
+    """What leaves with it, and where it belongs; the last one may be open."""
     _room = 0
     """Bytes that may be sent yet before the sender is made to wait."""
     _until = 0.0
@@ -178,15 +181,34 @@ class PostOutlet:
             if not self._may_stream:
                 return
             out = self._open()
+        elif self._series:
+            self._end_series()
         out.append(message)
         self._room -= len(message)
         if self._room <= 0 or monotonic() > self._until:
             self.must_drain = True
 
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one."""
+        if self.must_drain or not self._may_stream:
+            return None
+        out = self._out
+        if out is None:
+            out = self._open()
+        self._end_series()
+        series = Series(before, after, self._room, self._until)
+        if self._series is None:
+            self._series = []
+        self._series.append((len(out), series))
+        return series
+
     def flush(self) -> None:
         """Record and write what was sent."""
-        if messages := self._out:
-            self._out = None
+        messages: Sequence[bytes] = self._out or ()
+        if self._series:
+            messages = merged(messages, self._series)
+        self._out = self._series = None
+        if messages:
             self._record(self._connection, Direction.OUT, messages)
             self._write(messages)
 
@@ -221,6 +243,11 @@ class PostOutlet:
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
+
+    def _end_series(self) -> None:
+        """What comes next stands behind it."""
+        if self._series:
+            self._series[-1][1].is_open = False
 
     def _open(self) -> list[bytes]:
         """A place for what is sent until the loop turns."""

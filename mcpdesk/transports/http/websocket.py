@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
@@ -190,7 +191,7 @@ class _Line:
         """Whether the peer keeps up."""
         return self._catching_up_aio is None
 
-    def write(self, frames: list[bytes]) -> None:
+    def write(self, frames: Sequence[bytes]) -> None:
         """Write frames. A peer that left too much unread is given up."""
         transport = self._transport
         # Nothing may follow a closing frame.

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from mcpdesk.protocol.stateless import LOG_LEVEL_KEY
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
@@ -113,7 +114,8 @@ async def reporting(
     async with serving() as served:
         tools = served.hosted.server.tools
         tools.replace([*tools, Tool("reports", handler, {"type": "object"})])
-        params = {"name": "reports", "arguments": {}, "_meta": {"progressToken": "p"}}
+        meta = {"progressToken": "p", LOG_LEVEL_KEY: "info"}
+        params = {"name": "reports", "arguments": {}, "_meta": meta}
         async with await served.modern("tools/call", params) as answer:
             yield served, answer
 
@@ -135,13 +137,15 @@ async def test_what_is_sent_in_one_turn_is_one_write_recorded_before_the_answer(
         for number in range(5):
             await ctx.progress(number)
         await ctx.info("last")
+        await ctx.progress(5)
         return "done"
 
     async with reporting(five) as (served, answer):
         messages = events(await answer.text())
-    assert [each.get("method", "answer") for each in messages] == ["notifications/progress"] * 5 + ["answer"]
+    assert [each.get("params", {}).get("progress") for each in messages] == [0, 1, 2, 3, 4, None, 5, None]
+    assert messages[5]["params"]["data"] == "last"
     assert [orjson.loads(frame) for way, frame in served.recorder.seen if way is Direction.OUT] == messages
-    assert [piece.count(b"data: ") for piece in written] == [1, 4, 1]
+    assert [piece.count(b"data: ") for piece in written] == [1, 6, 1]
 
 
 async def test_what_a_busy_handler_reports_arrives_while_it_is_at_it() -> None:
