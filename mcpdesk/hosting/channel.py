@@ -12,7 +12,7 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
-from mcpdesk.protocol.series import Series, joined, merged
+from mcpdesk.protocol.series import Alike, Series, merged
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.lanes import Lanes
 
@@ -322,8 +322,10 @@ class Pipe(Channel):
         self.dialogue.end_listening()
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
-        if len(frames) > 1:
-            self._send_bytes(joined(frames, b"\n") + b"\n")
+        if isinstance(frames, Alike):
+            self._send_bytes(frames.joined(b"\n", 0, len(frames)) + b"\n")
+        elif len(frames) > 1:
+            self._send_bytes(b"\n".join([*frames, b""]))
         elif len(frames[0]) < LARGE:
             self._send_bytes(frames[0] + b"\n")
         else:

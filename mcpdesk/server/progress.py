@@ -19,7 +19,17 @@ METHOD = "notifications/progress"
 class Progress:
     """The progress notifications of one call."""
 
-    __slots__ = ("_after", "_before", "_has_messages", "_kind", "_series", "_token", "_total", "sent")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_has_messages",
+        "_kind",
+        "_outlet",
+        "_series",
+        "_token",
+        "_total",
+        "sent",
+    )
 
     def __init__(self, token: Id, has_messages: bool) -> None:
         self.sent = -math.inf
@@ -31,6 +41,8 @@ class Progress:
         self._before, self._after = self._around(None)
         """A message without a text, around how far it is."""
         self._series: Series | None = None
+        self._outlet: Outlet | None = None
+        """Where that leaves: a call may get another one."""
         self._kind: type = int
         """Of the numbers in it."""
 
@@ -40,6 +52,7 @@ class Progress:
         if (
             series is None
             or not series.is_open
+            or outlet is not self._outlet
             or total is not self._total
             or type(progress) is not self._kind
             or progress >= MOST
@@ -57,7 +70,7 @@ class Progress:
         if (kind is int or kind is float) and -MOST < progress < MOST:
             self._fit(total)
             series = outlet.series(self._before, self._after)
-        self._series, self._kind = series, kind
+        self._series, self._outlet, self._kind = series, outlet, kind
         if series is None:
             outlet.send(self.frame(progress, total))
             return outlet.must_drain

@@ -100,3 +100,14 @@ def test_a_number_json_has_not_is_refused_and_the_next_one_sent() -> None:
     progress.report(3, None, outlet)
     frames = [orjson.loads(each)["params"]["progress"] for each in merged(outlet.messages, outlet.placed)]
     assert frames == [1, 3]
+
+
+def test_a_call_that_goes_on_elsewhere_reports_there() -> None:
+    first, second, progress = Taking(True), Taking(True), Progress("t", True)
+    for amount, outlet in enumerate((first, first, second, second, first)):
+        progress.report(amount, None, outlet)
+    heard = [
+        [orjson.loads(each)["params"]["progress"] for each in merged(outlet.messages, outlet.placed)]
+        for outlet in (first, second)
+    ]
+    assert heard == [[0, 1, 4], [2, 3]]

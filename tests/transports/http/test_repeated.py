@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 from aiohttp.http import HttpVersion10, RawRequestMessage
@@ -296,6 +297,22 @@ async def test_a_body_over_the_limit_of_now_is_refused_before_it_came() -> None:
         served.rules = Rules(max_body_bytes=10)
         assert (await fed.feed(whole[:-5])).startswith(b"HTTP/1.1 413 ")
         fed.end()
+
+
+async def test_a_client_without_a_name_is_called_by_its_address_however_often_it_came(
+    known: list[Known],
+) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    async with serving() as served:
+        for _ in range(3):
+            async with (
+                aiohttp.ClientSession(skip_auto_headers=["User-Agent"]) as client,
+                client.post(f"{served.url}/mcp/sample", json=request, headers=headers) as answer,
+            ):
+                assert "result" in await answer.json()
+        assert [info.peer for info in served.recorder.connections.values()] == ["127.0.0.1"] * 3
+    assert len(known) == 2
 
 
 async def test_what_aiohttp_knows_of_a_request_is_there_for_whoever_asks(known: list[Known]) -> None:
