@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 from orjson import dumps
@@ -52,6 +52,9 @@ class Alike(Sequence[bytes]):
 
     def __len__(self) -> int:
         return len(self._differing)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self[:])
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
