@@ -322,7 +322,7 @@ class Pipe(Channel):
         self.dialogue.end_listening()
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
-        if isinstance(frames, Alike):
+        if type(frames) is Alike:
             self._send_bytes(frames.joined(b"\n", 0, len(frames)) + b"\n")
         elif len(frames) > 1:
             self._send_bytes(b"\n".join([*frames, b""]))

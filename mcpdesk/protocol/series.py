@@ -93,6 +93,6 @@ def merged(messages: Sequence[bytes], series: Sequence[tuple[int, Series]]) -> S
 
 def joined(messages: Sequence[bytes], between: bytes, start: int = 0, stop: int | None = None) -> bytes:
     """Messages from `start` up to `stop` with bytes in between."""
-    if isinstance(messages, Alike):
+    if type(messages) is Alike:  # quicker than asking an abstract class
         return messages.joined(between, start, len(messages) if stop is None else stop)
     return between.join(messages[start:stop] if start or stop is not None else messages)
