@@ -33,7 +33,8 @@ def run(folder: Path, mode: str) -> int:
     host = Host(plan_for((folder,), {}, os.environ, http=False))
     with ExitStack() as last, claiming(host, "wire") as claimed:
         host.load()
-        loops.run(_serve(host, claimed, mode, last))  # a faster loop takes longer to import
+        # uvloop takes longer to import.
+        loops.run(_serve(host, claimed, mode, last), loops.alert_loop)
     return 0
 
 

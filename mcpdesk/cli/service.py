@@ -39,7 +39,7 @@ def run_service(plan: Plan) -> int:
         host.load()
         if all(endpoint.server.withheld for endpoint in host.endpoints()):
             raise DeskUserError(host.endpoints()[0].server.withheld)
-        loops.run(_serve(host, last), loops.loop_factory())
+        loops.run(_serve(host, last), loops.loop_factory() or loops.alert_loop)
     return 0
 
 

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from mcpdesk.hosting.alert_selector import AlertSelector, is_worthwhile
+
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 LEFTOVERS_S = 1.0
@@ -49,6 +51,11 @@ async def _end_leftovers() -> None:
         _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
         for task_aio in pending:
             _log.warning("left behind, for it does not end: %s", task_aio)
+
+
+def alert_loop() -> asyncio.AbstractEventLoop:
+    """One for a core that has its process to itself: a screen would wait for the interpreter's lock."""
+    return asyncio.SelectorEventLoop(AlertSelector() if is_worthwhile() else None)
 
 
 def loop_factory() -> LoopFactory | None:

@@ -18,7 +18,7 @@ async def leave() -> None:
     sys.exit(4)
 
 
-@pytest.mark.parametrize("factory", [None, loops.loop_factory()])
+@pytest.mark.parametrize("factory", [None, loops.loop_factory(), loops.alert_loop])
 def test_a_task_in_the_background_that_exits_ends_only_itself(
     factory: loops.LoopFactory | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -45,7 +45,7 @@ def test_what_the_core_itself_raises_is_raised() -> None:
         loops.run(leave())
 
 
-@pytest.mark.parametrize("factory", [None, loops.loop_factory()])
+@pytest.mark.parametrize("factory", [None, loops.loop_factory(), loops.alert_loop])
 def test_leftovers_that_do_not_heed_their_cancellation_are_left_behind(
     factory: loops.LoopFactory | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
