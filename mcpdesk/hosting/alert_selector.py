@@ -18,7 +18,7 @@ NAP_S = 0.0002
 
 
 class AlertSelector(DefaultSelector):
-    """Looks again for a moment before it sleeps, if the last wait was short. One longer wait ends that."""
+    """Looks on a moment before it sleeps if the last wait soon brought something; a longer one ends that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,8 @@ class AlertSelector(DefaultSelector):
                     return ready
                 now = perf_counter()
         ready = select(None if timeout is None else max(0.0, timeout - (now - began)))
-        self._is_lively = perf_counter() - began < NAP_S
+        # A timer that was due tells nothing of a client.
+        self._is_lively = bool(ready) and perf_counter() - began < NAP_S
         return ready
 
 

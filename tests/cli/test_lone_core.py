@@ -14,6 +14,7 @@ import mcp
 import pytest
 from mcp.client.stdio import StdioServerParameters
 
+from mcpdesk.hosting.alert_selector import is_worthwhile
 from mcpdesk.transports import rendezvous
 from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
 
@@ -97,6 +98,25 @@ def test_no_input_at_all_ends_at_once(folder: Path) -> None:
         [*PROGRAM, "stdio", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S
     )
     assert (answer.returncode, answer.stdout) == (0, b"")
+
+
+WAITING = """import asyncio
+
+
+async def waits_with() -> str:
+    \"\"\"What the core's loop waits with.\"\"\"
+    return type(asyncio.get_running_loop()._selector).__name__
+"""
+
+
+def test_it_stays_awake_between_requests(tmp_path: Path, servers: list[Server]) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "waiting.py").write_text(WAITING)
+    server = Server(tmp_path)
+    servers.append(server)
+    server.shake_hands()
+    answer = server.ask("tools/call", {"name": "waits-with", "arguments": {}}, 2)
+    assert (answer["result"]["content"][0]["text"] == "AlertSelector") is is_worthwhile()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -74,6 +74,11 @@ def test_after_a_short_wait_it_looks_on_and_does_not_sleep(world: World, selecto
         assert set(asked) == {0}
 
 
+def test_a_timer_that_was_due_keeps_nobody_awake(world: World, selector: AlertSelector) -> None:
+    assert wait(world, selector, LONG_S, NAP_S / 2) == [NAP_S / 2]
+    assert wait(world, selector, LONG_S) == [-1]
+
+
 def test_what_is_ready_already_is_looked_for_once(world: World, selector: AlertSelector) -> None:
     wait(world, selector, 0)
     assert wait(world, selector, 0) == [0]
