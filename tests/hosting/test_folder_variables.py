@@ -17,6 +17,7 @@ from mcpdesk.hosting.folder_variables import FolderVariables
 from mcpdesk.hosting.host import Host
 from mcpdesk.settings import ENV_FILE
 from tests.support.desk import running_desk, until
+from tests.support.folders import save
 
 MAIL = '''
 import os
@@ -126,16 +127,16 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
             (facts,) = (await answer.json())["servers"]
         assert {"name": "mail", "reason": reason} in facts["unavailable"]
         for value in ("first", "second"):
-            (folder / ENV_FILE).write_text(f"{VARIABLE}={value}\n")
+            save(folder / ENV_FILE, f"{VARIABLE}={value}\n")
             await until(lambda value=value: os.environ.get(VARIABLE) == value)
             await until(lambda: names() == ["mail", "other", "send-fax"])
             assert await says() == value
-        (folder / ENV_FILE).write_text("# nothing any more\n")
+        save(folder / ENV_FILE, "# nothing any more\n")
         await until(lambda: names() == ["other"])
         assert [notice.text.partition(": ")[2] for notice in desk.notices() if "added" in notice.text] == [
             "2 added: mail, send-fax"
         ]
-        (folder / ENV_FILE).write_text("no equals sign\n")
+        save(folder / ENV_FILE, "no equals sign\n")
         await until(lambda: any("is not understood" in notice.text for notice in desk.notices()))
 
 

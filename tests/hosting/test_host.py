@@ -14,7 +14,7 @@ import pytest
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
 from tests.support.desk import running_desk, until
-from tests.support.folders import write
+from tests.support.folders import save, write
 from tests.support.patience import WITHIN_S
 from tests.support.tokens import SECRET, token
 
@@ -124,7 +124,7 @@ async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
             pass
         async with client.get(url, headers=headers | {"Accept": "text/event-stream"}) as stream:
             file = folder / "tools/hold.py"
-            file.write_text(file.read_text(encoding="utf-8").replace("Block", "Stop"), encoding="utf-8")
+            save(file, file.read_text(encoding="utf-8").replace("Block", "Stop"))
             async with asyncio.timeout(WITHIN_S):
                 while b"tools/list_changed" not in await stream.content.readline():
                     pass
@@ -241,7 +241,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
             assert (await reader.read()).startswith(f"mcpdesk: {gate}/mcp.json:1:".encode())
         writer.close()
 
-        (gate / "mcp.json").write_text(manifest)
+        save(gate / "mcp.json", manifest)
         await until(lambda: [item.name for item in desk.catalogue("gate").items] == ["hold"])
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {token('HS256')}"}, 200)):
             async with client.post(url, json=CALL, headers=headers) as answer:

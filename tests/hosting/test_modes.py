@@ -22,6 +22,7 @@ from mcpdesk.protocol.revisions import BY_NAME, R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.server import Server
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import save
 from tests.support.patience import WITHIN_S
 from tests.support.served import make_server
 
@@ -245,13 +246,13 @@ async def test_changed_list_is_told_to_the_modes_it_changed_for(folder: Path) ->
             for event in ready:
                 await event.wait()
             before = desk.view().servers[0].catalogue_version
-            (folder / "tools/work.py").write_text(TOOLS.replace("Change something", "Change much"))
+            save(folder / "tools/work.py", TOOLS.replace("Change something", "Change much"))
             await until(lambda: desk.view().servers[0].catalogue_version != before)
             await until(lambda: heard[""] and heard["?mode=both"])
             assert heard == {"": ["tools"], "?mode=review": [], "?mode=both": ["tools"]}
             # The mode alone changes: the server as a whole offers what it did.
             modes = {"review": {"tools": ["look", "change"]}, "both": MODES["both"]}
-            (folder / "mcp.json").write_text(json.dumps({"name": "sorted", "modes": modes}))
+            save(folder / "mcp.json", json.dumps({"name": "sorted", "modes": modes}))
             await until(lambda: heard["?mode=review"])
             assert sorted(await client.tools("?mode=review")) == ["change", "look"]
             stop.set()

@@ -17,6 +17,7 @@ from mcp.client.subscriptions import (
 
 from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
+from tests.support.folders import save
 from tests.support.official import HANDSHAKES, WAYS, WITHIN_S, Heard, Place, place_of, session
 from tests.support.workshop import workshop
 
@@ -54,16 +55,16 @@ async def hears(place: Place, folder: Path, revision: str) -> None:
             types.SubscribeRequest(params=types.SubscribeRequestParams(uri="resource://notes")),
             types.EmptyResult,
         )
-        (folder / "tools" / "added.py").write_text(ADDED)
+        save(folder / "tools" / "added.py", ADDED)
         await heard.until(lambda: heard.has(types.ToolListChangedNotification))
         assert (await client.call_tool("added", {})).content == [
             types.TextContent(type="text", text="at your service")
         ]
-        (folder / "prompts" / "more.md").write_text("Tell me more.")
+        save(folder / "prompts" / "more.md", "Tell me more.")
         await heard.until(lambda: heard.has(types.PromptListChangedNotification))
-        (folder / "resources" / "more.txt").write_text("more")
+        save(folder / "resources" / "more.txt", "more")
         await heard.until(lambda: heard.has(types.ResourceListChangedNotification))
-        (folder / "resources" / "notes.md").write_text("# Other notes\n")
+        save(folder / "resources" / "notes.md", "# Other notes\n")
         await heard.until(lambda: heard.has(types.ResourceUpdatedNotification))
         read = (await client.read_resource("resource://notes")).contents[0]
         assert isinstance(read, types.TextResourceContents) and "# Other notes" in read.text
@@ -81,13 +82,13 @@ async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(folder: P
         ):
             assert changes.honored.tools_list_changed and not changes.honored.prompts_list_changed
             assert changes.honored.resource_subscriptions == ["resource://notes"]
-            (folder / "prompts" / "more.md").write_text("Tell me more.")
+            save(folder / "prompts" / "more.md", "Tell me more.")
             assert await anext(others) == PromptsListChanged()
-            (folder / "tools" / "added.py").write_text(ADDED)
+            save(folder / "tools" / "added.py", ADDED)
             assert await anext(changes) == ToolsListChanged()
-            (folder / "resources" / "notes.md").write_text("# Other notes\n")
+            save(folder / "resources" / "notes.md", "# Other notes\n")
             assert await anext(changes) == ResourceUpdated(uri="resource://notes")
-            (folder / "resources" / "more.txt").write_text("more")
+            save(folder / "resources" / "more.txt", "more")
             assert await anext(others) == ResourcesListChanged()
             assert (await client.call_tool("added", {})).content
 

@@ -17,6 +17,7 @@ from mcpdesk.server import person
 from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.folders import save
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Heard, session
 from tests.support.patience import WITHIN_S
@@ -120,7 +121,7 @@ async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -
         person = Person(desk)
         asking = ask(client)
         question = await person.sees()
-        (folder / "tools" / "more.py").write_text("async def more() -> str:\n    return 'more'\n")
+        save(folder / "tools" / "more.py", "async def more() -> str:\n    return 'more'\n")
         await heard.until(lambda: heard.has(types.ToolListChangedNotification))
         assert said(await client.call_tool("more", {})) == "more"
         desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])

@@ -20,7 +20,7 @@ from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until
 from tests.support.fake_link import FakeLink
-from tests.support.folders import write
+from tests.support.folders import save, write
 from tests.support.lingering import Lingering
 from tests.support.patience import WITHIN_S
 from tests.support.widgets import until
@@ -358,7 +358,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
             assert "mcp.json:2" in it.shown() and "✕ unavailable: tols: unknown key" in it.shown()
             await pilot.press("ctrl+r")
             assert not it.pane.draft.call
-            (folder / "mcp.json").write_text('{"name": "own"}')
+            save(folder / "mcp.json", '{"name": "own"}')
             await it.until(lambda: [item.name for item in link.catalogue("own").items] == ["greet"])
             await it.open("greet")
             await it.until(lambda: "✓ ok" in it.title)
