@@ -21,6 +21,7 @@ import pytest
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
+from tests.support.folders import save
 from tests.support.official import ROOT
 from tests.support.patience import WITHIN_S
 from tests.support.rough import REPORTED, rough
@@ -229,7 +230,7 @@ def test_mistakes_of_a_folder_are_reported_once_with_file_and_line(tmp_path: Pat
     try:
         for place, word in REPORTED.items():
             assert any(place in line and word in line for line in served.lines), (place, served.lines)
-        (folder / "tools" / "more.py").write_text("async def more() -> str:\n    return 'more'\n")
+        save(folder / "tools" / "more.py", "async def more() -> str:\n    return 'more'\n")
         told = [*served.lines, *lines_until(served.process, "reloaded in .* 1 added: more")]
         assert sum("syntax.py cannot be read" in line for line in told) == 1
         assert not any("importlib" in line for line in told)
