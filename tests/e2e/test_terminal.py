@@ -173,6 +173,7 @@ def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> Non
             desk.press(CTRL_Q)
             desk.see("(?s)Quit mcpdesk.*1 running job")
             desk.press("n")
+            desk.see(r"(?s)\A(?!.*Quit mcpdesk)")  # until it is gone, it takes what is typed
             desk.press("[[[")
             desk.see("▸ running")
             desk.press("x")
