@@ -13,6 +13,7 @@ FAMILIES = {
     "start": "process start to the first answer over stdio, as a pump and alone",
     "cold": "process start to the first answer, over stdio and HTTP",
     "http": "calls over HTTP, both eras",
+    "tail": "the slowest calls of 32 connections beside the usual ones, with new and with full rings",
     "cycle": "whole sessions over HTTP",
     "big": "one MiB of text, over HTTP and stdio",
     "progress": "progress events through one answer, over HTTP and stdio",

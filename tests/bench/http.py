@@ -10,6 +10,7 @@ from tests.bench.contender import served
 from tests.bench.figure import FRAME, OURS, SDK, TYPESCRIPT, Effort, Figure, Goal, beside, rates, values
 from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
+from tests.bench.tail import FULL
 
 Case = tuple[str, int]
 """An era, and how many connections."""
@@ -21,19 +22,17 @@ GOALS: dict[Case, dict[str, Goal]] = {
     ("stateless", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(4)},
     ("stateless", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(4)},
 }
-TAILS = (1, 32)
-"""Connections at which latencies are told."""
 TAIL = Goal(2, at_most=True)
-FULL = 80_000
-"""Calls that fill a ring of 64 MiB."""
+AGAIN = (1, 32)
+"""Connections measured with full rings too."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Calls a second, CPU time a call and latencies at 1, 32 and 256 connections; again with full rings."""
+    """Calls a second, CPU time a call and, of one connection, latencies; again with full rings."""
     for case, samples in effort.afresh(lambda: _started(effort, GOALS)).items():
         yield from _told(case, samples)
     few = replace(effort, peers=tuple(peer for peer in effort.peers if peer == FRAME))
-    cases = [(era, connections) for era in ERAS for connections in TAILS]
+    cases = [(era, connections) for era in ERAS for connections in AGAIN]
     for case, samples in few.afresh(lambda: _started(few, cases, FULL)).items():
         yield from _told(case, samples, ", full ring")
 
@@ -60,14 +59,6 @@ def _told(case: Case, samples: Mapping[str, list[Measured]], what: str = "") -> 
     era, connections = case
     name = f"http {era} c{connections}{what}"
     yield from rates(name, samples, GOALS[case])
-    if connections in TAILS:
-        yield from _tails(name, samples, connections)
-
-
-def _tails(name: str, samples: Mapping[str, list[Measured]], connections: int) -> Iterator[Figure]:
-    """The slowest calls beside the usual ones and beside the peers' slowest."""
-    slow, usual = values("p99_ms", samples), values("p50_ms", samples)
-    yield from beside(f"{name}, p50", "ms", usual)
-    yield Figure(f"{name}, p99", "ms", slow[OURS], "own p50", usual[OURS], TAIL if connections > 1 else None)
-    if len(slow) > 1:
-        yield from beside(f"{name}, p99", "ms", slow, {FRAME: TAIL} if connections == 1 else {})
+    if connections == 1:
+        yield from beside(f"{name}, p50", "ms", values("p50_ms", samples))
+        yield from beside(f"{name}, p99", "ms", values("p99_ms", samples), {FRAME: TAIL})

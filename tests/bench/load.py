@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from mcpdesk.hosting.loops import loop_factory
 from tests.bench.caller import Caller, Cycler
 from tests.bench.measured import Measured
 from tests.bench.messages import ASKS, EVENT, Address
-from tests.bench.process import ROOT, cpu_s
+from tests.bench.process import ROOT, cpu_s, stolen_s
 
 WARM_S = 0.4
 SLICE_S = 0.01
@@ -136,12 +137,12 @@ class Load:
         """Measure from one answer to another, so that few long ones are not cut at the ends."""
         began = self._last or time.perf_counter()
         self.answered, self._latencies = 0, array("d")
-        wall, busy, used = time.perf_counter(), time.process_time(), self._used_s()
+        wall, busy, used, stolen = time.perf_counter(), time.process_time(), self._used_s(), stolen_s()
         await self._until(self.job.seconds)
         if not self.answered:
             await self._until_answered()
         used, busy = self._used_s() - used, time.process_time() - busy
-        wall = time.perf_counter() - wall
+        wall, stolen = time.perf_counter() - wall, stolen_s() - stolen
         times = sorted(self._latencies)
         return Measured(
             rate=self.answered / max(1e-9, self._last - began),
@@ -150,6 +151,7 @@ class Load:
             p99_ms=1000 * _quantile(times, 0.99),
             load_busy=busy / wall,
             server_busy=used / wall,
+            stolen=stolen / wall / (os.cpu_count() or 1),
         )
 
     def _used_s(self) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BUSY = 0.9
+DISTURBED = 0.005
+"""Share of the processors' time. Where a hypervisor takes a few times as much, the slowest calls are its."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +22,15 @@ class Measured:
     """Share of a core the load itself took."""
     server_busy: float = 0.0
     """Share of a core the server took."""
+    stolen: float = 0.0
+    """Share of all processors' time that a hypervisor gave to others meanwhile, where the system tells."""
 
     @property
     def is_bound_by_load(self) -> bool:
         """Whether the load had no time left while the server had: then the rate is the load's own."""
         return self.load_busy > BUSY and self.server_busy < BUSY
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the slowest calls tell about others on the same machine."""
+        return self.stolen > DISTURBED

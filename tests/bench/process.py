@@ -35,6 +35,11 @@ def cpu_s(pid: int) -> float:
     return float(sum(times.user + times.system for times in all_times))
 
 
+def stolen_s() -> float:
+    """Seconds of all processors that a hypervisor gave to others so far; 0 where the system does not tell."""
+    return float(getattr(psutil.cpu_times(), "steal", 0.0))
+
+
 def main_thread_cpu_s(pid: int) -> float:
     """Seconds of CPU the first thread of a process has used; a desk's draws the screen."""
     times = next(thread for thread in psutil.Process(pid).threads() if thread.id == pid)
