@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.recorder.query import EVERYTHING
+from mcpdesk.tui.render.shell_text import folded
 from mcpdesk.tui.render.text import clean, one_line
 from mcpdesk.tui.render.traffic_line import Cell
 from mcpdesk.tui.widgets.traffic_list import TrafficList
@@ -32,8 +33,8 @@ def mode(listing: TrafficList) -> str:
     return "following" if listing.following else "f follows"
 
 
-def lesson(link: Link, view: CoreView) -> list[Cell]:
-    """How to make something pass."""
+def lesson(link: Link, view: CoreView, width: int) -> list[Cell]:
+    """How to make something pass, on lines of at most `width` cells."""
     lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
     if not view.servers:
         return lines
@@ -42,6 +43,6 @@ def lesson(link: Link, view: CoreView) -> list[Cell]:
     for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
         lines += [("", ""), (f"  {title}", "traffic--muted")]
         text = clean(link.client_config(server.name, client))
-        lines += [(f"    {line}", "traffic--peer") for line in text.splitlines()]
+        lines += [(f"    {line}", "traffic--peer") for line in folded(text, width - 4)]
     lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

@@ -37,6 +37,6 @@ def test_following_and_pausing_are_said() -> None:
 
 def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
-    assert any("curl" in text for text, _ in lesson(link, link.core))
-    alone = lesson(link, replace(link.core, servers=()))
+    assert any("curl" in text for text, _ in lesson(link, link.core, 80))
+    alone = lesson(link, replace(link.core, servers=()), 80)
     assert [text.strip() for text, _ in alone if text] == ["No message has passed yet."]

@@ -328,7 +328,7 @@ class TrafficPane(Vertical):
         if self.listing.view.total:
             lesson: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:
-            lesson = how_to_connect(self.link, view)
+            lesson = how_to_connect(self.link, view, self.listing.size.width)
         if lesson != self.listing.lesson:
             self.listing.lesson = lesson
             self.listing.refresh()
