@@ -11,6 +11,7 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
@@ -18,6 +19,7 @@ from urllib.error import HTTPError
 import aiohttp
 import pytest
 
+from mcpdesk.hosting.alert_selector import is_worthwhile
 from tests.support.patience import WITHIN_S
 
 if TYPE_CHECKING:
@@ -136,6 +138,25 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
     with urllib.request.urlopen(listening(url), timeout=WITHIN_S) as stream:
         assert service.end() == 0
         assert b'"resultType":"complete"' in stream.read()
+
+
+LOOP = """
+import asyncio
+
+
+async def loop() -> list[str]:
+    \"\"\"Which loop the core runs on, and what that waits with.\"\"\"
+    running = asyncio.get_running_loop()
+    return [type(running).__module__, type(getattr(running, "_selector", None)).__name__]
+"""
+
+
+def test_it_stays_awake_between_requests_where_its_loop_can(serve: Serve, folder: Path) -> None:
+    (folder / "tools" / "loop.py").write_text(LOOP)
+    answer = post(address(serve(str(folder), "--port", "0")), "tools/call", {"name": "loop", "arguments": {}})
+    module, selector = json.loads(answer["result"]["content"][0]["text"])
+    assert module.startswith("uvloop") if find_spec("uvloop") else module.startswith("asyncio")
+    assert find_spec("uvloop") or (selector == "AlertSelector") is is_worthwhile()
 
 
 def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:
