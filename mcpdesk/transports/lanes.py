@@ -30,13 +30,16 @@ STARTED_AT_ONCE = 16
 class Lanes(Generic[T]):
     """A queue of coroutines and the tasks that carry them. Used on one loop only.
 
-    `deliver` takes what each of them returns.
+    `deliver` takes what each of them returns. `together` is called to run several in one turn of the loop.
     """
 
-    def __init__(self, deliver: Callable[[T], object]) -> None:
+    def __init__(
+        self, deliver: Callable[[T], object], together: Callable[[Callable[[], None]], object] | None = None
+    ) -> None:
         self.lane: asyncio.Task[None] | None = None
         """The one that began or went on last: a coroutine's own, until it waits for the first time."""
         self._deliver = deliver
+        self._together = together
         self._later: deque[Coroutine[Any, Any, T]] = deque()
         """What is not to begin before the next turn of the loop."""
         self._queue: deque[Coroutine[Any, Any, T]] = deque()
@@ -80,7 +83,9 @@ class Lanes(Generic[T]):
             waiting = len(self._later)
             for _ in range(min(waiting, max(AT_ONCE, waiting // 2))):
                 self._queue.append(self._later.popleft())
-        if self._queue:
+        if len(self._queue) > 1 and self._together is not None:
+            self._together(self._go_through)
+        elif self._queue:
             self._go_through()
         if self._later and not self._is_armed:
             self._arm()

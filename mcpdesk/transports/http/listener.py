@@ -15,6 +15,7 @@ from aiohttp.web_protocol import RequestHandler
 from mcpdesk.transports.base import Dialogue, Rules
 from mcpdesk.transports.http.budget import Budget
 from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.departures import Departures
 from mcpdesk.transports.http.quick import QuickConnection
 from mcpdesk.transports.http.repeated import Patterns
 from mcpdesk.transports.lanes import Lanes
@@ -34,7 +35,8 @@ class Listener(web.Server):
         super().__init__(handler, request_factory=self._request, access_log=None, auto_decompress=False)
         self.budget = Budget(lambda: rules().max_bodies_bytes)
         self._rules = rules
-        self._lanes: Lanes[None] = Lanes(lambda _: None)
+        self._departures = Departures()
+        self._lanes: Lanes[None] = Lanes(lambda _: None, self._departures.gather)
         self._patterns = Patterns()
         self.accepted = 0
         """Connections so far."""
@@ -50,6 +52,7 @@ class Listener(web.Server):
             budget=self.budget,
             leave=self._leave,
             lanes=self._lanes,
+            departures=self._departures,
             patterns=self._patterns,
             largest=lambda: self._rules().max_body_bytes,
             **self._kwargs,

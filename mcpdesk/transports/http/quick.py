@@ -20,6 +20,7 @@ from aiohttp.streams import StreamReader
 
 from mcpdesk.transports.http.arriving import Arriving
 from mcpdesk.transports.http.connection import Connection
+from mcpdesk.transports.http.departures import Departures
 from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.repeated import END, LONGEST, Known, Patterns, Repeated, Track
 from mcpdesk.transports.lanes import Lanes
@@ -31,18 +32,23 @@ LEARNED = frozenset({"POST", "DELETE"})
 class QuickConnection(Connection):
     """A connection that wakes aiohttp's task only for what it does not answer itself."""
 
-    __slots__ = ("_arriving", "_known", "_lanes", "_largest", "_patterns", "_quick_aio", "_resting", "_track")
+    __slots__ = (
+        "_arriving", "_departures", "_known", "_lanes", "_largest", "_patterns", "_quick_aio", "_resting",
+        "_track",
+    )  # fmt: skip
 
     def __init__(
         self,
         *args: Any,
         lanes: Lanes[None],
+        departures: Departures,
         patterns: Patterns,
         largest: Callable[[], int],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._lanes = lanes
+        self._departures = departures
         self._patterns = patterns
         self._largest = largest
         """Bytes a body may have."""
@@ -92,7 +98,11 @@ class QuickConnection(Connection):
             super().resume_reading(resume_parser)
 
     def force_close(self) -> None:
-        """Close now. A request being answered here goes on, as it would in a task of aiohttp's."""
+        """Close now, but for answers that are on their way.
+
+        A request being answered here goes on, as it would in a task of aiohttp's.
+        """
+        self._departures.let_go()
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
@@ -258,7 +268,7 @@ class QuickConnection(Connection):
             else:
                 if type(answer) is Ready and answer.keep_alive is None:
                     # Whoever sends a request that is answered here stays, unless the answer forbids it.
-                    answer.write_to(self.transport)
+                    self._departures.send(answer, self.transport)
                     if self._paused:
                         await request.writer.drain()
                     is_over = False

@@ -47,6 +47,11 @@ class Ready(web.StreamResponse):
         self._more = (self._more or {}) | headers
 
     @property
+    def is_small(self) -> bool:
+        """Whether all of it leaves in one write."""
+        return self._json is None or len(self._json) <= ONE_WRITE
+
+    @property
     def said(self) -> bytes | None:
         """Its body."""
         return self._json
@@ -70,15 +75,20 @@ class Ready(web.StreamResponse):
         self.write_to(request.transport, b"" if is_usual else _STAYS if self._keep_alive else _CLOSES)
 
     def write_to(self, transport: asyncio.Transport | None, more: bytes = b"") -> None:
-        """Write everything; `more` belongs to its head. Raises: as `send`."""
+        """Write everything, and conclude; `more` belongs to its head. Raises: as `send`."""
         try:
-            self._write_to(transport, more)
+            self.hand_over(transport, more)
         finally:
-            if (after := self._after) is not None:
-                self._after = None
-                after()
+            self.conclude()
 
-    def _write_to(self, transport: asyncio.Transport | None, more: bytes) -> None:
+    def conclude(self) -> None:
+        """Do, once, what the client need not wait for."""
+        if (after := self._after) is not None:
+            self._after = None
+            after()
+
+    def hand_over(self, transport: asyncio.Transport | None, more: bytes = b"") -> None:
+        """Write everything; whoever calls it concludes. Raises: as `send`."""
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
         body = self._json
