@@ -19,7 +19,7 @@ from mcpdesk.current_task import current_task
 T = TypeVar("T")
 MOST_PARKED = 64
 """Lanes kept for work to come."""
-AT_ONCE = 8
+AT_ONCE = 16
 """Coroutines begun in one turn of the loop, or half of all where those are more. Between turns new work is
 fetched: who asks anew while others are answered stands behind those who asked before, and nobody waits for
 two rounds."""
