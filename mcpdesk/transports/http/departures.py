@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from mcpdesk.transports.http.ready import Ready
 
+MOST = 32
+"""Answers held; more gain nothing, and the first would wait for a call that takes long."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,12 +34,14 @@ class Departures:
             self.let_go()
 
     def send(self, answer: Ready, transport: asyncio.Transport | None) -> None:
-        """Send an answer at the latest when all that is gathered leaves; a large one leaves at once.
+        """Send an answer, when work is gathered at its end or with `MOST` others; a large one leaves at once.
 
         Raises: ConnectionError when the peer is gone, if it was not held.
         """
         if self._is_gathering and answer.is_small:
             self._held.append((answer, transport))
+            if len(self._held) >= MOST:
+                self.let_go()
         else:
             answer.write_to(transport)
 

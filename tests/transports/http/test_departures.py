@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from aiohttp import web
 
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.departures import Departures
+from mcpdesk.transports.http.departures import MOST, Departures
 from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.ready import ONE_WRITE, Ready
 from tests.support.patience import WITHIN_S
@@ -137,6 +138,19 @@ async def test_an_answer_on_its_way_arrives_before_the_connection_is_closed() ->
         ask(clients)
         got = [await client.body() for client in clients[: MANY - 1]]
         assert got == [b"%d" % at for at in range(1, MANY)]
+
+
+def test_no_more_are_held_than_gain_from_it() -> None:
+    departures, concluded, seen = Departures(), [], []
+
+    def work() -> None:
+        for number in range(MOST + 1):
+            departures.send(Ready(200, b"{}", after=partial(concluded.append, number)), None)
+            seen.append(len(concluded))
+
+    departures.gather(work)
+    assert seen == [0] * (MOST - 1) + [MOST] * 2
+    assert concluded == list(range(MOST + 1))
 
 
 def test_a_large_answer_is_not_held() -> None:
