@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from mcpdesk.transports.lanes import AT_ONCE, Lanes
@@ -40,6 +41,31 @@ async def test_who_asks_alone_is_served_at_once_and_several_in_turn() -> None:
     assert seen == [0, 1]
     await lanes.finished()
     assert seen == [0, 1, 2, 3, 4]
+
+
+async def test_several_run_together_and_one_by_itself() -> None:
+    seen: list[object] = []
+
+    def together(work: Callable[[], None]) -> None:
+        seen.append("together")
+        work()
+        seen.append("end")
+
+    async def work(number: int) -> None:
+        seen.append(number)
+
+    lanes = Lanes(lambda _: None, together)
+    one, other = object(), object()
+    lanes.run(work(0), one)
+    await lanes.finished()
+    lanes.run(work(1), one)
+    lanes.run(work(2), other)
+    await lanes.finished()
+    assert seen == [0, 1, 2]
+    for number in (3, 4, 5):
+        lanes.run(work(number), object())
+    await lanes.finished()
+    assert seen == [0, 1, 2, "together", 3, 4, 5, "end"]
 
 
 async def test_others_have_their_turn_while_much_is_queued() -> None:

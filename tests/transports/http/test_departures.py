@@ -86,22 +86,6 @@ async def test_each_gets_its_own_answer_and_is_concluded_after_all_were_sent() -
             assert made[1].startswith("made")
 
 
-async def test_who_asks_alone_is_not_kept_waiting_for_others() -> None:
-    held: list[bool] = []
-
-    def look() -> None:
-        held.append(listener._departures._is_gathering)
-
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        return Ready(200, b"{}", after=look if number(request) else None)
-
-    async with asking(handler, 1) as (listener, clients):
-        for _ in range(3):
-            ask(clients)
-            assert await clients[0].body() == b"{}"
-    assert held == [False] * 3
-
-
 async def test_a_client_that_leaves_and_an_end_that_fails_cost_the_others_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -125,6 +109,23 @@ async def test_a_client_that_leaves_and_an_end_that_fails_cost_the_others_nothin
         ask(clients[3:5])
         assert [await client.body() for client in clients[3:5]] == [b"1", b"2"]
     assert "no end" in caplog.text and "left before its answer" in caplog.text
+
+
+async def test_an_answer_that_cannot_be_sent_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        which = number(request)
+        return Ready(200, b"%d" % which, {"X-Name": "\ud800"} if which == 3 else None)
+
+    async with asking(handler) as (_, clients):
+        others = [(at, client) for at, client in enumerate(clients, 1) if at != 3]
+        for _ in range(2):
+            ask(clients)
+            assert [await client.body() for _, client in others] == [b"%d" % at for at, _ in others]
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await clients[2].body()
+    assert "could not be sent" in caplog.text
 
 
 async def test_an_answer_on_its_way_arrives_before_the_connection_is_closed() -> None:
