@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
@@ -68,6 +68,10 @@ class Effort:
     rounds: int = 3
     seconds: float = 2.0
     peers: tuple[str, ...] = PEERS
+
+    def beside_only(self, peer: str) -> Effort:
+        """The same without the other peers."""
+        return replace(self, peers=tuple(each for each in self.peers if each == peer))
 
     def interleaved(self, contenders: Mapping[str, Callable[[], Value]]) -> dict[str, list[Value]]:
         """Measure every contender once a round, in turn, after one round that only warms up.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from tests.bench.contender import served
 from tests.bench.figure import FRAME, OURS, SDK, TYPESCRIPT, Effort, Figure, Goal, beside, rates, values
 from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
-from tests.bench.tail import FULL
 
 Case = tuple[str, int]
 """An era, and how many connections."""
@@ -23,22 +21,24 @@ GOALS: dict[Case, dict[str, Goal]] = {
     ("stateless", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(4)},
 }
 TAIL = Goal(2, at_most=True)
+FULL = 80_000
+"""Calls that fill a ring of 64 MiB."""
 AGAIN = (1, 32)
 """Connections measured with full rings too."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Calls a second, CPU time a call and, of one connection, latencies; again with full rings."""
-    for case, samples in effort.afresh(lambda: _started(effort, GOALS)).items():
+    for case, samples in effort.afresh(lambda: started(effort, GOALS)).items():
         yield from _told(case, samples)
-    few = replace(effort, peers=tuple(peer for peer in effort.peers if peer == FRAME))
+    few = effort.beside_only(FRAME)
     cases = [(era, connections) for era in ERAS for connections in AGAIN]
-    for case, samples in few.afresh(lambda: _started(few, cases, FULL)).items():
+    for case, samples in few.afresh(lambda: started(few, cases, FULL)).items():
         yield from _told(case, samples, ", full ring")
 
 
 @contextmanager
-def _started(
+def started(
     effort: Effort, cases: Iterable[Case], calls: int = 0
 ) -> Iterator[Mapping[Case, Mapping[str, Callable[[], Measured]]]]:
     """The loads of all cases on programs started now; ours was called so many times before."""

@@ -8,11 +8,10 @@ no part in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
-from tests.bench.contender import served
-from tests.bench.figure import FRAME, OURS, Effort, Figure, Goal, beside, values
+from tests.bench.figure import FRAME, OURS, Effort, Figure, beside, values
+from tests.bench.http import FULL, TAIL, started
 from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
 
@@ -21,14 +20,11 @@ LOADS = 5
 """Undisturbed loads of each program, every round."""
 TRIES = 4
 """How many times as many are measured at most."""
-TAIL = Goal(2, at_most=True)
-FULL = 80_000
-"""Calls that fill a ring of 64 MiB."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Milliseconds, beside the usual calls' and beside the frame's."""
-    few = replace(effort, peers=tuple(peer for peer in effort.peers if peer == FRAME))
+    few = effort.beside_only(FRAME)
     for calls, state in ((0, ""), (FULL, ", full ring")):
         for era in ERAS:
             yield from _told(f"http {era} c{CONNECTIONS}{state}", _loads(few, era, calls))
@@ -36,16 +32,10 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 def _loads(effort: Effort, era: str, calls: int) -> Mapping[str, Sequence[Measured]]:
     """All loads of each program, which every round starts anew; ours was called so many times before."""
-    samples: dict[str, list[Measured]] = {}
+    case, samples = (era, CONNECTIONS), dict[str, list[Measured]]()
     for _ in range(effort.rounds):
-        with served(effort) as places:
-            if calls:
-                places[OURS].fill(calls)
-            jobs = {
-                name: place.job("echo", era, effort.seconds, CONNECTIONS).run
-                for name, place in places.items()
-            }
-            for name, loads in least_disturbed(jobs, LOADS).items():
+        with started(effort, [case], calls) as cases:
+            for name, loads in least_disturbed(cases[case], LOADS).items():
                 samples.setdefault(name, []).extend(loads)
     return samples
 
