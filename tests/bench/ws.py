@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from functools import partial
 
 from tests.bench.contender import served
@@ -20,8 +19,8 @@ GOALS = {1: {FRAME: Goal(0.85)}, 64: {FRAME: Goal(0.6)}}
 
 def figures(effort: Effort) -> Iterator[Figure]:
     """Calls a second, one by one and 64 in flight."""
-    alike = tuple(peer for peer in effort.peers if peer == FRAME)
-    for in_flight, samples in effort.afresh(lambda: _started(replace(effort, peers=alike))).items():
+    alike = effort.beside_only(FRAME)
+    for in_flight, samples in effort.afresh(lambda: _started(alike)).items():
         yield from rates(f"ws {sequence(in_flight)}", samples, GOALS[in_flight])
 
 
