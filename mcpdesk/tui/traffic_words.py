@@ -5,8 +5,8 @@ from __future__ import annotations
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.recorder.query import EVERYTHING
-from mcpdesk.tui.render.shell_text import folded
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.shell_text import shown
+from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.render.traffic_line import Cell
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 
@@ -14,9 +14,9 @@ from mcpdesk.tui.widgets.traffic_list import TrafficList
 def counts(listing: TrafficList) -> str:
     """How many lines there are, how many the filter lets pass, what is marked and what is gone."""
     view = listing.view
-    shown = len(view.lines)
+    lines = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
-    parts = [f"{shown:,} {noun}" if listing.node == EVERYTHING else f"{shown:,} of {view.total:,} {noun}"]
+    parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
     if listing.marks:
@@ -42,7 +42,7 @@ def lesson(link: Link, view: CoreView, width: int) -> list[Cell]:
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
     for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
         lines += [("", ""), (f"  {title}", "traffic--muted")]
-        text = clean(link.client_config(server.name, client))
-        lines += [(f"    {line}", "traffic--peer") for line in folded(text, width - 4)]
+        command = shown(link.client_config(server.name, client), view.api_key, width - 4)
+        lines += [(f"    {line}", "traffic--peer") for line in command]
     lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 from textual.widgets import Static
 
 from mcpdesk.link.values import ClientView
@@ -118,6 +119,20 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
         app.main.feed.tick()
         await pilot.pause()
         assert not lesson.display
+
+
+async def test_commands_are_folded_where_they_are_wider_than_the_pane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = quiet_link()
+    link.core = replace(link.core, clients=())
+    monkeypatch.setattr(link, "client_config", lambda *_, **__: "curl" + " --header name:value" * 9)
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        lesson = pane.query_one(".teach")
+        lines = str(lesson.content).splitlines()
+        assert max(map(cell_len, lines)) <= lesson.content_size.width
+        assert sum(line.endswith("value \\") for line in lines) >= 2
 
 
 async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

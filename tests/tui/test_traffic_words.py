@@ -35,6 +35,20 @@ def test_following_and_pausing_are_said() -> None:
     assert mode(listing) == "paused · 0 waiting · p goes on"
 
 
+def test_the_key_is_not_shown() -> None:
+    link = FakeLink()
+    link.client_config = lambda *_, **__: "curl -H 'X-API-Key: secret-key'"  # type: ignore[method-assign]
+    text = " ".join(text for text, _ in lesson(link, replace(link.core, api_key="secret-key"), 80))
+    assert "secret-key" not in text and "X-API-Key: ••••" in text
+
+
+def test_commands_are_as_wide_as_the_pane() -> None:
+    link = FakeLink()
+    link.client_config = lambda *_, **__: "claude mcp add --transport http profiles http://127.0.0.1:3333/mcp"  # type: ignore[method-assign]
+    wide, narrow = (sum("mcp" in text for text, _ in lesson(link, link.core, width)) for width in (90, 50))
+    assert narrow == 2 * wide
+
+
 def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
     assert any("curl" in text for text, _ in lesson(link, link.core, 80))

@@ -7,8 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
+from mcpdesk.recorder.masking import MASK
+from mcpdesk.tui.render.text import clean
+
 _INDENT = "  "
 _GOES_ON = " \\"
+
+
+def shown(command: str, key: str, width: int) -> list[str]:
+    """A command as the screen may show it: without control characters and `key`, on lines that fit."""
+    return folded(clean(command.replace(key, MASK) if key else command), width)
 
 
 def folded(command: str, width: int) -> list[str]:

@@ -17,7 +17,8 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import ClientView, CoreView, ServerView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.client_text import client_text, title_of
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.shell_text import shown
+from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.client_list import COLUMNS, NUMBERS, ClientList, cells
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
@@ -65,7 +66,7 @@ class ClientsPane(Vertical):
         super().__init__()
         self.link = link
         self._order = 0
-        self._taught: ServerView | None = None
+        self._taught: tuple[ServerView, int] | None = None
 
     def compose(self) -> ComposeResult:
         """Heads, rows, the detail, and the lesson."""
@@ -84,10 +85,11 @@ class ClientsPane(Vertical):
         if self.listing.show(self._sorted(view.clients), time.time()):
             self._show_heads()
         self._show_detail()
-        shown = next((one for one in view.servers if one.name == self.app.server), None)
-        if alone and shown is not None and shown != self._taught:
-            self._taught = shown
-            self._teach(shown, view.api_key)
+        server = next((one for one in view.servers if one.name == self.app.server), None)
+        width = self.query_one(".teach").content_size.width
+        if alone and server is not None and (server, width) != self._taught:
+            self._taught = server, width
+            self._teach(server, view.api_key, width)
 
     @property
     def listing(self) -> ClientList:
@@ -178,7 +180,7 @@ class ClientsPane(Vertical):
             return sorted(clients, key=lambda one: cast(float, getattr(one, field) or 0), reverse=True)
         return sorted(clients, key=lambda one: str(getattr(one, field)))
 
-    def _teach(self, server: ServerView, key: str) -> None:
+    def _teach(self, server: ServerView, key: str, width: int) -> None:
         lessons = (
             ("Claude Code", self.link.client_config(server.name, "claude-code")),
             ("Any client that starts its servers itself", f"mcpdesk stdio {server.folder}"),
@@ -186,8 +188,7 @@ class ClientsPane(Vertical):
         )
         lines = []
         for title, command in lessons:
-            hidden = command.replace(key, "••••") if key else command
-            lines += [Content.styled(title, "bold"), Content(clean(hidden)), Content("")]
+            lines += [Content.styled(title, "bold"), *map(Content, shown(command, key, width)), Content("")]
         lines.append(
             Content.assemble(
                 ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."
