@@ -1,16 +1,19 @@
 """The recording of a running core: the newest frames in memory, every frame in the capture file.
 
-Transports hand frames over on the hot path; a thread of its own writes them, a few segments at a time, at
-most a quarter of a second later, and lets the oldest go from memory. Who fills a segment makes its lines at
-once, while they are in the processor's cache: a thread competing for the interpreter would take three times
-as long. Where the file cannot be written, recording goes on in memory and `error` says why.
+Transports hand frames over on the hot path. Who records the last of some frames settles these at once, while
+they are in the processor's cache, and lets as many of the oldest go from memory: little and often, for a
+thread that competes for the interpreter would take three times as long and hold up everybody meanwhile. A
+thread of its own only hands the lines to the disk, and settles what is large or was left, at most a quarter
+of a second later. Where the file cannot be written, recording goes on in memory and `error` says why.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
@@ -19,9 +22,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
-from mcpdesk.recorder.lines import encoded, note_line
 from mcpdesk.recorder.record import (
-    END_BYTES,
     KEPT_BYTES,
     ConnectionInfo,
     Direction,
@@ -30,28 +31,36 @@ from mcpdesk.recorder.record import (
     HttpNote,
     Run,
     Said,
-    beginning,
 )
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
-from mcpdesk.recorder.shared_notes import SharedNotes
+from mcpdesk.recorder.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
+from mcpdesk.recorder.settling import Settling
 from mcpdesk.recorder.store import Store
+from mcpdesk.recorder.wholes import Wholes
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
 BATCH_S = 0.2
+_STEP_MASK = 63
+"""Frames settled by who records the last of them, less one: what one request is held up by."""
+_CATCH_UP = 2
+"""Segments they may go back to, or let go from memory."""
 _TURN = 2
-"""Segments written between two pauses: requests under way are held up by those, not by all there are."""
+"""Segments the writer settles between two pauses: requests under way are held up by those, not by all."""
 _PAUSE_S = 0.0025
 _PATIENCE_S = 0.1
 """How long to go on with pauses."""
+_WRITE_BYTES = 256 << 10
+"""Bytes of lines that are worth a write: more at a time would take a processor from others for longer."""
 _WAKE_BYTES = 4 << 20
-_WAITING_BYTES = 64 << 20
-"""Bytes of large frames that may wait to be written; beyond them only a frame's beginning is kept."""
+"""Bytes of frames left to the writer beyond which it begins at once."""
+_QUEUE_BYTES = 16 << 20
+"""Bytes of lines that may wait for the disk; beyond them frames are left to the writer."""
 _BACKLOG_BYTES = 128 << 20
 """Bytes nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
+_number = itemgetter(0)
 
 
 class Recording:
@@ -67,32 +76,43 @@ class Recording:
     ) -> None:
         """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all."""
         self.path = path
-        self.error = ""
-        self.settled_bytes = 0
-        """Bytes of the frames the writer has come to, a moment after they came."""
+        self._trouble = ""
         self._max_file_bytes = max_file_bytes
-        self._group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
-        self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
-        self._desk: set[int] = set()
-        """Connections whose frames are written whole: what the desk itself calls for."""
         self._store = Store(ring_bytes)
+        self._wholes = Wholes(self._store.waiting, body_bytes)
+        group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
+        self._settling = Settling(self._store, group_bytes)
         self._secret_headers = secret_headers
-        self._file: CaptureFile | None = None
         self._segment: Segment
         self._append: Callable[[Entry], None]
         self._lock = Lock()
+        """Held for moments. Who needs it and a turn of settling takes the turn first, or waits for none."""
+        self._left: dict[int, int] = {}
+        """Bytes of full segments that nobody settled yet, by the numbers of their last frames."""
         self._fresh = 0
-        self._settled = self._claimed = self._gathered = 0
-        self._waiting_bytes = 0
+        """Those of all."""
+        self._on_disk = 0
+        """Frames whose lines are with the operating system."""
         self._new_connections: dict[int, ConnectionInfo] = {}
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
+        self._new_said: list[tuple[int, Said]] = []
         self._new_notes: deque[HttpNote] = deque()
-        self._shared = SharedNotes()
         self._wake = Event()
+        self._is_running = False
         self._closing = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
+
+    @property
+    def error(self) -> str:
+        """Why not all of it is in a file; empty as long as it is."""
+        return self._trouble or self._settling.error
+
+    @property
+    def settled_bytes(self) -> int:
+        """Bytes of the frames that were settled, a moment after they came."""
+        return self._settling.bytes
 
     @cached_property
     def index(self) -> Index:
@@ -114,7 +134,7 @@ class Recording:
         with self._lock:
             connections[info.number] = info
             if info.transport == "memory":
-                (self._desk.add if info.closed is None else self._desk.discard)(info.number)
+                (self._wholes.desk.add if info.closed is None else self._wholes.desk.discard)(info.number)
             self._new_connections[info.number] = info
             if info.closed is not None:
                 self._closed.append(info.number)
@@ -135,8 +155,8 @@ class Recording:
         size, when = len(data), at or time()
         with self._lock:
             number = (store := self._store).count
-            if not number & SEGMENT_MASK:
-                self._open_segment(number)
+            if not number & _STEP_MASK:
+                self._step(number)
             if size <= KEPT_BYTES:
                 self._append(Frame(number, when, connection, direction, data, size))
             else:
@@ -145,6 +165,7 @@ class Recording:
                 self._segment.doubtful.add(number)
             if said is not None:
                 self._segment.said[number] = said
+                self._new_said.append((number, said))
             store.count = number + 1
         return number
 
@@ -175,7 +196,7 @@ class Recording:
             end = first + len(frames)
             while number < end:
                 if not number & SEGMENT_MASK:
-                    self._open_segment(number)
+                    self._step(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
                 data = joined(frames, b"\n", number - first, stop - first)
                 self._append(Run(number, when, connection, direction, data, stop - number))
@@ -192,11 +213,12 @@ class Recording:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
         if self.path is not None:
             try:
-                self._file = CaptureFile(self.path, self._max_file_bytes, time())
-                self.path = self._file.path
-                self._store.places = self._file.places
+                file = CaptureFile(self.path, self._max_file_bytes, time())
             except OSError as error:
                 self._fail(error)
+            else:
+                self.path, self._store.places, self._settling.file = file.path, file.places, file
+        self._is_running = True
         self._thread.start()
 
     def close(self) -> None:
@@ -205,188 +227,164 @@ class Recording:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(5)
+        self._is_running = False
         self._settle(in_a_hurry=True)
-        if self._file is not None:
+        file, self._settling.file = self._settling.file, None
+        if file is not None:
             try:
-                self._file.close()
+                file.close()
             except OSError as error:
                 self._fail(error)
-            self._file = None
 
     # The hot path's rare turns; the lock is held
 
-    def _open_segment(self, number: int) -> None:
-        """Begin a segment; when nobody settles, the oldest frames go unwritten rather than all memory."""
-        ring = self._store.ring
-        if number:
-            self._fill(ring.segments[(number - 1) >> SEGMENT_BITS], number)
-        if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
-            self._release(ring.drop_oldest())
-        self._segment = ring.open(number)
-        self._append = self._segment.entries.append
+    def _step(self, number: int) -> None:
+        """Settle what came lately, where nothing stands in the way; begin a segment where one is full."""
+        settling = self._settling
+        if self._is_running and settling.turn.acquire(blocking=False):
+            try:
+                self._settle_now(number)
+            finally:
+                settling.turn.release()
+        if not number & SEGMENT_MASK:
+            if settling.frames < number:
+                self._leave(number)
+            ring = self._store.ring
+            if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
+                # Nobody settles: the oldest frames go unwritten rather than all memory.
+                self._fresh -= self._left.pop(ring.oldest_stop - 1, 0)
+                ring.drop_oldest()
+            self._segment = ring.open(number)
+            self._append = self._segment.entries.append
 
-    def _release(self, segment: Segment) -> None:
-        """Nobody has to settle it any more."""
-        self._fresh -= segment.fresh
-        segment.fresh = 0
-
-    def _fill(self, segment: Segment, stop: int) -> None:
-        """Make the lines of a full segment, which ends at `stop`; wake the writer before it is much."""
-        start = max(self._claimed, stop - SEGMENT_FRAMES)
-        made = segment.make(start, stop, self._group_bytes, self._store.waiting)
-        segment.fresh = made.cost
-        if self._file is not None and made.is_small:
-            made.groups = list(made.groups)
-            segment.made = made
-            segment.fresh += made.size
-        self._fresh += segment.fresh
-        if self._fresh > _WAKE_BYTES:
+    def _settle_now(self, upto: int) -> None:
+        """Settle some frames below `upto`, and let as many go from memory."""
+        settling = self._settling
+        file = settling.file
+        if file is not None and file.waiting > _QUEUE_BYTES:
+            return
+        if self._new_connections:
+            settling.announce(self._taken_connections().values())
+        latest = ((settling.frames >> SEGMENT_BITS) + _CATCH_UP) << SEGMENT_BITS
+        settling.settle(min(upto, latest), is_pressed=True)
+        settling.share(self._taken_said())
+        self._trim(_CATCH_UP)
+        if file is not None and file.waiting > _WRITE_BYTES and not self._wake.is_set():
             self._wake.set()
+
+    def _leave(self, stop: int) -> None:
+        """Leave the full segment before `stop`, or what is not settled of it, to the writer."""
+        segment = self._store.ring.segment(stop - 1)
+        if segment is not None:
+            cost = segment.cost_of(max(self._settling.frames, stop - SEGMENT_FRAMES), stop)
+            self._left[stop - 1] = cost
+            self._fresh += cost
+            if self._fresh > _WAKE_BYTES:
+                self._wake.set()
+
+    def _taken_connections(self) -> Mapping[int, ConnectionInfo]:
+        """What became known of connections and was not told."""
+        taken, self._new_connections = self._new_connections, {}
+        return taken
+
+    def _taken_said(self) -> Sequence[tuple[int, Said]]:
+        """What was said around the frames that are settled, and was not gathered."""
+        said = self._new_said
+        if not said or said[-1][0] < (settled := self._settling.frames):
+            self._new_said = []
+            return said
+        at = bisect_left(said, settled, key=_number)
+        self._new_said = said[at:]
+        return said[:at]
+
+    def _trim(self, most: int) -> None:
+        """Let the oldest segments go from memory, `most` of them. What no file holds yet stays."""
+        ring, settled = self._store.ring, self._settling.frames
+        upto = settled if self._settling.file is None else min(settled, self._on_disk)
+        while self._left and (last := next(iter(self._left))) < settled:
+            self._fresh -= self._left.pop(last)
+        while most and ring.is_over and ring.oldest_stop <= upto:
+            ring.drop_oldest()
+            most -= 1
 
     def _cut(self, whole: Frame) -> Frame:
-        """What stays of a large frame in memory; what is written of it waits for that if there is room."""
-        number, data = whole.number, whole.data
+        """What stays of a large frame in memory."""
         self._segment.is_whole = False
-        written = self._written(whole)
-        if written is not None and self._waiting_bytes + len(written) <= _WAITING_BYTES:
-            self._waiting_bytes += len(written)
-            self._store.waiting[number] = written
+        kept, is_waiting = self._wholes.cut(whole)
+        if is_waiting:
             # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
             self._wake.set()
-        return Frame(
-            number,
-            whole.time,
-            whole.connection,
-            whole.direction,
-            beginning(data, KEPT_BYTES),
-            whole.size,
-            data[-END_BYTES:],
-        )
-
-    def _written(self, frame: Frame) -> bytes | None:
-        """As much of a large frame as is written, when that is more than stays in memory."""
-        most, data = self._body_bytes, frame.data
-        # Pairing has to read all of a batch.
-        if most is None or most >= frame.size or frame.connection in self._desk or data[:1] == b"[":
-            return data
-        return beginning(data, most) if most > KEPT_BYTES else None
+        return kept
 
     # The writer's thread
 
     def _run(self) -> None:
+        due = monotonic() + BATCH_S
         while not self._closing:
-            self._wake.wait(BATCH_S)
+            self._wake.wait(max(0.0, due - monotonic()))
             self._wake.clear()
-            hurry = monotonic() + _PATIENCE_S
-            while not self._settle(in_a_hurry=self._closing or monotonic() > hurry):
-                sleep(_PAUSE_S)
+            if self._fresh or self._store.waiting or monotonic() >= due:
+                self._settle_all()
+                due = monotonic() + BATCH_S
+            else:
+                self._flush()
+
+    def _settle_all(self) -> None:
+        hurry = monotonic() + _PATIENCE_S
+        while not self._settle(in_a_hurry=self._closing or monotonic() > hurry):
+            sleep(_PAUSE_S)
 
     def _settle(self, *, in_a_hurry: bool) -> bool:
-        """Write some segments, in a hurry everything; then let the oldest frames go from memory.
+        """Settle and write some segments, in a hurry everything; then let the oldest frames go from memory.
 
         Returns whether that was all there was.
         """
-        noted = len(self._new_notes)
-        with self._lock:
-            count = self._store.count
-            end = ((self._settled >> SEGMENT_BITS) + _TURN) << SEGMENT_BITS
-            self._claimed = upto = count if in_a_hurry else min(count, end)
-        is_all = upto == count
-        try:
-            self._write(upto, noted if is_all else 0)
-        except OSError as error:
-            self._fail(error)
-            self._write(upto, len(self._new_notes) if is_all else 0)
-        self._trim()
+        settling = self._settling
+        with settling.turn:
+            with self._lock:
+                count, noted = self._store.count, len(self._new_notes)
+                connections = self._taken_connections()
+            latest = ((settling.frames >> SEGMENT_BITS) + _TURN) << SEGMENT_BITS
+            is_all = in_a_hurry or count <= latest
+            settling.announce(connections.values())
+            settling.settle(count if is_all else latest)
+            with self._lock:
+                said = self._taken_said()
+            settling.share(said)
+            if is_all:
+                settling.share_rest()
+                for _ in range(noted):
+                    settling.note(self._new_notes.popleft())
+        self._flush()
+        while self._is_trimmed_more():
+            pass
         return is_all
 
-    def _trim(self) -> None:
-        """Let the oldest frames go from memory, a segment at a time: nobody waits for all of them.
-
-        None goes that was not settled to its end: it may have been filled since.
-        """
+    def _is_trimmed_more(self) -> bool:
+        """Let one segment go, so that nobody waits for all of them; whether there was one."""
         ring = self._store.ring
-        while ring.is_over and ring.oldest_stop <= self._settled:
-            with self._lock:
-                gone = ring.drop_oldest()
-            del gone
+        with self._settling.turn, self._lock:
+            before = len(ring.segments)
+            self._trim(1)
+            return len(ring.segments) < before
 
-    def _write(self, upto: int, noted: int) -> None:
-        """Settle connections, frames below `upto` and the first `noted` notes, in this order."""
-        file = self._file
-        with self._lock:
-            known, self._new_connections = self._new_connections, {}
-        if file:
-            for info in known.values():
-                file.add_connection(info)
-        while self._settled < upto:
-            self._settle_segment(self._settled, upto, file)
-        self._gather_notes(upto)
-        self._shared.settle(self._store.ring, file)
-        for _ in range(noted):
-            self._settle_note(self._new_notes.popleft(), file)
-        if file:
-            file.flush()
-        self._let_go(upto)
-
-    def _let_go(self, upto: int) -> None:
-        """Forget the wholes of large frames below `upto`: they are on disk now, or never will be."""
-        for number in [number for number in list(self._store.waiting) if number < upto]:
-            whole = self._store.waiting.pop(number)
-            with self._lock:
-                self._waiting_bytes -= len(whole)
-
-    def _settle_segment(self, start: int, upto: int, file: CaptureFile | None) -> None:
-        """Write the frames from `start` on that lie in one segment."""
-        ring = self._store.ring
-        stop = min((start | SEGMENT_MASK) + 1, upto)
-        segment = ring.segment(start)
-        if segment is None:
-            self._settled = stop
-            return
-        with self._lock:
-            self._release(segment)
-        made, segment.made = segment.made, None
-        if made is None or made.start != start:
-            made = segment.make(start, stop, self._group_bytes, self._store.waiting)
-        ring.account(start, made.cost)
-        if file:
-            self._own_up(start, file)
-            for group in made.groups:
-                self._settled += group.count
-                file.add(group)
-        self._settled = stop
-        self.settled_bytes += made.size
-
-    def _own_up(self, number: int, file: CaptureFile) -> None:
-        """Say in the file what never came as far as this frame."""
-        if (missing := number - len(file.places)) > 0:
-            file.add_loss(number)
-            self.error = f"{missing} frames went unwritten: the disk is too slow ({self.path})"
-
-    def _gather_notes(self, upto: int) -> None:
-        """Collect what was said around the frames below `upto` that were settled since the last time."""
-        ring = self._store.ring
-        while (start := self._gathered) < upto:
-            self._gathered = stop = min((start | SEGMENT_MASK) + 1, upto)
-            if (segment := ring.segment(start)) and segment.said:
-                said = [each for each in segment.said.copy().items() if start <= each[0] < stop]
-                ring.account(start, FRAME_COST * len(said))
-                self._shared.add(said)
-
-    def _settle_note(self, note: HttpNote, file: CaptureFile | None) -> None:
-        """Write one note and keep it encoded, a third of the memory."""
-        data = encoded(note)
-        ring = self._store.ring
-        if segment := ring.segment(note.frame):
-            segment.notes[note.frame] = data
-        ring.account(note.frame, FRAME_COST + len(data))
-        if file:
-            file.add_notes(((note.frame, note_line(data)),))
+    def _flush(self) -> None:
+        """Hand the lines there are to the operating system."""
+        settling = self._settling
+        with settling.turn:
+            upto, file = settling.frames, settling.file
+            taken = () if file is None else file.take()
+        if file is not None:
+            try:
+                file.write(taken)
+            except OSError as error:
+                self._fail(error)
+        self._on_disk = upto
+        self._wholes.let_go(upto)
 
     def _fail(self, error: OSError) -> None:
         """Go on in memory only, and say why."""
-        self.error = f"not captured to disk: {error.strerror or error} ({self.path})"
-        self._file = None
+        self._trouble = f"not captured to disk: {error.strerror or error} ({self.path})"
+        self._settling.file = None
         if self._store.places is None:
             self.path = None

@@ -1,6 +1,6 @@
 """The append-only file a recording is written to, in parts of a bounded size.
 
-Owned by the recorder's writer thread; only `places` is read by others.
+Lines are queued by whoever has them, one at a time; one thread takes what is queued to the disk.
 """
 
 from __future__ import annotations
@@ -8,51 +8,38 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from mcpdesk.recorder.groups import Group
 from mcpdesk.recorder.lines import connection_line, header_line, lost_line, same_line
 from mcpdesk.recorder.places import Places, part_path
 from mcpdesk.recorder.record import ConnectionInfo
 
-_BATCH_BYTES = 1 << 20
 _PIECES = 1_000
 """Handed over at once; the operating system takes 1,024."""
+Taken: TypeAlias = Sequence[bytes | Path]
+"""What is to be written; a path stands where the part of that name begins."""
 
 
 class CaptureFile:
-    """Appends lines and remembers where they begin. Every method may raise OSError."""
+    """Queues lines and knows where they will begin. Only `write`, `close` and its making touch the disk."""
 
     def __init__(self, path: Path, max_bytes: int | None, started: float) -> None:
+        """Open the first part. Raises: OSError."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.places = Places()
         self._max_bytes = max_bytes
         self._started = started
         self._connections: dict[int, bytes] = {}
-        self._buffer: list[bytes] = []
-        self._buffered = self._offset = self._head = 0
-        self._handle = -1
-        self.path = self._create(path)
+        self._queue: list[bytes | Path] = []
+        self._queued = self._under_way = self._offset = self._head = 0
+        self.path, self._handle = _created(path)
+        self._begin(self.path)
 
-    def _create(self, path: Path) -> Path:
-        """Open the first part under a name that no other capture has."""
-        attempt = path
-        for number in range(1, 1000):
-            try:
-                self._open(attempt)
-                return attempt
-            except FileExistsError:
-                attempt = path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
-        raise FileExistsError(f"too many captures are called {path.name}")
-
-    def _open(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._handle = os.open(path, flags, 0o600)
-        self._offset = 0
-        self.places.parts.append(path)
-        self._put(header_line(len(self.places.parts), len(self.places), self._started))
-        for line in self._connections.values():
-            self._put(line)
-        self._head = self._offset
+    @property
+    def waiting(self) -> int:
+        """Bytes that are not with the operating system yet."""
+        return self._queued + self._under_way
 
     def add_connection(self, info: ConnectionInfo) -> None:
         """Append what is known of a connection; open ones are repeated at the head of every part."""
@@ -67,7 +54,9 @@ class CaptureFile:
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
-            self._rotate()
+            part = part_path(self.path, len(self.places.parts) + 1)
+            self._queue.append(part)
+            self._begin(part)
         self.places.add(group.count, len(self.places.parts) - 1, self._offset, is_run=group.is_run)
         self._put(*group.pieces)
 
@@ -92,11 +81,55 @@ class CaptureFile:
         self._put(lost_line(start, stop))
         self.places.skip_frames(stop - start)
 
-    def flush(self) -> None:
-        """Hand everything to the operating system: a killed process loses nothing that came this far."""
-        pending: list[bytes | memoryview] = [*self._buffer]
-        self._buffer.clear()
-        self._buffered = 0
+    def take(self) -> Taken:
+        """What is queued, to be written next; it is queued no more."""
+        taken, self._queue = self._queue, []
+        self._queued, self._under_way = 0, self._queued
+        return taken
+
+    def write(self, taken: Taken) -> None:
+        """Hand all of it to the operating system: a killed process loses nothing that came this far.
+
+        Raises: OSError.
+        """
+        try:
+            lines: list[bytes] = []
+            for piece in taken:
+                if isinstance(piece, bytes):
+                    lines.append(piece)
+                else:
+                    self._write_lines(lines)
+                    lines = []
+                    done, self._handle = self._handle, _opened(piece)
+                    os.close(done)
+            self._write_lines(lines)
+        finally:
+            self._under_way = 0
+
+    def close(self) -> None:
+        """Write what is left and close; reading back still works afterwards. Raises: OSError."""
+        try:
+            self.write(self.take())
+        finally:
+            os.close(self._handle)
+            self.places.close()
+
+    def _begin(self, part: Path) -> None:
+        """Queue the head of a part."""
+        self._offset = 0
+        self.places.parts.append(part)
+        self._put(header_line(len(self.places.parts), len(self.places), self._started))
+        self._put(*self._connections.values())
+        self._head = self._offset
+
+    def _put(self, *pieces: bytes) -> None:
+        size = sum(map(len, pieces))
+        self._queue += pieces
+        self._offset += size
+        self._queued += size
+
+    def _write_lines(self, lines: Sequence[bytes]) -> None:
+        pending: list[bytes | memoryview] = [*lines]
         while pending:
             # Handed over piece by piece: joined, every byte would be copied once more.
             written, whole = os.writev(self._handle, pending[:_PIECES]), 0
@@ -107,23 +140,17 @@ class CaptureFile:
             if written:
                 pending[0] = memoryview(pending[0])[written:]
 
-    def close(self) -> None:
-        """Flush and close; reading back still works afterwards."""
+
+def _created(path: Path) -> tuple[Path, int]:
+    """Open the first part under a name that no other capture has."""
+    attempt = path
+    for number in range(1, 1000):
         try:
-            self.flush()
-        finally:
-            os.close(self._handle)
-            self.places.close()
+            return attempt, _opened(attempt)
+        except FileExistsError:
+            attempt = path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+    raise FileExistsError(f"too many captures are called {path.name}")
 
-    def _put(self, *pieces: bytes) -> None:
-        size = sum(map(len, pieces))
-        self._buffer += pieces
-        self._offset += size
-        self._buffered += size
-        if self._buffered > _BATCH_BYTES:
-            self.flush()
 
-    def _rotate(self) -> None:
-        self.flush()
-        os.close(self._handle)
-        self._open(part_path(self.path, len(self.places.parts) + 1))
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -27,8 +27,6 @@ _number = attrgetter("number")
 class Made(Struct):
     """What is to be written of a segment."""
 
-    start: int
-    """The first frame of it."""
     groups: Iterable[Group]
     is_small: bool
     """Whether it is made fast."""
@@ -41,7 +39,7 @@ class Made(Struct):
 class Segment:
     """Up to 256 successive frames and the encoded notes on them."""
 
-    __slots__ = ("cost", "doubtful", "entries", "fresh", "is_whole", "made", "notes", "said")
+    __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes", "said")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -51,10 +49,6 @@ class Segment:
         self.said: dict[int, Said] = {}
         """Notes that share their contents with others."""
         self.cost = 0
-        self.fresh = 0
-        """Bytes it held when it was full."""
-        self.made: Made | None = None
-        """Of a full segment, what nobody wrote yet."""
         self.is_whole = True
         """Whether no frame here was cut short."""
 
@@ -64,15 +58,19 @@ class Segment:
         `most` bytes of them are made at once; `wholes` has those of frames that were cut, by number.
         """
         entries = self.between(start, stop)
-        held = sum([len(entry.data) for entry in entries])
+        held = _held(entries)
         is_small = self.is_whole and held <= most
         return Made(
-            start,
             at_once(entries, self.doubtful) if is_small else one_by_one(entries, self.doubtful, wholes),
             is_small,
             sum([entry.size for entry in entries]),
             held + FRAME_COST * len(entries),
         )
+
+    def cost_of(self, start: int, stop: int) -> int:
+        """Bytes of memory the frames from `start` up to `stop` take."""
+        entries = self.between(start, stop)
+        return _held(entries) + FRAME_COST * len(entries)
 
     def between(self, start: int, stop: int) -> list[Entry]:
         """What was recorded from frame `start` on and before `stop`."""
@@ -149,3 +147,7 @@ class Ring:
         self._oldest += 1
         self.cost -= oldest.cost
         return oldest
+
+
+def _held(entries: Iterable[Entry]) -> int:
+    return sum([len(entry.data) for entry in entries])

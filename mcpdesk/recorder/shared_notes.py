@@ -27,7 +27,7 @@ class _Known(Struct):
 
 
 class SharedNotes:
-    """Gathers what was said around which frames, and settles it at once. The writer's thread only.
+    """Gathers what was said around which frames, and settles it at once. One caller at a time.
 
     Accounts the contents of notes; that there are any counts for itself.
     """
@@ -47,12 +47,12 @@ class SharedNotes:
                 gathered[1].append(frame)
 
     def settle(self, ring: Ring, file: CaptureFile | None) -> None:
-        """Write and account what was gathered. Raises: OSError, and the rest is settled the next time."""
+        """Write and account what was gathered."""
+        fresh, self._fresh = self._fresh, {}
         new: list[tuple[Said, list[int]]] = []
-        for key, (said, frames) in list(self._fresh.items()):
+        for key, (said, frames) in fresh.items():
             if known := self._known.get(key):
                 self._settle_known(known, frames, ring, file)
-                del self._fresh[key]
             else:
                 new.append((said, frames))
         if new:
@@ -85,7 +85,6 @@ class SharedNotes:
             ring.account(first, len(data))
             if others:
                 self._settle_known(known, others, ring, file)
-            del self._fresh[id(said)]
 
 
 def _note(frame: int, said: Said) -> HttpNote:

@@ -173,7 +173,7 @@ def test_what_a_full_recording_of_runs_holds_stays_within_its_budget(tmp_path: P
         recording.together(1, OUT, [b'{"n":%d,"x":"%b"}' % (start + at, b"x" * 150) for at in range(300)])
         if not start % 3_000:
             recording._wake.set()
-            wait_until(lambda start=start: recording._settled == start + 300)
+            wait_until(lambda start=start: recording._settling.frames == start + 300)
     recording.close()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -271,10 +271,10 @@ def test_a_disk_that_fills_up_is_told_and_recording_goes_on(tmp_path: Path) -> N
     recording.start()
     recording.frame(1, IN, b'{"n":0}')
     recording._wake.set()
-    wait_until(lambda: recording._settled == 1)
-    assert recording._file is not None
-    os.close(recording._file._handle)
-    recording._file._handle = os.open("/dev/full", os.O_WRONLY)
+    wait_until(lambda: recording._settling.frames == 1)
+    assert recording._settling.file is not None
+    os.close(recording._settling.file._handle)
+    recording._settling.file._handle = os.open("/dev/full", os.O_WRONLY)
     for number in range(1, 20):
         recording.frame(1, IN, b'{"n":%d}' % number)
     recording.close()
@@ -340,7 +340,7 @@ def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> 
             recording.frame(1, IN, asked % number)
             recording.frame(1, OUT, answered % number)
         recording._wake.set()
-        wait_until(lambda start=start: recording._settled == 2 * (start + 2_500))
+        wait_until(lambda start=start: recording._settling.frames == 2 * (start + 2_500))
     recording.close()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -395,17 +395,17 @@ def test_closing_twice_and_reading_afterwards_is_fine(tmp_path: Path) -> None:
 def test_frames_that_came_while_others_were_written_stay_until_they_are_written_too(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
     recording.start()
-    write, frames = recording._write, [b'{"n":%d}' % number for number in range(300)]
+    flush, frames = recording._flush, [b'{"n":%d}' % number for number in range(300)]
     for data in frames[:100]:
         recording.frame(1, IN, data)
 
-    def slowly(upto: int, noted: int) -> None:
-        write(upto, noted)
+    def slowly() -> None:
+        flush()
         for data in frames[recording._store.count :]:
             recording.frame(1, IN, data)
-        recording._write = write  # type: ignore[method-assign]
+        recording._flush = flush  # type: ignore[method-assign]
 
-    recording._write = slowly  # type: ignore[method-assign]
+    recording._flush = slowly  # type: ignore[method-assign]
     recording.close()
     assert [recording.index.whole(number) for number in range(300)] == frames
     assert not recording.error
@@ -425,6 +425,89 @@ def test_the_writer_pauses_between_segments(tmp_path: Path, monkeypatch: pytest.
     archive = Archive(path)
     assert [archive.whole(number) for number in range(archive.count)] == frames
     archive.close()
+
+
+@pytest.fixture
+def _nobody_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes nothing before the recording is closed."""
+    monkeypatch.setattr(Recording, "_run", lambda self: None)
+
+
+@pytest.mark.usefixtures("_nobody_writes")
+def test_who_records_settles_and_touches_no_disk(tmp_path: Path) -> None:
+    path, frames = tmp_path / "a.jsonl", [b'{"n":%d}' % number for number in range(1_000)]
+    recording = Recording(path)
+    recording.start()
+    for data in frames:
+        recording.frame(1, IN, data, is_json=True)
+    assert 0 <= sum(map(len, frames)) - recording.settled_bytes <= sum(map(len, frames[-64:]))
+    assert path.stat().st_size == 0
+    recording.close()
+    archive = Archive(path)
+    assert [archive.whole(number) for number in range(1_000)] == frames
+    archive.close()
+
+
+@pytest.mark.usefixtures("_nobody_writes")
+def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
+    frames = [b'{"n":%d}' % number for number in range(3_000)]
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
+    recording.start()
+    for data in frames:
+        recording.frame(1, IN, data, is_json=True)
+    assert recording.settled_bytes and recording._store.ring.is_over
+    assert [recording.index.whole(number) for number in range(3_000)] == frames
+    recording.close()
+    assert recording._store.ring.segment(0) is None
+    assert [recording.index.whole(number) for number in range(3_000)] == frames
+
+
+@pytest.mark.usefixtures("_nobody_writes")
+def test_a_disk_that_takes_nothing_costs_frames_in_the_file_not_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "_QUEUE_BYTES", 100_000)
+    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * 400) for number in range(20_000)]
+    for data in frames:
+        recording.frame(1, IN, data, is_json=True)
+    held = sum(len(segment.entries) for segment in recording._store.ring.segments.values())
+    assert held < 3_000
+    recording.close()
+    assert "went unwritten" in recording.error
+    archive = Archive(tmp_path / "a.jsonl")
+    there = [number for number in range(20_000) if archive.whole(number)]
+    assert [archive.whole(number) for number in there] == [frames[number] for number in there]
+    assert 0 in there and 100 in there and 10_000 not in there and set(range(19_000, 20_000)) <= set(there)
+    archive.close()
+
+
+def test_lines_that_are_worth_it_are_written_without_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "BATCH_S", 3600)
+    path = tmp_path / "a.jsonl"
+    recording = Recording(path)
+    recording.start()
+    for number in range(1_000):
+        recording.frame(1, IN, b'{"n":%d,"x":"%b"}' % (number, b"x" * 1_000), is_json=True)
+    wait_until(lambda: path.stat().st_size > 256 << 10)
+    recording.close()
+
+
+def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.2.jsonl").write_text("somebody else's")
+    recording = Recording(tmp_path / "a.jsonl", max_file_bytes=50_000)
+    recording.start()
+    frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * 1_000) for number in range(300)]
+    for data in frames:
+        recording.frame(1, IN, data, is_json=True)
+    recording.close()
+    assert "File exists" in recording.error
+    assert [recording.index.whole(number) for number in range(300)] == frames
+    assert (tmp_path / "a.2.jsonl").read_text() == "somebody else's"
 
 
 def test_a_session_that_ends_at_once_is_told_of_once(tmp_path: Path) -> None:

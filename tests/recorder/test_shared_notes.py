@@ -95,8 +95,8 @@ def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> N
     recording.close()
     found = noted(recording, 2 * len(agents) + 2)
     assert found[::2] == [*agents, "x" * shared_notes.LARGEST_KNOWN]
-    assert len(recording._shared._known) <= shared_notes.MOST_KNOWN
-    assert all(known.said is not large for known in recording._shared._known.values())
+    assert len(recording._settling._shared._known) <= shared_notes.MOST_KNOWN
+    assert all(known.said is not large for known in recording._settling._shared._known.values())
 
 
 def test_repeated_notes_count_little(tmp_path: Path) -> None:

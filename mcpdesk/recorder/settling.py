@@ -1,0 +1,91 @@
+"""What becomes of recorded frames: lines for the capture file, and a share of the memory there is for them.
+
+Nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.lines import encoded, note_line
+from mcpdesk.recorder.record import ConnectionInfo, HttpNote, Said
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK
+from mcpdesk.recorder.shared_notes import SharedNotes
+from mcpdesk.recorder.store import Store
+
+_TOGETHER = 128
+"""Notes gathered before they are settled: those that repeat each other become one line."""
+
+
+class Settling:
+    """One recording's. Whoever calls a method holds `turn`."""
+
+    def __init__(self, store: Store, group_bytes: int) -> None:
+        self.turn = Lock()
+        self.file: CaptureFile | None = None
+        """Where the lines go, if anywhere."""
+        self.frames = 0
+        """How many are settled."""
+        self.bytes = 0
+        """Bytes of those, as they came."""
+        self.error = ""
+        """What is missing in the file."""
+        self._store = store
+        self._group_bytes = group_bytes
+        """Of frames that are made lines at once."""
+        self._shared = SharedNotes()
+        self._gathered = 0
+
+    def announce(self, connections: Iterable[ConnectionInfo]) -> None:
+        """Say what is known of connections, before their frames."""
+        if self.file is not None:
+            for info in connections:
+                self.file.add_connection(info)
+
+    def settle(self, upto: int, *, is_pressed: bool = False) -> None:
+        """Settle the frames below `upto`; who is pressed leaves large ones to others, and all after them."""
+        ring, file = self._store.ring, self.file
+        while (start := self.frames) < upto:
+            stop = min((start | SEGMENT_MASK) + 1, upto)
+            if segment := ring.segment(start):
+                made = segment.make(start, stop, self._group_bytes, self._store.waiting)
+                if is_pressed and not made.is_small:
+                    return
+                ring.account(start, made.cost)
+                if file is not None:
+                    self._own_up(start, file)
+                    for group in made.groups:
+                        file.add(group)
+                self.bytes += made.size
+            self.frames = stop
+
+    def share(self, said: Sequence[tuple[int, Said]]) -> None:
+        """Gather what was said around settled frames; settle it when it is much."""
+        if said:
+            self._store.ring.account(said[0][0], FRAME_COST * len(said))
+            self._shared.add(said)
+            self._gathered += len(said)
+            if self._gathered >= _TOGETHER:
+                self.share_rest()
+
+    def share_rest(self) -> None:
+        """Settle what is gathered."""
+        self._gathered = 0
+        self._shared.settle(self._store.ring, self.file)
+
+    def note(self, note: HttpNote) -> None:
+        """Settle one note and keep it encoded, a third of the memory."""
+        data, ring = encoded(note), self._store.ring
+        if segment := ring.segment(note.frame):
+            segment.notes[note.frame] = data
+        ring.account(note.frame, FRAME_COST + len(data))
+        if self.file is not None:
+            self.file.add_notes(((note.frame, note_line(data)),))
+
+    def _own_up(self, number: int, file: CaptureFile) -> None:
+        """Say in the file what never came as far as this frame."""
+        if (missing := number - len(file.places)) > 0:
+            file.add_loss(number)
+            self.error = f"{missing} frames went unwritten: the disk is too slow ({file.path})"

@@ -1,0 +1,105 @@
+"""Settling makes lines of frames, once each and in order, and counts what they take of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.record import Direction, Frame, HttpNote, Said
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_FRAMES
+from mcpdesk.recorder.settling import Settling
+from mcpdesk.recorder.store import Store
+from tests.support.traffic import connection
+
+SAID = Said("POST /mcp/echo HTTP/1.1", (("Host", "127.0.0.1"),))
+GROUP_BYTES = 10_000
+
+
+@pytest.fixture
+def settling(tmp_path: Path) -> Iterator[Settling]:
+    settling = Settling(Store(1 << 20), GROUP_BYTES)
+    settling.file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
+    yield settling
+    settling.file.close()
+
+
+def record(settling: Settling, sizes: list[int]) -> None:
+    store = settling._store
+    for number, size in enumerate(sizes, store.count):
+        segment = store.ring.segment(number) or store.ring.open(number)
+        segment.entries.append(Frame(number, 1.0, 1, Direction.IN, b"1" * size, size))
+    store.count += len(sizes)
+
+
+def lines(settling: Settling) -> list[bytes]:
+    assert settling.file is not None
+    return b"".join(piece for piece in settling.file.take() if isinstance(piece, bytes)).splitlines()
+
+
+def test_frames_become_lines_in_order_and_count(settling: Settling) -> None:
+    record(settling, [5] * (SEGMENT_FRAMES + 44))
+    lines(settling)
+    settling.settle(10)
+    settling.settle(SEGMENT_FRAMES + 44)
+    made = lines(settling)
+    assert [line.split(b",")[0] for line in made] == [b'{"n":%d' % number for number in range(300)]
+    assert (settling.frames, settling.bytes) == (300, 1500)
+    assert settling._store.ring.cost == 300 * (FRAME_COST + 5)
+    settling.settle(300)
+    assert not lines(settling) and settling.bytes == 1500
+
+
+def test_who_is_pressed_leaves_large_frames_and_what_follows(settling: Settling) -> None:
+    record(settling, [5] * SEGMENT_FRAMES + [GROUP_BYTES + 1] + [5] * (SEGMENT_FRAMES + 20))
+    settling.settle(settling._store.count, is_pressed=True)
+    assert settling.frames == SEGMENT_FRAMES
+    settling.settle(settling._store.count)
+    assert settling.frames == settling._store.count == 2 * SEGMENT_FRAMES + 21
+
+
+def test_frames_that_left_memory_before_are_owned_up_to(settling: Settling) -> None:
+    record(settling, [5] * (2 * SEGMENT_FRAMES))
+    settling._store.ring.drop_oldest()
+    settling.settle(2 * SEGMENT_FRAMES)
+    assert b'{"lost":[0,256]}' in lines(settling)
+    assert f"{SEGMENT_FRAMES} frames went unwritten" in settling.error
+
+
+def test_what_is_said_again_is_settled_together(settling: Settling) -> None:
+    record(settling, [5] * SEGMENT_FRAMES)
+    settling.settle(SEGMENT_FRAMES)
+    lines(settling)
+    settling.share([(number, SAID) for number in range(127)])
+    assert not lines(settling)
+    settling.share([(127, SAID)])
+    note, same = lines(settling)
+    assert note.startswith(b'{"note":{"frame":0') and same.startswith(b'{"same":[0,1,2,') and b"127]" in same
+    settling.share([(200, SAID)])
+    settling.share_rest()
+    assert lines(settling) == [b'{"same":[0,200]}']
+
+
+def test_connections_and_single_notes_are_told(settling: Settling) -> None:
+    record(settling, [5])
+    lines(settling)
+    settling.announce([connection(1)])
+    settling.settle(1)
+    settling.note(HttpNote(0, "200", ()))
+    kinds = [line.split(b":")[0] for line in lines(settling)]
+    assert kinds == [b'{"connection"', b'{"n"', b'{"note"']
+    noted = settling._store.note(0)
+    assert noted is not None and noted.line == "200"
+
+
+def test_without_a_file_memory_is_counted_all_the_same() -> None:
+    settling = Settling(Store(1 << 20), GROUP_BYTES)
+    record(settling, [5] * 10)
+    settling.announce([connection(1)])
+    settling.settle(10)
+    settling.share([(0, SAID)])
+    settling.share_rest()
+    assert (settling.frames, settling.error) == (10, "")
+    assert settling._store.ring.cost > 10 * (FRAME_COST + 5)

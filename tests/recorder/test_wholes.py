@@ -1,0 +1,47 @@
+"""Large frames wait whole until they are written, as far as there is room for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.recorder import wholes
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame
+from mcpdesk.recorder.wholes import Wholes
+
+SIZE = 3 * KEPT_BYTES
+
+
+def large(number: int, connection: int = 1) -> Frame:
+    data = b'"%b"' % (b"x" * (SIZE - 2))
+    return Frame(number, 1.0, connection, Direction.IN, data, SIZE)
+
+
+def test_beginning_and_end_stay_and_the_whole_waits() -> None:
+    waiting: dict[int, bytes] = {}
+    kept, is_waiting = Wholes(waiting, 0).cut(whole := large(7))
+    assert is_waiting and waiting == {7: whole.data}
+    assert (kept.data, kept.end, kept.size) == (whole.data[:KEPT_BYTES], whole.data[-END_BYTES:], SIZE)
+    assert (kept.number, kept.time, kept.connection, kept.direction) == (7, 1.0, 1, Direction.IN)
+
+
+def test_what_no_room_is_left_for_is_not_kept_until_others_were_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wholes, "_MOST_BYTES", 2 * SIZE)
+    waiting: dict[int, bytes] = {}
+    those = Wholes(waiting, 0)
+    assert [those.cut(large(number))[1] for number in range(3)] == [True, True, False]
+    those.let_go(1)
+    assert list(waiting) == [1]
+    assert [those.cut(large(number))[1] for number in (3, 4)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "connection", "kept"), [(1, 1, 0), (100_000, 1, 100_000), (SIZE, 1, SIZE), (1, 2, SIZE)]
+)
+def test_of_a_clients_frame_as_much_waits_as_is_written(body_bytes: int, connection: int, kept: int) -> None:
+    waiting: dict[int, bytes] = {}
+    those = Wholes(waiting, body_bytes)
+    those.desk.add(2)
+    _, is_waiting = those.cut(large(1, connection))
+    assert (is_waiting, len(waiting.get(1, b""))) == (kept > 0, kept)
