@@ -289,10 +289,9 @@ class Recording:
 
     def _taken_said(self) -> Sequence[tuple[int, Said]]:
         """What was said around the frames that are settled, and was not gathered."""
-        said = self._new_said
-        if not said or said[-1][0] < (settled := self._settling.frames):
-            self._new_said = []
-            return said
+        said, settled = self._new_said, self._settling.frames
+        if not said or said[0][0] >= settled:
+            return ()
         at = bisect_left(said, settled, key=_number)
         self._new_said = said[at:]
         return said[:at]
