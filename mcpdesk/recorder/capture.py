@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
-from mcpdesk.recorder.record import (
-    KEPT_BYTES,
-    ConnectionInfo,
-    Direction,
-    Entry,
-    Frame,
-    HttpNote,
-    Run,
-    Said,
-)
+from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Entry, Frame, HttpNote, Run, Said
 from mcpdesk.recorder.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.settling import Settling
 from mcpdesk.recorder.store import Store
@@ -48,6 +39,8 @@ _CATCH_UP = 2
 _TURN = 2
 """Segments the writer settles between two pauses: requests under way are held up by those, not by all."""
 _PAUSE_S = 0.0025
+_END_S = 5.0
+"""How long the end waits for the disk."""
 _PATIENCE_S = 0.1
 """How long to go on with pauses."""
 _WRITE_BYTES = 256 << 10
@@ -92,7 +85,7 @@ class Recording:
         self._fresh = 0
         """Those of all."""
         self._on_disk = 0
-        """Frames whose lines are with the operating system."""
+        """Frames that are with the operating system, and all that is said of them."""
         self._new_connections: dict[int, ConnectionInfo] = {}
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
@@ -101,7 +94,7 @@ class Recording:
         self._new_notes: deque[HttpNote] = deque()
         self._wake = Event()
         self._is_running = False
-        self._closing = False
+        self._closing = self._is_late = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
 
     @property
@@ -222,19 +215,20 @@ class Recording:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left and close the file. Everything can still be read afterwards."""
+        """Write what is left and close the file. Everything can still be read afterwards.
+
+        A disk that is stuck is not waited for: the thread at it writes what is left if it ever can.
+        """
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(5)
+            self._thread.join(_END_S)
         self._is_running = False
-        self._settle(in_a_hurry=True)
-        file, self._settling.file = self._settling.file, None
-        if file is not None:
-            try:
-                file.close()
-            except OSError as error:
-                self._fail(error)
+        if self._thread.is_alive():
+            self._is_late = True
+            self._trouble = f"not all is captured: the disk takes too long ({self.path})"
+        else:
+            self._finish()
 
     # The hot path's rare turns; the lock is held
 
@@ -253,6 +247,7 @@ class Recording:
             if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
                 # Nobody settles: the oldest frames go unwritten rather than all memory.
                 self._fresh -= self._left.pop(ring.oldest_stop - 1, 0)
+                del self._new_said[: bisect_left(self._new_said, ring.oldest_stop, key=_number)]
                 ring.drop_oldest()
             self._segment = ring.open(number)
             self._append = self._segment.entries.append
@@ -327,6 +322,18 @@ class Recording:
                 due = monotonic() + BATCH_S
             else:
                 self._flush()
+        if self._is_late:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Settle what is left and close the file."""
+        self._settle(in_a_hurry=True)
+        file, self._settling.file = self._settling.file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                self._fail(error)
 
     def _settle_all(self) -> None:
         hurry = monotonic() + _PATIENCE_S
@@ -369,16 +376,19 @@ class Recording:
 
     def _flush(self) -> None:
         """Hand the lines there are to the operating system."""
-        settling = self._settling
+        settling, notes = self._settling, self._new_notes
         with settling.turn:
             upto, file = settling.frames, settling.file
+            noted = min(settling.noted, notes[0].frame) if notes else settling.noted
             taken = () if file is None else file.take()
         if file is not None:
             try:
                 file.write(taken)
             except OSError as error:
-                self._fail(error)
-        self._on_disk = upto
+                with settling.turn:
+                    self._fail(error)
+                file.abandon()
+        self._on_disk = max(self._on_disk, noted)
         self._wholes.let_go(upto)
 
     def _fail(self, error: OSError) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,8 +34,11 @@ class CaptureFile:
         self._connections: dict[int, bytes] = {}
         self._queue: list[bytes | Path] = []
         self._queued = self._under_way = self._offset = self._head = 0
+        self._part = -1
+        """The one lines are queued for, from 0; the disk may be some behind."""
         self.path, self._handle = _created(path)
-        self._begin(self.path)
+        self.places.parts.append(self.path)
+        self._begin()
 
     @property
     def waiting(self) -> int:
@@ -54,23 +58,22 @@ class CaptureFile:
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
-            part = part_path(self.path, len(self.places.parts) + 1)
-            self._queue.append(part)
-            self._begin(part)
-        self.places.add(group.count, len(self.places.parts) - 1, self._offset, is_run=group.is_run)
+            self._queue.append(part_path(self.path, self._part + 2))
+            self._begin()
+        self.places.add(group.count, self._part, self._offset, is_run=group.is_run)
         self._put(*group.pieces)
 
     def add_notes(self, notes: Sequence[tuple[int, bytes]]) -> None:
         """Append lines of notes on earlier frames."""
-        part, offset = len(self.places.parts) - 1, self._offset
+        offset = self._offset
         for frame, line in notes:
-            self.places.set_note(frame, part, offset)
+            self.places.set_note(frame, self._part, offset)
             offset += len(line)
         self._put(*[line for _, line in notes])
 
     def add_same(self, noted: int, frames: Sequence[int]) -> bool:
         """Say that the note on a frame holds for others, too; False when it does not lie in this part."""
-        if not self.places.share_note(noted, frames, len(self.places.parts) - 1):
+        if not self.places.share_note(noted, frames, self._part):
             return False
         self._put(same_line(noted, frames))
         return True
@@ -102,6 +105,8 @@ class CaptureFile:
                     lines = []
                     done, self._handle = self._handle, _opened(piece)
                     os.close(done)
+                    # Only now: before, a file of that name is somebody else's.
+                    self.places.parts.append(piece)
             self._write_lines(lines)
         finally:
             self._under_way = 0
@@ -114,11 +119,16 @@ class CaptureFile:
             os.close(self._handle)
             self.places.close()
 
-    def _begin(self, part: Path) -> None:
-        """Queue the head of a part."""
+    def abandon(self) -> None:
+        """Write no more; what was written can be read."""
+        with suppress(OSError):
+            os.close(self._handle)
+
+    def _begin(self) -> None:
+        """Queue the head of the next part."""
+        self._part += 1
         self._offset = 0
-        self.places.parts.append(part)
-        self._put(header_line(len(self.places.parts), len(self.places), self._started))
+        self._put(header_line(self._part + 1, len(self.places), self._started))
         self._put(*self._connections.values())
         self._head = self._offset
 

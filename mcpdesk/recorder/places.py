@@ -8,6 +8,7 @@ what the frames have in common, the others are the frames.
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ class Places:
 
     def __init__(self) -> None:
         self.parts: list[Path] = []
+        """Those that are on disk. What lies in a later one is nowhere yet."""
         self._frames = array("Q")
         self._notes = array("Q")
         self._open: tuple[int, int] | None = None
@@ -146,6 +148,8 @@ class Places:
 
     def _handle(self, part: int) -> int:
         """The open file of a part; one is kept open, since neighbours are read together."""
+        if part >= len(self.parts):
+            raise FileNotFoundError(errno.ENOENT, "this part was not begun")
         if self._open is None or self._open[0] != part:
             fresh = os.open(self.parts[part], os.O_RDONLY | os.O_CLOEXEC)
             if self._open is not None:

@@ -6,12 +6,13 @@ Nothing here touches the disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from threading import Lock
 
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.lines import encoded, note_line
 from mcpdesk.recorder.record import ConnectionInfo, HttpNote, Said
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
@@ -37,12 +38,14 @@ class Settling:
         """Of frames that are made lines at once."""
         self._shared = SharedNotes()
         self._gathered = 0
+        self._ungathered = 0
+        """Frames before the first one that has a gathered note."""
 
     def announce(self, connections: Iterable[ConnectionInfo]) -> None:
         """Say what is known of connections, before their frames."""
-        if self.file is not None:
+        if (file := self.file) is not None:
             for info in connections:
-                self.file.add_connection(info)
+                file.add_connection(info)
 
     def settle(self, upto: int, *, is_pressed: bool = False) -> None:
         """Settle the frames below `upto`; who is pressed leaves large ones to others, and all after them."""
@@ -58,17 +61,28 @@ class Settling:
                     self._own_up(start, file)
                     for group in made.groups:
                         file.add(group)
+                        self.frames += group.count
                 self.bytes += made.size
             self.frames = stop
 
+    @property
+    def noted(self) -> int:
+        """How many frames are settled before the first whose note only is gathered."""
+        return self._ungathered if self._gathered else self.frames
+
     def share(self, said: Sequence[tuple[int, Said]]) -> None:
         """Gather what was said around settled frames; settle it when it is much."""
-        if said:
-            self._store.ring.account(said[0][0], FRAME_COST * len(said))
-            self._shared.add(said)
-            self._gathered += len(said)
-            if self._gathered >= _TOGETHER:
-                self.share_rest()
+        if not said:
+            return
+        for _, some in groupby(said, _segment):
+            each = list(some)
+            self._store.ring.account(each[0][0], FRAME_COST * len(each))
+        if not self._gathered:
+            self._ungathered = said[0][0]
+        self._shared.add(said)
+        self._gathered += len(said)
+        if self._gathered >= _TOGETHER:
+            self.share_rest()
 
     def share_rest(self) -> None:
         """Settle what is gathered."""
@@ -81,11 +95,15 @@ class Settling:
         if segment := ring.segment(note.frame):
             segment.notes[note.frame] = data
         ring.account(note.frame, FRAME_COST + len(data))
-        if self.file is not None:
-            self.file.add_notes(((note.frame, note_line(data)),))
+        if (file := self.file) is not None:
+            file.add_notes(((note.frame, note_line(data)),))
 
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""
         if (missing := number - len(file.places)) > 0:
             file.add_loss(number)
             self.error = f"{missing} frames went unwritten: the disk is too slow ({file.path})"
+
+
+def _segment(said: tuple[int, Said]) -> int:
+    return said[0] >> SEGMENT_BITS

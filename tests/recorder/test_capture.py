@@ -11,12 +11,14 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mcpdesk.recorder import capture
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
+from mcpdesk.recorder.capture_file import CaptureFile, Taken
+from mcpdesk.recorder.record import KEPT_BYTES, HttpNote, Said
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, OUT, call, connection, settle, text, wait_until
 
@@ -497,17 +499,91 @@ def test_lines_that_are_worth_it_are_written_without_delay(
     recording.close()
 
 
-def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "a.2.jsonl").write_text("somebody else's")
-    recording = Recording(tmp_path / "a.jsonl", max_file_bytes=50_000)
+@pytest.mark.parametrize("ring_bytes", [64 << 20, 1])
+def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path, ring_bytes: int) -> None:
+    foreign = b'{"n":%d,"t":1.0,"c":1,"d":"in","json":{"not":"ours"}}\n'
+    (tmp_path / "a.2.jsonl").write_bytes(b"".join([foreign % number for number in range(2_000)]))
+    descriptors = psutil.Process().num_fds()
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes, max_file_bytes=50_000)
     recording.start()
-    frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * 1_000) for number in range(300)]
+    frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * 1_000) for number in range(600)]
     for data in frames:
         recording.frame(1, IN, data, is_json=True)
     recording.close()
     assert "File exists" in recording.error
-    assert [recording.index.whole(number) for number in range(300)] == frames
-    assert (tmp_path / "a.2.jsonl").read_text() == "somebody else's"
+    read = [recording.index.whole(number) for number in range(600)]
+    assert read[:40] == frames[:40]
+    assert all(data in (frames[number], b"") for number, data in enumerate(read))
+    assert ring_bytes == 1 or read == frames
+    settle(recording)
+    assert (tmp_path / "a.2.jsonl").read_bytes().startswith(foreign % 0)
+    recording._store.places.close()  # type: ignore[union-attr]
+    assert psutil.Process().num_fds() == descriptors
+
+
+def test_a_disk_that_is_stuck_holds_no_end_up_and_gets_the_rest_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "_END_S", 0.05)
+    write, is_stuck, goes_on = CaptureFile.write, threading.Event(), threading.Event()
+
+    def stuck(file: CaptureFile, taken: Taken) -> None:
+        is_stuck.set()
+        assert goes_on.wait(WITHIN_S)
+        write(file, taken)
+
+    monkeypatch.setattr(CaptureFile, "write", stuck)
+    recording = Recording(tmp_path / "a.jsonl")
+    frames = [b'{"n":%d}' % number for number in range(1_000)]
+    recording.start()
+    for data in frames[:500]:
+        recording.frame(1, IN, data, is_json=True)
+    assert is_stuck.wait(WITHIN_S)
+    for data in frames[500:]:
+        recording.frame(1, IN, data, is_json=True)
+    recording.close()
+    assert "the disk takes too long" in recording.error
+    assert [recording.index.whole(number) for number in range(1_000)] == frames
+    goes_on.set()
+    recording._thread.join(WITHIN_S)
+    archive = Archive(tmp_path / "a.jsonl")
+    assert [archive.whole(number) for number in range(archive.count)] == frames
+    archive.close()
+
+
+@pytest.mark.usefixtures("_nobody_writes")
+def test_what_is_said_of_a_frame_stays_until_the_disk_has_it_too(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
+    recording.start()
+    for number in range(100):
+        recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
+    recording.note(HttpNote(30, "200", ()))
+    recording._flush()
+    for _ in range(2_000):
+        recording.frame(1, OUT, b"[]", True)
+    lines = [getattr(recording.index.note(number), "line", None) for number in range(100)]
+    expected = [f"POST /{number} HTTP/1.1" if number != 30 else "200" for number in range(100)]
+    assert lines == expected
+    recording.close()
+    assert [getattr(recording.index.note(number), "line", None) for number in range(100)] == expected
+
+
+@pytest.mark.usefixtures("_nobody_writes")
+def test_of_frames_that_went_unwritten_nothing_said_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "_QUEUE_BYTES", 0)
+    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    for number in range(20_000):
+        recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
+    assert len(recording._new_said) < 5_000
+    recording.close()
+    archive = Archive(tmp_path / "a.jsonl")
+    noted = [number for number in range(20_000) if archive.note(number)]
+    assert noted == [number for number in range(20_000) if archive.whole(number)]
+    archive.close()
 
 
 def test_a_session_that_ends_at_once_is_told_of_once(tmp_path: Path) -> None:

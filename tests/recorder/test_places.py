@@ -21,6 +21,13 @@ def test_lines_of_any_length_are_read_from_several_parts(tmp_path: Path) -> None
     places.close()
 
 
+def test_what_lies_in_a_part_that_was_not_begun_is_nowhere() -> None:
+    places = Places()
+    places.add(1, 1, 7)
+    places.set_note(0, 1, 9)
+    assert places.frame_line(0) is None and places.note_line(0) is None
+
+
 def test_lines_of_a_group_are_told_apart(tmp_path: Path) -> None:
     lines = [b"{%d}\n" % number for number in range(3)] + [b"z" * 100_000 + b"\n", b"\r\x0b\n"]
     path = tmp_path / "a.jsonl"

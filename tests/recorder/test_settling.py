@@ -82,6 +82,28 @@ def test_what_is_said_again_is_settled_together(settling: Settling) -> None:
     assert lines(settling) == [b'{"same":[0,200]}']
 
 
+def test_notes_count_where_their_frames_lie(settling: Settling) -> None:
+    record(settling, [5] * (3 * SEGMENT_FRAMES))
+    settling.settle(3 * SEGMENT_FRAMES)
+    segments = settling._store.ring.segments.values()
+    before = [segment.cost for segment in segments]
+    settling.share([(number, SAID) for number in range(SEGMENT_FRAMES - 10, 2 * SEGMENT_FRAMES + 20)])
+    added = [segment.cost - was for segment, was in zip(segments, before, strict=True)]
+    assert added[1:] == [SEGMENT_FRAMES * FRAME_COST, 20 * FRAME_COST]
+    assert 10 * FRAME_COST < added[0] < 12 * FRAME_COST  # what it says lies with the first of them
+
+
+def test_frames_whose_notes_are_only_gathered_are_not_noted(settling: Settling) -> None:
+    record(settling, [5] * SEGMENT_FRAMES)
+    settling.settle(SEGMENT_FRAMES)
+    assert settling.noted == SEGMENT_FRAMES
+    settling.share([(20, SAID), (22, SAID)])
+    settling.share([(30, SAID)])
+    assert settling.noted == 20
+    settling.share_rest()
+    assert settling.noted == SEGMENT_FRAMES
+
+
 def test_connections_and_single_notes_are_told(settling: Settling) -> None:
     record(settling, [5])
     lines(settling)
