@@ -9,11 +9,9 @@ of a second later. Where the file cannot be written, recording goes on in memory
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
@@ -53,7 +51,6 @@ _BACKLOG_BYTES = 128 << 20
 """Bytes nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
-_number = itemgetter(0)
 
 
 class Recording:
@@ -82,15 +79,12 @@ class Recording:
         """Held for moments. Who needs it and a turn of settling takes the turn first, or waits for none."""
         self._left: dict[int, int] = {}
         """Bytes of full segments that nobody settled yet, by the numbers of their last frames."""
-        self._fresh = 0
-        """Those of all."""
         self._on_disk = 0
         """Frames that are with the operating system, and all that is said of them."""
         self._new_connections: dict[int, ConnectionInfo] = {}
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
-        self._new_said: list[tuple[int, Said]] = []
         self._new_notes: deque[HttpNote] = deque()
         self._wake = Event()
         self._is_running = False
@@ -158,7 +152,6 @@ class Recording:
                 self._segment.doubtful.add(number)
             if said is not None:
                 self._segment.said[number] = said
-                self._new_said.append((number, said))
             store.count = number + 1
         return number
 
@@ -244,10 +237,9 @@ class Recording:
             if settling.frames < number:
                 self._leave(number)
             ring = self._store.ring
-            if self._fresh > _BACKLOG_BYTES and len(ring.segments) > 1:
+            if sum(self._left.values()) > _BACKLOG_BYTES and len(ring.segments) > 1:
                 # Nobody settles: the oldest frames go unwritten rather than all memory.
-                self._fresh -= self._left.pop(ring.oldest_stop - 1, 0)
-                del self._new_said[: bisect_left(self._new_said, ring.oldest_stop, key=_number)]
+                self._left.pop(ring.oldest_stop - 1, None)
                 ring.drop_oldest()
             self._segment = ring.open(number)
             self._append = self._segment.entries.append
@@ -262,7 +254,6 @@ class Recording:
             settling.announce(self._taken_connections().values())
         latest = ((settling.frames >> SEGMENT_BITS) + _CATCH_UP) << SEGMENT_BITS
         settling.settle(min(upto, latest), is_pressed=True)
-        settling.share(self._taken_said())
         self._trim(_CATCH_UP)
         if file is not None and file.waiting > _WRITE_BYTES and not self._wake.is_set():
             self._wake.set()
@@ -271,10 +262,8 @@ class Recording:
         """Leave the full segment before `stop`, or what is not settled of it, to the writer."""
         segment = self._store.ring.segment(stop - 1)
         if segment is not None:
-            cost = segment.cost_of(max(self._settling.frames, stop - SEGMENT_FRAMES), stop)
-            self._left[stop - 1] = cost
-            self._fresh += cost
-            if self._fresh > _WAKE_BYTES:
+            self._left[stop - 1] = segment.cost_of(max(self._settling.frames, stop - SEGMENT_FRAMES), stop)
+            if sum(self._left.values()) > _WAKE_BYTES:
                 self._wake.set()
 
     def _taken_connections(self) -> Mapping[int, ConnectionInfo]:
@@ -282,30 +271,25 @@ class Recording:
         taken, self._new_connections = self._new_connections, {}
         return taken
 
-    def _taken_said(self) -> Sequence[tuple[int, Said]]:
-        """What was said around the frames that are settled, and was not gathered."""
-        said, settled = self._new_said, self._settling.frames
-        if not said or said[0][0] >= settled:
-            return ()
-        at = bisect_left(said, settled, key=_number)
-        self._new_said = said[at:]
-        return said[:at]
+    def _trim(self, most: int) -> bool:
+        """Let the oldest segments go from memory, `most` of them; whether as many had to go.
 
-    def _trim(self, most: int) -> None:
-        """Let the oldest segments go from memory, `most` of them. What no file holds yet stays."""
+        What no file holds yet stays.
+        """
         ring, settled = self._store.ring, self._settling.frames
         upto = settled if self._settling.file is None else min(settled, self._on_disk)
         while self._left and (last := next(iter(self._left))) < settled:
-            self._fresh -= self._left.pop(last)
+            del self._left[last]
         while most and ring.is_over and ring.oldest_stop <= upto:
             ring.drop_oldest()
             most -= 1
+        return not most
 
     def _cut(self, whole: Frame) -> Frame:
         """What stays of a large frame in memory."""
         self._segment.is_whole = False
-        kept, is_waiting = self._wholes.cut(whole)
-        if is_waiting:
+        kept = self._wholes.cut(whole)
+        if whole.number in self._store.waiting:
             # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
             self._wake.set()
         return kept
@@ -317,7 +301,7 @@ class Recording:
         while not self._closing:
             self._wake.wait(max(0.0, due - monotonic()))
             self._wake.clear()
-            if self._fresh or self._store.waiting or monotonic() >= due:
+            if self._left or self._store.waiting or monotonic() >= due:
                 self._settle_all()
                 due = monotonic() + BATCH_S
             else:
@@ -354,25 +338,18 @@ class Recording:
             is_all = in_a_hurry or count <= latest
             settling.announce(connections.values())
             settling.settle(count if is_all else latest)
-            with self._lock:
-                said = self._taken_said()
-            settling.share(said)
             if is_all:
-                settling.share_rest()
+                settling.share()
                 for _ in range(noted):
                     settling.note(self._new_notes.popleft())
         self._flush()
-        while self._is_trimmed_more():
+        while self._trim_one():  # nobody waits for all of them
             pass
         return is_all
 
-    def _is_trimmed_more(self) -> bool:
-        """Let one segment go, so that nobody waits for all of them; whether there was one."""
-        ring = self._store.ring
+    def _trim_one(self) -> bool:
         with self._settling.turn, self._lock:
-            before = len(ring.segments)
-            self._trim(1)
-            return len(ring.segments) < before
+            return self._trim(1)
 
     def _flush(self) -> None:
         """Hand the lines there are to the operating system."""

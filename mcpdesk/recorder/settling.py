@@ -5,14 +5,13 @@ Nothing here touches the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 from threading import Lock
 
 from mcpdesk.recorder.capture_file import CaptureFile
 from mcpdesk.recorder.lines import encoded, note_line
-from mcpdesk.recorder.record import ConnectionInfo, HttpNote, Said
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK
+from mcpdesk.recorder.record import ConnectionInfo, HttpNote
+from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
@@ -37,9 +36,8 @@ class Settling:
         self._group_bytes = group_bytes
         """Of frames that are made lines at once."""
         self._shared = SharedNotes()
-        self._gathered = 0
-        self._ungathered = 0
-        """Frames before the first one that has a gathered note."""
+        self._gathered = self._first_gathered = 0
+        """How many notes, and the first frame of these."""
 
     def announce(self, connections: Iterable[ConnectionInfo]) -> None:
         """Say what is known of connections, before their frames."""
@@ -61,31 +59,18 @@ class Settling:
                     self._own_up(start, file)
                     for group in made.groups:
                         file.add(group)
-                        self.frames += group.count
+                        self.frames += group.count  # no line twice, should anything stop this here
                 self.bytes += made.size
+                self._gather(segment, start, stop)
             self.frames = stop
 
     @property
     def noted(self) -> int:
         """How many frames are settled before the first whose note only is gathered."""
-        return self._ungathered if self._gathered else self.frames
+        return self._first_gathered if self._gathered else self.frames
 
-    def share(self, said: Sequence[tuple[int, Said]]) -> None:
-        """Gather what was said around settled frames; settle it when it is much."""
-        if not said:
-            return
-        for _, some in groupby(said, _segment):
-            each = list(some)
-            self._store.ring.account(each[0][0], FRAME_COST * len(each))
-        if not self._gathered:
-            self._ungathered = said[0][0]
-        self._shared.add(said)
-        self._gathered += len(said)
-        if self._gathered >= _TOGETHER:
-            self.share_rest()
-
-    def share_rest(self) -> None:
-        """Settle what is gathered."""
+    def share(self) -> None:
+        """Settle the notes that are gathered."""
         self._gathered = 0
         self._shared.settle(self._store.ring, self.file)
 
@@ -98,12 +83,22 @@ class Settling:
         if (file := self.file) is not None:
             file.add_notes(((note.frame, note_line(data)),))
 
+    def _gather(self, segment: Segment, start: int, stop: int) -> None:
+        """Gather what was said around the frames from `start` up to `stop`; share it when it is much."""
+        get = segment.said.get
+        said = [(number, each) for number in range(start, stop) if (each := get(number))]
+        if not said:
+            return
+        self._store.ring.account(start, FRAME_COST * len(said))
+        if not self._gathered:
+            self._first_gathered = start
+        self._shared.add(said)
+        self._gathered += len(said)
+        if self._gathered >= _TOGETHER:
+            self.share()
+
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""
         if (missing := number - len(file.places)) > 0:
             file.add_loss(number)
             self.error = f"{missing} frames went unwritten: the disk is too slow ({file.path})"
-
-
-def _segment(said: tuple[int, Said]) -> int:
-    return said[0] >> SEGMENT_BITS

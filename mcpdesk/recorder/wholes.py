@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from msgspec.structs import replace
 
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Frame, beginning
 
@@ -19,33 +19,19 @@ class Wholes:
         """Connections whose frames are written whole: what the desk itself calls for."""
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
-        self._bytes = 0
-        self._lock = Lock()
 
-    def cut(self, whole: Frame) -> tuple[Frame, bool]:
-        """What stays of a large frame in memory; whether there is more to write, for which there was room."""
-        number, data = whole.number, whole.data
+    def cut(self, whole: Frame) -> Frame:
+        """What stays of a large frame in memory; what more is to be written waits, if there is room."""
         written = self._written(whole)
-        is_waiting = written is not None and self._is_room(len(written))
-        if written is not None and is_waiting:
-            self._waiting[number] = written
-        kept = Frame(
-            number,
-            whole.time,
-            whole.connection,
-            whole.direction,
-            beginning(data, KEPT_BYTES),
-            whole.size,
-            data[-END_BYTES:],
-        )
-        return kept, is_waiting
+        if written is not None and self._is_room(len(written)):
+            self._waiting[whole.number] = written
+        data = whole.data
+        return replace(whole, data=beginning(data, KEPT_BYTES), end=data[-END_BYTES:])
 
     def let_go(self, upto: int) -> None:
         """Forget those of frames below `upto`: they are on disk now, or never will be."""
         for number in [number for number in list(self._waiting) if number < upto]:
-            whole = self._waiting.pop(number)
-            with self._lock:
-                self._bytes -= len(whole)
+            del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
         """As much of a large frame as is written, when that is more than stays in memory."""
@@ -56,8 +42,5 @@ class Wholes:
         return beginning(data, most) if most > KEPT_BYTES else None
 
     def _is_room(self, size: int) -> bool:
-        with self._lock:
-            if self._bytes + size > _MOST_BYTES:
-                return False
-            self._bytes += size
-        return True
+        # A copy: the thread that writes lets some go meanwhile.
+        return sum(map(len, list(self._waiting.values()))) + size <= _MOST_BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,17 @@ def settling(tmp_path: Path) -> Iterator[Settling]:
     settling.file.close()
 
 
-def record(settling: Settling, sizes: list[int]) -> None:
+def record(settling: Settling, sizes: list[int], said: Iterable[int] = ()) -> None:
+    """Frames of these sizes; something was `said` around those of these numbers."""
     store = settling._store
     for number, size in enumerate(sizes, store.count):
         segment = store.ring.segment(number) or store.ring.open(number)
         segment.entries.append(Frame(number, 1.0, 1, Direction.IN, b"1" * size, size))
     store.count += len(sizes)
+    for number in said:
+        segment = store.ring.segment(number)
+        assert segment is not None
+        segment.said[number] = SAID
 
 
 def lines(settling: Settling) -> list[bytes]:
@@ -69,38 +74,37 @@ def test_frames_that_left_memory_before_are_owned_up_to(settling: Settling) -> N
 
 
 def test_what_is_said_again_is_settled_together(settling: Settling) -> None:
-    record(settling, [5] * SEGMENT_FRAMES)
+    record(settling, [5] * SEGMENT_FRAMES, said=[*range(128), 200])
+    settling.settle(127)
+    assert not any(line.startswith((b'{"note"', b'{"same"')) for line in lines(settling))
+    settling.settle(128)
+    _, note, same = lines(settling)
+    assert note.startswith(b'{"note":{"frame":0') and same.startswith(b'{"same":[0,1,2,') and b"127]" in same
     settling.settle(SEGMENT_FRAMES)
     lines(settling)
-    settling.share([(number, SAID) for number in range(127)])
-    assert not lines(settling)
-    settling.share([(127, SAID)])
-    note, same = lines(settling)
-    assert note.startswith(b'{"note":{"frame":0') and same.startswith(b'{"same":[0,1,2,') and b"127]" in same
-    settling.share([(200, SAID)])
-    settling.share_rest()
+    settling.share()
     assert lines(settling) == [b'{"same":[0,200]}']
 
 
 def test_notes_count_where_their_frames_lie(settling: Settling) -> None:
-    record(settling, [5] * (3 * SEGMENT_FRAMES))
+    said = range(SEGMENT_FRAMES - 10, 2 * SEGMENT_FRAMES + 20)
+    record(settling, [5] * (3 * SEGMENT_FRAMES), said)
     settling.settle(3 * SEGMENT_FRAMES)
-    segments = settling._store.ring.segments.values()
-    before = [segment.cost for segment in segments]
-    settling.share([(number, SAID) for number in range(SEGMENT_FRAMES - 10, 2 * SEGMENT_FRAMES + 20)])
-    added = [segment.cost - was for segment, was in zip(segments, before, strict=True)]
-    assert added[1:] == [SEGMENT_FRAMES * FRAME_COST, 20 * FRAME_COST]
-    assert 10 * FRAME_COST < added[0] < 12 * FRAME_COST  # what it says lies with the first of them
+    settling.share()
+    costs = [segment.cost for segment in settling._store.ring.segments.values()]
+    notes = [cost - SEGMENT_FRAMES * (FRAME_COST + 5) for cost in costs]
+    assert notes[1:] == [SEGMENT_FRAMES * FRAME_COST, 20 * FRAME_COST]
+    assert 10 * FRAME_COST < notes[0] < 12 * FRAME_COST  # what it says lies with the first of them
 
 
 def test_frames_whose_notes_are_only_gathered_are_not_noted(settling: Settling) -> None:
-    record(settling, [5] * SEGMENT_FRAMES)
-    settling.settle(SEGMENT_FRAMES)
-    assert settling.noted == SEGMENT_FRAMES
-    settling.share([(20, SAID), (22, SAID)])
-    settling.share([(30, SAID)])
+    record(settling, [5] * SEGMENT_FRAMES, said=[20, 22, 60])
+    settling.settle(20)
     assert settling.noted == 20
-    settling.share_rest()
+    settling.settle(40)
+    settling.settle(SEGMENT_FRAMES)
+    assert settling.noted == 20
+    settling.share()
     assert settling.noted == SEGMENT_FRAMES
 
 
@@ -118,10 +122,9 @@ def test_connections_and_single_notes_are_told(settling: Settling) -> None:
 
 def test_without_a_file_memory_is_counted_all_the_same() -> None:
     settling = Settling(Store(1 << 20), GROUP_BYTES)
-    record(settling, [5] * 10)
+    record(settling, [5] * 10, said=[0])
     settling.announce([connection(1)])
     settling.settle(10)
-    settling.share([(0, SAID)])
-    settling.share_rest()
+    settling.share()
     assert (settling.frames, settling.error) == (10, "")
-    assert settling._store.ring.cost > 10 * (FRAME_COST + 5)
+    assert settling._store.ring.cost > 10 * (FRAME_COST + 5) + FRAME_COST

@@ -53,9 +53,7 @@ class Departures:
                 answer.hand_over(transport)
             except ConnectionError:
                 _log.debug("a client left before its answer")
-            except (
-                Exception
-            ):  # the others' answers leave all the same, and who gets none does not wait for it
+            except Exception:  # whatever it was: the others' answers leave, and who gets none does not wait
                 _log.exception("an answer could not be sent")
                 if transport is not None:
                     transport.close()
