@@ -451,6 +451,18 @@ def test_who_records_settles_and_touches_no_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_nobody_writes")
+def test_who_records_lets_the_oldest_go() -> None:
+    recording = Recording(None, ring_bytes=100_000)
+    recording.start()
+    for number in range(3_000):
+        recording.frame(1, IN, b"%d" % number, is_json=True)
+    ring = recording._store.ring
+    assert ring.segment(0) is None and ring.cost <= 100_000
+    assert recording.index.whole(2_999) == b"2999"
+    recording.close()
+
+
+@pytest.mark.usefixtures("_nobody_writes")
 def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
     frames = [b'{"n":%d}' % number for number in range(3_000)]
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
@@ -482,8 +494,9 @@ def test_a_disk_that_takes_nothing_costs_frames_in_the_file_not_memory(
     for data in frames:
         recording.frame(1, IN, data, is_json=True)
     held = sum(len(segment.entries) for segment in recording._store.ring.segments.values())
-    assert held < 3_000
+    assert held < 3_000 and len(recording._left) <= len(recording._store.ring.segments)
     recording.close()
+    assert not recording._left
     assert "went unwritten" in recording.error
     archive = Archive(tmp_path / "a.jsonl")
     there = [number for number in range(20_000) if archive.whole(number)]
@@ -564,7 +577,9 @@ def test_what_is_said_of_a_frame_stays_until_the_disk_has_it_too(tmp_path: Path)
     for number in range(100):
         recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
     recording.note(HttpNote(30, "200", ()))
-    recording._flush()
+    for _ in range(200):
+        recording.frame(1, OUT, b"[]", True)
+    recording._flush()  # the frames are on disk, what was said of them is not
     for _ in range(2_000):
         recording.frame(1, OUT, b"[]", True)
     lines = [getattr(recording.index.note(number), "line", None) for number in range(100)]
