@@ -22,6 +22,12 @@ OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
 """How much an unknown variable of an env file looks like a setting's when it is taken for a slip."""
 
+SEARCH_ENGINES = (
+    "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
+    "hackernews", "github", "arxiv", "searxng",
+)  # fmt: skip
+"""What WebSearch can ask. Named here as well, so that no search code is loaded to read a setting."""
+
 
 class Settings(Struct, frozen=True):
     """The effective settings. Milliseconds, bytes and seconds as the names say."""
@@ -108,9 +114,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tools", Kind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "false: no tools are offered or called."),
     Setting("streaming", Kind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
-            "false: answers come as JSON only, without progress on the way."),
+            "false: answers come whole, over HTTP as JSON; no progress is sent on the way, nor on pipes."),
     Setting("model", Kind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
-            "The model to hint at when a tool asks for sampling."),
+            "The model to hint at when a tool asks for sampling; schemas are made for the API of its maker."),
     Setting("page_size", Kind.INTEGER, 100, ("MCPDESK_PAGE_SIZE",),
             "Items on a page of a list answer.", least=1, most=10_000),
     Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
@@ -164,13 +170,13 @@ SETTINGS: tuple[Setting, ...] = (
             "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
             pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny"),
     Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
-            "Engines WebSearch asks; none: the usual eleven. Known: brave, duckduckgo, grokipedia, mojeek, "
-            "startpage, wikipedia, yahoo, stackexchange, hackernews, github, arxiv, searxng.",
-            pattern="brave|duckduckgo|grokipedia|mojeek|startpage|wikipedia|yahoo|stackexchange|hackernews|"
-            "github|arxiv|searxng", allowed="names of engines"),
+            "Engines WebSearch asks; none: the usual eleven and those of search_urls. Known: "
+            f"{', '.join(SEARCH_ENGINES)}.",
+            pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})"),
     Setting("search_urls", Kind.LIST, (), ("MCPDESK_SEARCH_URLS",),
             "Mirrors to ask instead of engines, such as searxng=https://search.example.",
-            pattern=r"[a-z]+=https?://[^\s,]+", allowed="NAME=URL"),
+            pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
+            allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})"),
     Setting("search_timeout_ms", Kind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
             "An engine that takes longer is left out of an answer.", least=1),
     Setting("read_private_urls", Kind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),

@@ -7,23 +7,25 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcpdesk.bridge.client import DEFAULT_TIMEOUT_S, Client, Target
-from mcpdesk.bridge.model_api import ApiName, model_api
+from mcpdesk.bridge.model_api import ApiName, configured_api, model_api
 from mcpdesk.bridge.schemas import ToolSchemas
 
 
 async def tool_schemas(
-    server_or_client: Target | Client, mode: str = "", api: ApiName = "openai", *, token: str | None = None
+    server_or_client: Target | Client, mode: str = "", api: ApiName | None = None, *, token: str | None = None
 ) -> ToolSchemas:
     """The tools of a server as a model API takes them.
 
     `server_or_client` is a folder, a URL, a `Server` or an open `Client`; `mode` one of the server's modes,
     which a client that is open has already chosen; `api` is `openai` (chat completions) or `anthropic`
-    (messages). The answer is a list, ready to be the `tools` of a request. Its `names` lead from what the
-    model calls a tool back to the server's name, its `remarks` say what had to be changed for the API.
+    (messages), by default the one of the setting `model`, else `openai`. The answer is a list, ready to be
+    the `tools` of a request. Its `names` lead from what the model calls a tool back to the server's name, its
+    `remarks` say what had to be changed for the API.
 
     Raises: CallError when the server cannot be asked; DeskUserError for an unknown API, mode or folder.
     """
-    rules = model_api(api)
+    place = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
+    rules = model_api(api or configured_api(place))
     async with _open(server_or_client, mode, token, DEFAULT_TIMEOUT_S) as client:
         return ToolSchemas(await client.list_tools(), rules)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -11,6 +13,8 @@ from mcpdesk.errors import DeskUserError
 
 ApiName: TypeAlias = Literal["openai", "anthropic"]
 """`openai`: chat completions. `anthropic`: messages."""
+CLAUDE = frozenset({"anthropic", "claude", "haiku", "opus", "sonnet"})
+"""Words in the names of Anthropic's models, as people shorten them."""
 
 
 class ModelApi(Struct, frozen=True):
@@ -61,6 +65,23 @@ APIS: dict[str, ModelApi] = {
     ),
 }
 """By name. Both refuse a whole request for one tool that breaks a rule."""
+
+
+def api_of_model(model: str) -> ApiName:
+    """The API of a model's maker: messages for Claude, whatever its full name is, else chat completions."""
+    return "anthropic" if CLAUDE & set(re.findall("[a-z]+", model.lower())) else "openai"
+
+
+def configured_api(target: object) -> ApiName:
+    """The API for the setting `model` of a folder, or of this process for any other target.
+
+    Raises: DeskUserError for a bad setting; ManifestError for an unusable manifest.
+    """
+    from mcpdesk.hosting.effective import effective_settings
+
+    is_folder = isinstance(target, str | os.PathLike) and "://" not in str(target)
+    folder = Path(target).expanduser() if isinstance(target, str | os.PathLike) and is_folder else None
+    return api_of_model(effective_settings({}, os.environ, folder).settings.model)
 
 
 def model_api(name: str) -> ModelApi:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.model_api import ApiName, model_api
+from mcpdesk.bridge.model_api import ApiName, configured_api, model_api
 from mcpdesk.bridge.schemas import ToolSchema, ToolSchemas
 from mcpdesk.bridge.text import format_result
 from mcpdesk.errors import CallTimeout, RpcError
@@ -113,8 +113,10 @@ class ClientTools(Sequence[ClientTool]):
             return _failure(error.message)
 
 
-async def client_tools(client: Client, api: ApiName = "openai") -> ClientTools:
+async def client_tools(client: Client, api: ApiName | None = None) -> ClientTools:
     """The tools of an open client, each an async function with the schema a model API wants.
+
+    Without `api` it is the one of the setting `model`, else `openai`.
 
     >>> async with Client("sample_servers/hello") as client:
     ...     tools = await client_tools(client, "anthropic")
@@ -123,7 +125,9 @@ async def client_tools(client: Client, api: ApiName = "openai") -> ClientTools:
 
     Raises: CallError when the server cannot be asked; DeskUserError for an unknown API.
     """
-    return ClientTools(client, ToolSchemas(await client.list_tools(), model_api(api)))
+    return ClientTools(
+        client, ToolSchemas(await client.list_tools(), model_api(api or configured_api(client.target)))
+    )
 
 
 def _failure(reason: str) -> dict[str, Any]:

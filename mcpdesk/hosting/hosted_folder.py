@@ -67,6 +67,7 @@ class HostedFolder:
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
+        self.server.streaming = settings.streaming
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         self.server.home = Home(self.folder, state, self._skills, _options(settings))

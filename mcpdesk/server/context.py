@@ -121,7 +121,8 @@ class Context:
     @property
     def wants_progress(self) -> bool:
         """Whether the caller asked for progress."""
-        return self._call.progress_token is not None or self._call.feed is not None
+        call = self._call
+        return call.feed is not None or (call.progress_token is not None and self.server.streaming)
 
     @property
     def feed(self) -> Feed | None:
@@ -171,7 +172,7 @@ class Context:
             call.round.say(message)
         if call.feed is not None and not call.stop:
             call.feed.progress(progress, total, message)
-        if call.progress is None and call.progress_token is not None:
+        if call.progress is None and call.progress_token is not None and self.server.streaming:
             from mcpdesk.server.progress import Progress  # most calls report nothing
 
             call.progress = Progress(call.progress_token, call.terms.revision.has_progress_message)

@@ -59,6 +59,8 @@ class Server(Struct, eq=False):
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""
+    streaming: bool = True
+    """False: no progress is sent, whatever the transport."""
     access: Access = NOTHING_ASKED
     """What it asks of callers, and how their tokens are checked."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None

@@ -10,6 +10,7 @@ import pytest
 import mcpdesk.bridge as bridge
 from mcpdesk.bridge.calls import call_tool, tool_schemas
 from mcpdesk.bridge.client import Client
+from mcpdesk.bridge.tools import client_tools
 from mcpdesk.errors import DeskUserError, HttpError, RpcError
 from tests.support.desk import running_desk
 from tests.support.scripted import json, modern, result, scripted
@@ -24,6 +25,20 @@ async def test_schemas_come_from_every_target(folder: Path) -> None:
     assert {each["name"] for each in told[0]} >= {"greet", "count_words"}
     assert told[0].names["count_words"] == "count.words"
     assert "echo" in (await tool_schemas(make_server())).names
+
+
+async def test_the_setting_model_chooses_the_api_where_none_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL", "sonnet")
+    assert "input_schema" in (await tool_schemas(folder))[0]
+    async with Client(folder) as client:
+        assert "input_schema" in (await client_tools(client))[0].schema
+        assert "function" in (await tool_schemas(client, api="openai"))[0]
+    monkeypatch.delenv("MODEL")
+    assert "function" in (await tool_schemas(folder))[0]
+    (folder / "mcpdesk-env.txt").write_text("MODEL=opus\n")
+    assert "input_schema" in (await tool_schemas(folder))[0]
 
 
 async def test_schemas_of_a_mode_are_those_of_its_tools(folder: Path) -> None:

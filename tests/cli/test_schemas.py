@@ -62,6 +62,9 @@ def test_model_of_the_settings_chooses_the_api(mcpdesk: Run, place: Path) -> Non
     assert "input_schema" in json.loads(finished.stdout)[0]
     finished = mcpdesk("schemas", str(place), MCPDESK_MODEL="gpt-5")
     assert "function" in json.loads(finished.stdout)[0]
+    for name in ("sonnet", "Opus", "haiku-4-5"):
+        finished = mcpdesk("schemas", str(place), MODEL=name)
+        assert "input_schema" in json.loads(finished.stdout)[0], name
 
 
 def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Service], place: Path) -> None:

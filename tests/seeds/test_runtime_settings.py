@@ -148,6 +148,20 @@ async def test_without_streaming_answers_are_json(start: Start) -> None:
     assert answer.json["result"]["content"][0]["text"] == "done"
 
 
+def test_without_streaming_a_pipe_carries_answers_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the setting the first line would be the progress notification, which `ask` refuses."""
+    monkeypatch.setenv("STREAMING", "false")
+    server = Server(folder, "--alone")
+    try:
+        server.shake_hands()
+        params = {"name": "report", "arguments": {}, "_meta": {"progressToken": 1}}
+        assert server.ask("tools/call", params, 2)["result"]["content"][0]["text"] == "done"
+    finally:
+        server.close()
+
+
 def test_the_model_is_a_hint_where_a_tool_asks_for_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL", "sonnet")
     server = Server(folder, "--alone")

@@ -93,7 +93,8 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
 def _engines(ctx: Context) -> list[Engine]:
     from mcpdesk.tools.search.engines import ENGINES, USUAL
 
-    names = ctx.home.options.search_engines or USUAL
+    options = ctx.home.options
+    names = options.search_engines or (*USUAL, *options.search_urls)
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
         raise HandlerError(f"search_engines: there is no engine {unknown[0]!r}; known: {', '.join(ENGINES)}")

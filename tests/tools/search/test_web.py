@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import DeskUserError, HandlerError
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
+from mcpdesk.settings import resolve
 from mcpdesk.tools.search.engines import ENGINES, USUAL
 from tests.support.patience import WITHIN_S
 from tests.tools.search.fixtures import (
@@ -38,7 +39,14 @@ async def served() -> AsyncIterator[Engines]:
 async def search(
     served: Engines, *names: str, query: str = "tides", timeout_s: float = 5.0
 ) -> ToolResult[Any]:
-    home = Home(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, served.urls, timeout_s))
+    urls = {name: url for name, url in served.urls.items() if name in (names or USUAL)}
+    return await search_at(urls, *names, query=query, timeout_s=timeout_s)
+
+
+async def search_at(
+    urls: dict[str, str], *names: str, query: str = "tides", timeout_s: float = 5.0
+) -> ToolResult[Any]:
+    home = Home(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, urls, timeout_s))
     return await use("WebSearch", ToolContext(home=home), query=query)
 
 
@@ -187,6 +195,25 @@ async def test_a_query_that_is_none_names_the_parameter(served: Engines, query: 
     with pytest.raises(HandlerError, match=r"^query: "):
         await search(served, query=query)
     assert served.asked == {}
+
+
+async def test_an_engine_with_a_url_of_its_own_is_asked_besides_the_usual_ones(served: Engines) -> None:
+    assert "searxng" in served.urls
+    assert set(status(await search_at(served.urls))) == {*USUAL, "searxng"}
+    named = await search_at(served.urls, "mojeek")
+    assert set(status(named)) == {"mojeek"}, "engines that were named are asked alone"
+
+
+def test_settings_know_the_engines_there_are() -> None:
+    for name in ENGINES:
+        given = resolve({}, {"MCPDESK_SEARCH_ENGINES": name, "MCPDESK_SEARCH_URLS": f"{name}=http://x"})
+        assert given.settings.search_engines == (name,)
+    for variable, value in (("SEARCH_ENGINES", "searx"), ("SEARCH_URLS", "searx=http://x")):
+        with pytest.raises(DeskUserError) as told:
+            resolve({}, {f"MCPDESK_{variable}": value})
+        said = f"{told.value.message} {told.value.hint}"
+        for part in (variable.lower(), repr(value), f"environment MCPDESK_{variable}", *ENGINES):
+            assert part in said
 
 
 async def test_an_engine_nobody_knows_is_told_which_there_are(served: Engines) -> None:
