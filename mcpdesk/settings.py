@@ -156,8 +156,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("capture_memory_bytes", Kind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
     Setting("allowed_origins", Kind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
-            "Web origins that may call besides this machine's own, and whose pages may read the answers, "
-            "for example https://app.example."),
+            "Web origins that may call besides the server's own, and whose pages may read the answers, "
+            "for example http://localhost:5173."),
     Setting("allowed_hosts", Kind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Host names a request may be addressed to besides this machine's own."),
     Setting("desk_revision", Kind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),

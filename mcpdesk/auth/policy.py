@@ -25,14 +25,39 @@ class Authority(NamedTuple):
     port: str
 
 
-def check_origin(origin: str | None, allowed: Iterable[str] = ()) -> bool:
-    """Whether a request with this Origin header may be served. Programs send none; `null` is nobody."""
-    if origin is None:
+def check_origin(
+    origin: str | None,
+    allowed: Iterable[str] = (),
+    host: str | None = None,
+    bound: str = "127.0.0.1",
+    port: int = 0,
+) -> bool:
+    """Whether a request with this Origin header may be served. Programs send none; `null` is nobody.
+
+    Only pages this server gave out and those of listed origins may call: another port of this machine is
+    another origin. `host` is the request's Host header, which `check_host` has accepted; `bound` and `port`
+    are where the server listens, port 0 stands for a Unix socket.
+    """
+    if origin is None or is_same_site(origin, host) or is_listed(origin, allowed):
         return True
     site = _site(origin)
-    if site is None:
+    if site is None or not port or site[0] != "http":
         return False
-    return _is_local(site[1].name) or is_listed(origin, allowed)
+    is_own_port = (site[1].port or _DEFAULT_PORTS["http"]) == str(port)
+    return is_own_port and (_is_local(site[1].name) or site[1].name == _bare(bound))
+
+
+def is_same_site(origin: str, host: str | None) -> bool:
+    """Whether a page of this origin was loaded from the host it now calls, as browsers tell in both headers.
+
+    The scheme may be either: a proxy in front of us may speak TLS.
+    """
+    site, authority = _site(origin), _authority(host or "")
+    if site is None or authority is None:
+        return False
+    if authority.port == _DEFAULT_PORTS[site[0]]:
+        authority = authority._replace(port="")
+    return site[1] == authority
 
 
 def is_listed(origin: str, allowed: Iterable[str]) -> bool:

@@ -8,17 +8,23 @@ import pytest
 
 from mcpdesk.auth.policy import check_host, check_origin, is_loopback
 
-LOCAL_ORIGINS = [
+OWN_ORIGINS = [
     None,
-    "http://localhost",
-    "http://localhost:5173",
-    "https://localhost:8443",
-    "http://LOCALHOST:80",
-    "http://127.0.0.1:6274",
+    "http://localhost:3333",
+    "http://LOCALHOST:3333",
+    "http://127.0.0.1:3333",
     "http://[::1]:3333",
-    "http://[0:0:0:0:0:0:0:1]",
+    "http://[0:0:0:0:0:0:0:1]:3333",
+    "http://127.0.0.2:3333",
 ]
 HOSTILE_ORIGINS = [
+    "http://localhost",
+    "http://localhost:80",
+    "http://localhost:5173",
+    "https://localhost:3333",
+    "http://127.0.0.1:33330",
+    "http://127.0.0.3:3333",
+    "http://192.168.1.5:3333",
     "",
     "null",
     "http://evil.example",
@@ -88,16 +94,37 @@ HOSTILE_HOSTS = [
 ]
 
 
-@pytest.mark.parametrize("origin", LOCAL_ORIGINS)
-def test_local_page_or_a_program_may_call(origin: str | None) -> None:
-    assert check_origin(origin)
+@pytest.mark.parametrize("origin", OWN_ORIGINS)
+def test_a_page_of_the_servers_own_port_or_a_program_may_call(origin: str | None) -> None:
+    assert check_origin(origin, bound="127.0.0.2", port=3333)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "expected"),
+    [
+        ("http://desk.example", "desk.example", True),
+        ("https://desk.example", "desk.example:443", True),
+        ("https://desk.example:8443", "DESK.example:8443", True),
+        ("http://desk.example", "desk.example:443", False),
+        ("http://desk.example:8080", "desk.example", False),
+        ("http://other.example", "desk.example", False),
+        ("null", "null", False),
+        ("http://desk.example", None, False),
+    ],
+)
+def test_a_page_may_call_the_very_host_it_was_loaded_from(
+    origin: str, host: str | None, expected: bool
+) -> None:
+    assert check_origin(origin, host=host, bound="0.0.0.0", port=3333) is expected
+    assert check_origin(origin, host=host, bound="", port=0) is expected
 
 
 @pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("origin", HOSTILE_ORIGINS)
 def test_stranger_page_may_not_call(origin: str) -> None:
-    assert not check_origin(origin)
-    assert not check_origin(origin, ["https://app.example"])
+    for bound, port in (("127.0.0.2", 3333), ("", 0)):
+        assert not check_origin(origin, [], "127.0.0.1:3333", bound, port)
+        assert not check_origin(origin, ["https://app.example"], None, bound, port)
 
 
 @pytest.mark.parametrize(

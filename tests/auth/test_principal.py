@@ -10,6 +10,7 @@ import pytest
 from multidict import CIMultiDict
 
 from mcpdesk.auth.access import INVALID, MISSING
+from mcpdesk.transports.base import Rules
 from tests.support.callers import PASSED, WITHOUT_BODY, checking, everywhere, good_headers, guarding
 from tests.support.tokens import AUDIENCE, base64, claims, pem, private_key, signed, token, unsigned
 
@@ -240,7 +241,7 @@ def problem(route: str, expected: str, outcome: Any) -> str:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=named)
 async def test_every_route_knows_its_caller(number: int) -> None:
     case = CASES[number]()
-    async with guarding(checking()) as served:
+    async with guarding(checking(), Rules(allowed_origins=(PAGE,))) as served:
         outcomes = await everywhere(served, (CIMultiDict(case.headers), case.body))
         wrong = {}
         for route, outcome in outcomes.items():

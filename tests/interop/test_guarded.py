@@ -153,10 +153,10 @@ async def test_no_key_and_no_token_is_in_the_capture_or_in_what_the_program_says
     usual = json.dumps(message | {"jwt": text})
     broken, escaped = usual[:-1], usual.replace('"jwt"', r'"\u006Awt"')
     known = JSON | {"X-API-Key": key}
-    page = {"Origin": "http://localhost:1", "Cookie": f"access_token={text}; other={key}"}
     with started_services() as serve:
         service = serve(str(WALLET), "--port", "0")
         url = url_of(service, "wallet")
+        page = {"Origin": url.partition("/mcp")[0], "Cookie": f"access_token={text}; other={key}"}
         sent = [
             await fetch(url, json.dumps(message), known | {"Authorization": f"Bearer {text}"}),
             await fetch(url, usual, known),

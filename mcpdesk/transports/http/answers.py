@@ -73,8 +73,9 @@ def plain_error(
 
 
 def no_json(content_type: str) -> web.Response:
-    """The refusal of a body that is said to be something else."""
-    return plain_error(415, f"Content-Type must be application/json, not {content_type[:80]!r}")
+    """The refusal of a body that is not said to be JSON: other pages may send anything else unasked."""
+    given = f"not {content_type[:80]!r}" if content_type else "and the request has none"
+    return plain_error(415, f"Content-Type must be application/json, {given}")
 
 
 def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.access import INVALID, MISSING, WELL_KNOWN, Access
 from mcpdesk.auth.key_source import KeysMissing
-from mcpdesk.auth.policy import check_origin
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.auth.token import Rejected
 from mcpdesk.protocol import codec
@@ -216,9 +215,11 @@ async def _verified(token: str, request: web.BaseRequest, head: Head, access: Ac
 
 
 async def _without_token(request: web.BaseRequest, head: Head, access: Access, rules: Rules) -> Principal:
-    """The caller by a cookie, which a page of an allowed origin alone may bring along; else anybody."""
-    origin = request.headers.get("Origin")
-    if origin is not None and "Cookie" in request.headers and check_origin(origin, rules.allowed_origins):
+    """The caller by a cookie, else anybody.
+
+    A cookie counts only from a page that names its origin: the guard let the server's own and listed ones in.
+    """
+    if "Origin" in request.headers and "Cookie" in request.headers:
         cookies = request.cookies
         token = next((cookies[name] for name in COOKIES if name in cookies), None)
         if token is not None:

@@ -1,7 +1,4 @@
-"""Pages of listed origins may read what they are answered: browsers are told so. Source: Fetch, CORS.
-
-Pages of this machine may call, too, but are not told so: who wants to read from one lists it.
-"""
+"""Pages of listed origins may read what they are answered: browsers are told so. Source: Fetch, CORS."""
 
 from __future__ import annotations
 

@@ -14,17 +14,17 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcpdesk.auth.policy import is_same_site
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import Refused, plain_error
 from mcpdesk.transports.http.dashboard_place import PLACE
+from mcpdesk.transports.http.guard import FOREIGN
 
 COOKIE = "mcpdesk-dashboard"
 LASTS_S = 24 * 3600.0
 MOST = 200
 """Sign-ins kept; the oldest are forgotten first."""
-FOREIGN = frozenset({"cross-site", "same-site"})
-"""What browsers say of requests that other pages cause. Another port of this machine is the same site."""
 
 
 class Visitor(Struct, frozen=True):
@@ -128,8 +128,7 @@ def cookie_name(request: web.BaseRequest) -> str:
 
 def is_own_page(request: web.BaseRequest) -> bool:
     """Whether the page this listener served makes the request, as browsers tell it with every POST."""
-    scheme, _, authority = request.headers.get("Origin", "").partition("://")
-    return scheme in ("http", "https") and authority.lower() == request.headers.get("Host", "").lower()
+    return is_same_site(request.headers.get("Origin", ""), request.headers.get("Host"))
 
 
 def refusal(status: int, words: str) -> web.Response:

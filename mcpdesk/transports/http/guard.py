@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
 from mcpdesk.auth.api_key import matches
@@ -11,11 +13,20 @@ from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import head_of
 
 
-class Guard:
-    """Checks requests that arrive on one address; `bound` is that address, empty on a Unix socket."""
+FOREIGN = frozenset({"cross-site", "same-site"})
+"""What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is
+the same site."""
 
-    def __init__(self, bound: str) -> None:
+
+class Guard:
+    """Checks requests that arrive on one address.
+
+    `bound` and `port` are that address; on a Unix socket they are empty and 0.
+    """
+
+    def __init__(self, bound: str, port: int = 0) -> None:
         self._bound = bound
+        self._port = port
         self._passed: set[tuple[str | None, str | None, str]] = set()
         self._passed_rules: Rules | None = None
 
@@ -30,13 +41,15 @@ class Guard:
         if len(headers.getall("Origin", ())) > 1:
             # Whoever is asked in front of us may have looked at the other one.
             return plain_error(400, "Origin is given more than once")
+        if origin is None and _is_hidden_page(headers):
+            return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
         if (host, origin, target) in self._passed:
             return None
         # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
         for name in (host, target) if target else (host,):
             if not check_host(name, rules.allowed_hosts, self._bound):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
-        if not check_origin(origin, rules.allowed_origins):
+        if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
             return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
         self._passed.add((host, origin, target))
         return None
@@ -54,6 +67,14 @@ class Guard:
             return None
         state = "missing" if given is None else "wrong"
         return plain_error(401, f"Unauthorized: {state} key in the header {rules.api_key_header}")
+
+
+def _is_hidden_page(headers: Mapping[str, str]) -> bool:
+    """Whether another site's page causes this request without naming its origin, as for an image.
+
+    A link that somebody follows is no such request.
+    """
+    return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _shown(value: str | None) -> str:

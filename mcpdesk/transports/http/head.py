@@ -59,7 +59,8 @@ class Head:
         self.path, _, query = target.partition("?")
         self.server, self.way = _place(self.path)
         """Name of a server and what follows it in the path; None: the path is not under /mcp."""
-        self.content_type = headers.get("Content-Type", JSON)
+        self.content_type = headers.get("Content-Type", "")
+        """Empty: none was given."""
         self.accepted = accepted(headers.get("Accept", ""))
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)

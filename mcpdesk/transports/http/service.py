@@ -101,7 +101,7 @@ class HttpService:
         Raises: PortTaken, ListeningForbidden, TransportError for an address that cannot be used.
         """
         sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
-        self._guard = Guard(host)
+        self._guard = Guard(host, chosen)
         await self._serve(sock)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{chosen}"

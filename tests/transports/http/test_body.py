@@ -14,6 +14,7 @@ from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+JSON = "Content-Type: application/json"
 
 
 @asynccontextmanager
@@ -31,7 +32,7 @@ async def answer(url: str, *headers: str, body: bytes = b"") -> AsyncIterator[as
 
 async def test_a_body_said_to_be_too_large_is_refused_before_it_is_sent() -> None:
     async with serving(Rules(max_body_bytes=1000)) as served:
-        async with answer(served.url, "Content-Length: 99999999999") as reader:
+        async with answer(served.url, JSON, "Content-Length: 99999999999") as reader:
             assert b"413" in await reader.readline()
             rest = await reader.readuntil(b"}}")
         assert b"99999999999" in rest and b"1000" in rest
@@ -46,7 +47,7 @@ async def test_a_body_of_exactly_the_limit_is_taken() -> None:
 async def test_a_body_in_chunks_is_measured_as_it_comes() -> None:
     async with serving(Rules(max_body_bytes=1000)) as served:
         chunks = b"400\r\n" + b"x" * 0x400 + b"\r\n0\r\n\r\n"
-        async with answer(served.url, "Transfer-Encoding: chunked", body=chunks) as reader:
+        async with answer(served.url, JSON, "Transfer-Encoding: chunked", body=chunks) as reader:
             assert b"413" in await reader.readline()
 
 
@@ -59,7 +60,7 @@ async def test_compressed_bodies_are_not_unfolded() -> None:
 
 async def test_a_client_that_asks_whether_to_go_on_is_told_at_once() -> None:
     async with serving() as served:
-        asking = ("Expect: 100-continue", "Content-Type: application/json")
+        asking = ("Expect: 100-continue", JSON)
         async with answer(served.url, *asking, f"Content-Length: {len(PING)}") as reader:
             assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
         async with answer(served.url, *asking, f"Content-Length: {1 << 40}") as reader:
@@ -68,7 +69,9 @@ async def test_a_client_that_asks_whether_to_go_on_is_told_at_once() -> None:
 
 async def test_a_body_that_breaks_off_is_no_trouble_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as served:
-        async with answer(served.url, "Content-Length: 10", "Expect: 100-continue", body=b"{") as reader:
+        async with answer(
+            served.url, JSON, "Content-Length: 10", "Expect: 100-continue", body=b"{"
+        ) as reader:
             await reader.readline()
         assert (await served.post(PING)).status == 200
     assert "Traceback" not in caplog.text

@@ -12,10 +12,10 @@ def head(path: str = "/mcp/echo", *, headers: list[tuple[str, str]] | None = Non
     return Head(make_mocked_request("POST", path, CIMultiDict(headers or [])))
 
 
-def test_a_bare_request_takes_anything_and_sends_json() -> None:
+def test_a_bare_request_takes_anything_and_sends_nobody_knows_what() -> None:
     bare = head()
     assert bare.accepted == (True, True)
-    assert bare.content_type == JSON
+    assert bare.content_type == ""
     assert (bare.version, bare.session, bare.repeated) == ("", None, "")
     assert bare.is_plain
     assert not bare.wants_stream

@@ -349,8 +349,8 @@ async def test_a_session_of_no_text_is_one_there_is_not_and_no_news_for_the_log(
 
 
 async def test_a_page_given_twice_is_refused_whichever_comes_first() -> None:
-    local, foreign = "Origin: http://localhost:1", "Origin: http://evil.example"
     async with serving() as served, wired(served) as wire:
+        local, foreign = f"Origin: {served.url}", "Origin: http://evil.example"
         wire.writer.write(call("a", local))
         assert await wire.text() == "a"
         for given in ((local, foreign), (foreign, local), (local, local)):
