@@ -1,18 +1,21 @@
 """Type hints as self-contained JSON Schema. Knows types only, no functions or files.
 
-What the library behind it leaves out is put back: texts in `Annotated`, descriptions in docstrings, and the
-order in which an author wrote the values of a `Literal` or an enum.
+What the library behind it leaves out is put back: texts in `Annotated`, descriptions in docstrings, the order
+in which an author wrote the values of a `Literal` or an enum, and bounds in the notes of other libraries:
+pydantic's `Field` and `annotated_types`, read by their attributes, so that neither is imported here.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -20,6 +23,24 @@ import msgspec
 from mcpdesk.hosting.docstrings import read_docstring
 
 DEFS = "#/$defs/"
+BOUNDS = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+    "multiple_of": "multipleOf",
+}
+"""Attributes of other libraries' notes that bound a number, and JSON Schema's words for them."""
+LENGTHS: Mapping[type, tuple[str, str]] = {
+    str: ("minLength", "maxLength"),
+    bytes: ("minLength", "maxLength"),
+    list: ("minItems", "maxItems"),
+    tuple: ("minItems", "maxItems"),
+    set: ("minItems", "maxItems"),
+    frozenset: ("minItems", "maxItems"),
+    dict: ("minProperties", "maxProperties"),
+}
+"""JSON Schema's words for `min_length` and `max_length` of a type."""
 OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
 
 
@@ -47,6 +68,100 @@ def schema_of(hint: Any) -> dict[str, Any]:
         defs |= nested.pop("$defs", {}) if nested is not defs else {}
     used = _used(schema, defs)
     return {**schema, "$defs": used} if used else schema
+
+
+def is_field(value: Any) -> bool:
+    """Whether a value is a `Field(...)` of pydantic, as a note or in place of a parameter's default."""
+    return type(value).__name__ == "FieldInfo" and hasattr(value, "default_factory")
+
+
+def field_default(value: Any) -> Callable[[], Any] | None:
+    """What makes the default that a `Field(...)` gives; None when it gives none."""
+    if callable(value.default_factory):
+        factory: Callable[[], Any] = value.default_factory
+        return factory
+    default = value.default
+    if default is ... or type(default).__name__ == "PydanticUndefinedType":
+        return None
+    return lambda: copy.deepcopy(default)
+
+
+def translated(hint: Any) -> Any:
+    """The hint with the notes of other libraries as notes of ours, at any depth.
+
+    Raises: HintError for a `Field` with an alias: arguments have the names of parameters.
+    """
+    base, notes = split(hint)
+    parts = get_args(base)
+    if parts and get_origin(base) is not Literal:
+        base = _rebuilt(base, parts, tuple(each if each is ... else translated(each) for each in parts))
+    for note in notes:
+        base = Annotated[base, _ours(note, base)]
+    return base
+
+
+def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
+    """A generic type or union with other parts."""
+    if parts == wanted:
+        return base
+    origin = get_origin(base)
+    return Union[wanted] if origin in (Union, UnionType) else GenericAlias(origin, wanted)  # noqa: UP007
+
+
+def _ours(note: Any, base: Any) -> Any:
+    """A note as `msgspec` reads it; texts and what says nothing of a schema stay as they are."""
+    if isinstance(note, str | msgspec.Meta):
+        return note
+    said = _keywords(note, base)
+    text = getattr(note, "description", None) if is_field(note) else getattr(note, "documentation", None)
+    text = text if isinstance(text, str) and text else None
+    return msgspec.Meta(description=text, extra_json_schema=said or None) if text or said else note
+
+
+def _keywords(note: Any, base: Any) -> dict[str, Any]:
+    """What a note of another library says of a value of type `base`, in JSON Schema's words."""
+    said: dict[str, Any] = {}
+    for attribute, keyword in BOUNDS.items():
+        bound = getattr(note, attribute, None)
+        if isinstance(bound, int | float | Decimal) and not isinstance(bound, bool):
+            said[keyword] = float(bound) if isinstance(bound, Decimal) else bound
+    for index, attribute in enumerate(("min_length", "max_length")):
+        length = getattr(note, attribute, None)
+        if isinstance(length, int) and (length > 0 or index):
+            said |= {words[index]: length for words in _lengths(base)}
+    pattern = getattr(note, "pattern", None)
+    if pattern is not None:
+        said["pattern"] = getattr(pattern, "pattern", pattern)
+    return said | _field_keywords(note, base) if is_field(note) else said
+
+
+def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
+    if getattr(note, "validation_alias", None) or getattr(note, "alias", None):
+        raise HintError("Field(alias=...) cannot be used: arguments have the names of the parameters")
+    said: dict[str, Any] = {}
+    for each in note.metadata:
+        said |= _keywords(each, base)
+    if isinstance(note.title, str) and note.title:
+        said["title"] = note.title
+    if note.examples:
+        said["examples"] = list(note.examples)
+    if getattr(note, "deprecated", None):
+        said["deprecated"] = True
+    if isinstance(note.json_schema_extra, Mapping):
+        said |= note.json_schema_extra
+    return said
+
+
+def _lengths(base: Any) -> set[tuple[str, str]]:
+    """JSON Schema's words for the length of a type; of each member where it is a union."""
+    base, _ = split(base)
+    if get_origin(base) in (Union, UnionType):
+        return {words for part in get_args(base) for words in _lengths(part)}
+    origin = get_origin(base) or base
+    known = [
+        words for kind, words in LENGTHS.items() if isinstance(origin, type) and issubclass(origin, kind)
+    ]
+    return set(known[:1])
 
 
 def described(hint: Any, description: str) -> Any:
@@ -152,9 +267,16 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
         schema["description"] = doc.text
     properties = schema.get("properties", {})
     for name, hint in _fields(owner).items():
-        texts = [note for note in split(hint)[1] if isinstance(note, str)]
-        text = texts[0] if texts else doc.parameters.get(name, "")
-        if text and name in properties:
+        if name not in properties:
+            continue
+        base, notes = split(hint)
+        for note in (_ours(each, base) for each in notes):
+            if isinstance(note, msgspec.Meta) and note.extra_json_schema:
+                properties[name] |= note.extra_json_schema
+            text = note.description if isinstance(note, msgspec.Meta) else note
+            if isinstance(text, str) and text:
+                properties[name].setdefault("description", text)
+        if text := doc.parameters.get(name, ""):
             properties[name].setdefault("description", text)
 
 

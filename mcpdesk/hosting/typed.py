@@ -15,16 +15,21 @@ from mcpdesk.hosting.docstrings import Doc, read_docstring
 from mcpdesk.hosting.hints import (
     HintError,
     described,
+    field_default,
     from_json,
+    is_field,
     is_text_or_nothing,
     says_nothing,
     schema_of,
     split,
+    translated,
     without_none,
 )
 from mcpdesk.server.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
+OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
+"""Packages whose `Context` only their own servers can provide."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
 NOT_GIVEN = inspect.Parameter.empty
 UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
@@ -44,6 +49,8 @@ class Typed(Struct, frozen=True):
     converter: type[msgspec.Struct]
     takes_json: bool = False
     """Whether checked arguments are what the hints ask for, as they are: texts, yes and no."""
+    defaults: Mapping[str, Callable[[], Any]] = {}
+    """Makes the value of a parameter that is left out, where Python does not: `Field(default=...)`."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Keyword arguments for one call, from arguments the input schema accepts.
@@ -57,6 +64,7 @@ class Typed(Struct, frozen=True):
         except msgspec.ValidationError as error:
             raise _unfit(str(error)) from error
         bound = {name: getattr(converted, name) for name in arguments}
+        bound |= {name: make() for name, make in self.defaults.items() if name not in bound}
         if self.context_name:
             bound[self.context_name] = context
         return bound
@@ -70,9 +78,12 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
     hints = _hints(function, place)
     doc = read_docstring(function.__doc__)
     parameters = dict(inspect.signature(function).parameters)
-    context_name = _context_name(parameters, hints)
+    context_name = _context_name(parameters, hints, place)
     parameters.pop(context_name, None)
-    fields = {name: _field(each, hints, doc, place) for name, each in parameters.items()}
+    defaults = _field_defaults(parameters, hints)
+    fields: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        parameters[name], fields[name] = _field(parameter, hints, doc, place, name in defaults)
     converter = msgspec.defstruct(
         "Arguments",
         [
@@ -85,9 +96,11 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
         forbid_unknown_fields=True,
     )
     schema = _input_schema(converter, fields, parameters, place)
+    for name, make in defaults.items():
+        schema["properties"][name] |= _default(make())
     output = _output_schema(hints.get("return", Any), place) if with_output else None
-    takes_json = all(_plain(hint) in (str, bool) for hint in fields.values())
-    return Typed(doc, schema, output, context_name, converter, takes_json)
+    takes_json = not defaults and all(_plain(hint) in (str, bool) for hint in fields.values())
+    return Typed(doc, schema, output, context_name, converter, takes_json, defaults)
 
 
 def _unfit(complaint: str) -> BadArgument:
@@ -116,11 +129,17 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
         raise RegistrationError(f"a type hint is not a type: {error}", place) from error
 
 
-def _context_name(parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]) -> str:
-    """The parameter annotated as the context, else the one called so that is not annotated otherwise."""
+def _context_name(parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], place: str) -> str:
+    """The parameter annotated as the context, else the one called so that is not annotated otherwise.
+
+    Raises: RegistrationError for the context of another framework.
+    """
     for name in parameters:
         if _is_context(hints.get(name)):
             return name
+        if stranger := _foreign_context(hints.get(name)):
+            told = f"parameter {name} is a Context of {stranger}, which mcpdesk cannot provide"
+            raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
     unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
     return next(unhinted, "")
 
@@ -130,16 +149,55 @@ def _is_context(hint: Any) -> bool:
     return any(getattr(each, "__module__", "") == "mcpdesk.server.context" for each in candidates)
 
 
-def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str) -> Any:
-    """A parameter's hint with its description; without a hint its default tells the type."""
+def _foreign_context(hint: Any) -> str:
+    """The framework whose `Context` a hint names; empty for any other hint."""
+    for each in (hint, *get_args(hint)):
+        owner = get_origin(each) or each
+        package = str(getattr(owner, "__module__", "")).partition(".")[0]
+        if package in OTHER_FRAMEWORKS and getattr(owner, "__name__", "").partition("[")[0] == "Context":
+            return package
+    return ""
+
+
+def _field_defaults(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """Makers of the defaults that `Field(...)` gives, by parameter; a default of Python's own comes first."""
+    found: dict[str, Callable[[], Any]] = {}
+    for name, parameter in parameters.items():
+        given = [parameter.default, *split(hints.get(name))[1]]
+        if given[0] is not NOT_GIVEN and not is_field(given[0]):
+            continue
+        makers = (field_default(each) for each in given if is_field(each))
+        if (make := next((each for each in makers if each is not None), None)) is not None:
+            found[name] = make
+    return found
+
+
+def _field(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str, has_field_default: bool
+) -> tuple[inspect.Parameter, Any]:
+    """A parameter as Python's own would be, and its hint with its description.
+
+    Without a hint its default tells the type. A `Field(...)` in place of the default counts as a note; the
+    default it gives is left to `Typed.defaults`, and None stands for it.
+    """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)
     hint = hints.get(parameter.name, Any)
-    if hint is Any and type(parameter.default) in (str, int, float, bool):
+    if is_field(parameter.default):
+        hint = Annotated[hint, parameter.default]
+        parameter = parameter.replace(default=None if has_field_default else NOT_GIVEN)
+    elif has_field_default:
+        parameter = parameter.replace(default=None)
+    elif hint is Any and type(parameter.default) in (str, int, float, bool):
         hint = type(parameter.default)
-    if parameter.default is None:
+    elif parameter.default is None:
         hint = without_none(hint)
-    return described(hint, doc.parameters.get(parameter.name, ""))
+    try:
+        return parameter, described(translated(hint), doc.parameters.get(parameter.name, ""))
+    except HintError as error:
+        raise RegistrationError(f"parameter {parameter.name}: {error}", place) from error
 
 
 def _input_schema(
@@ -182,7 +240,7 @@ def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
     if says_nothing(hint) or is_text_or_nothing(hint):
         return None
     try:
-        return schema_of(described(split(hint)[0], ""))
+        return schema_of(described(split(translated(hint))[0], ""))
     except HintError as error:
         reason = (
             f"the return type has no JSON Schema: {error}; leave the annotation out if it is not for clients"

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import annotated_types
+import pydantic
 import pytest
+from mcp.server import mcpserver
 
 from mcpdesk.errors import BadArgument, RegistrationError
 from mcpdesk.hosting.typed import typed
@@ -169,3 +172,72 @@ def test_texts_and_flags_are_taken_as_they_are_and_numbers_are_not() -> None:
     assert typed(words, "x:1").input_schema["additionalProperties"] is False
     assert not typed(sums, "x:1").takes_json
     assert not typed(everything, "x:1").takes_json
+
+
+def test_bounds_of_pydantic_and_annotated_types_reach_the_schema() -> None:
+    async def order(
+        amount: Annotated[int, pydantic.Field(ge=1, le=9, description="how many", examples=[2])],
+        code: Annotated[str, annotated_types.Len(2, 4), pydantic.StringConstraints(pattern="^[a-z]+$")],
+        marks: list[Annotated[float, annotated_types.Interval(gt=0, lt=6)]],
+        tags: Annotated[list[str] | None, annotated_types.MaxLen(3), "labels"] = None,
+        share: float = pydantic.Field(0.5, multiple_of=0.25, title="Share"),
+        ids: list[int] = pydantic.Field(default_factory=list),  # noqa: B008
+        must: int = pydantic.Field(...),
+    ) -> str:
+        return f"{share} {ids}"
+
+    signature = typed(order, "a.py:1")
+    properties = signature.input_schema["properties"]
+    assert signature.input_schema["required"] == ["amount", "code", "marks", "must"]
+    assert properties["amount"] == {
+        "type": "integer", "minimum": 1, "maximum": 9, "examples": [2], "description": "how many",
+    }  # fmt: skip
+    assert properties["code"] == {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]+$"}
+    assert properties["marks"]["items"] == {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 6}
+    assert properties["tags"]["maxItems"] == 3
+    assert properties["tags"]["description"] == "labels"
+    assert properties["share"] == {"type": "number", "multipleOf": 0.25, "title": "Share", "default": 0.5}
+    assert properties["ids"]["default"] == []
+
+
+def test_a_parameter_left_out_gets_the_default_its_field_gives() -> None:
+    async def order(
+        share: Annotated[float, pydantic.Field(default=0.5)],
+        ids: list[int] = pydantic.Field(default_factory=list),  # noqa: B008
+    ) -> None: ...
+
+    signature = typed(order, "a.py:1")
+    first = signature.bind({}, None)
+    assert first == {"share": 0.5, "ids": []}
+    first["ids"].append(1)
+    assert signature.bind({"share": 2}, None) == {"share": 2.0, "ids": []}, "each call has a list of its own"
+    assert not signature.takes_json
+
+
+@dataclass
+class Row:
+    size: Annotated[int, annotated_types.Gt(3), pydantic.Field(description="in pixels")]
+
+
+def test_bounds_of_fields_of_a_dataclass_are_honoured() -> None:
+    async def put(row: Row) -> None: ...
+
+    row = typed(put, "a.py:1").input_schema["$defs"]["Row"]
+    assert row["properties"]["size"] == {
+        "type": "integer", "exclusiveMinimum": 3, "description": "in pixels",
+    }  # fmt: skip
+
+
+def test_an_alias_is_refused_because_arguments_have_the_names_of_parameters() -> None:
+    async def put(row: Annotated[int, pydantic.Field(alias="zeile")]) -> None: ...
+
+    with pytest.raises(RegistrationError, match=r"parameter row: Field.alias"):
+        typed(put, "a.py:1")
+
+
+def test_the_context_of_another_framework_is_refused_with_its_place() -> None:
+    async def put(row: int, ctx: mcpserver.Context) -> None: ...
+
+    with pytest.raises(RegistrationError, match=r"ctx is a Context of mcp.*use .from mcpdesk") as told:
+        typed(put, "tools/a.py:7")
+    assert told.value.source == "tools/a.py:7"
