@@ -31,5 +31,5 @@ def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     from mcpdesk.cli.service import run_service
     from mcpdesk.hosting.effective import plan_for
 
-    plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=len(places) > 1)
+    plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=True)
     return run_service(plan)

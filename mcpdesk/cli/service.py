@@ -12,7 +12,6 @@ from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
-from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ def run_service(plan: Plan) -> int:
     give_dashboard(host)
     with ExitStack() as last, claiming(host, "serve"):
         host.load()
-        if all(endpoint.server.withheld for endpoint in host.endpoints()):
-            raise DeskUserError(host.endpoints()[0].server.withheld)
         loops.run(_serve(host, last), loops.loop_factory() or loops.alert_loop)
     return 0
 

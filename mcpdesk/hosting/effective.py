@@ -45,7 +45,7 @@ class Plan(Struct, frozen=True):
     waits: bool = False
     """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not begin at all."""
     is_unsure: bool = False
-    """What the `mcp.json` of the only folder sets could not be read."""
+    """What the `mcp.json` of the first folder sets could not be read."""
 
 
 def effective_settings(
@@ -78,18 +78,19 @@ def plan_for(
 ) -> Plan:
     """What a core is to host, and in which mode alone. The first folder's settings are the core's.
 
-    With `waits` a folder with a mistake in its manifest is withheld. But no other one is served without the
-    settings the first one may bring, and none in a mode it may not have.
+    With `waits` a folder with a mistake in its manifest is withheld until it is mended. While that leaves the
+    settings of the first folder unknown (`is_unsure`), the others are withheld as well: it may ask for a key.
 
-    Raises: DeskUserError, ManifestError as `effective_settings`.
+    Raises: DeskUserError, ManifestError as `effective_settings`; with `waits`, the latter only for a folder
+    that is missing.
     """
-    waits, is_unsure = waits and not mode, False
+    is_unsure = False
     try:
         resolved = effective_settings(flags, environ, folders[0] if folders else None)
     except ManifestError:
         known = certain_settings(folders[0]) if waits else None
         is_unsure = known is None
-        if not waits or (is_unsure and len(folders) > 1):
+        if not waits:
             raise
         resolved = resolve(flags, environ, folders[0] / ENV_FILE, known)
     return Plan(
@@ -105,12 +106,13 @@ def plan_for(
     )
 
 
-def late_settings(plan: Plan, manifest: Manifest) -> list[str]:
-    """Settings of a mended manifest that would have counted, by name, had the core been able to read them."""
-    if not plan.is_unsure:
+def late_settings(plan: Plan, manifest: Manifest, is_first: bool = True) -> list[str]:
+    """Settings of a mended manifest that would have counted, like `settings.port`, had the core been able to
+    read them. Those of other folders than the first never count."""
+    if not plan.is_unsure or not is_first:
         return []
     return sorted(
-        name
+        f"settings.{name}"
         for name, value in manifest.settings.items()
         if plan.origins.get(name) == "default"
         and converted(Given(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)

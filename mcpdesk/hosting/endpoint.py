@@ -26,7 +26,7 @@ Converse: TypeAlias = Callable[
     [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
 ]
 """Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
-WITHHELD = "there is a mistake in its mcp.json, which the desk and the log name"
+WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
 _numbers = count(1)
 """Connection numbers, unique in this process."""

@@ -19,6 +19,7 @@ from mcpdesk.hosting.effective import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.manifest import FILE
 from mcpdesk.hosting.metrics import Heartbeat
 from mcpdesk.jobs.crossing import later
 from mcpdesk.recorder.capture import Recording
@@ -160,8 +161,8 @@ class Host:
         is mended; DeskUserError for two of one name, and for a folder without the mode that is asked for.
         """
         for folder in self.plan.folders:
-            late = partial(late_settings, self.plan) if self.plan.waits else None
-            hosted = HostedFolder(folder, self.settings, self.journal, late)
+            late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
+            hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode)
             name = hosted.server.name
             if name in self.by_name:
                 other = self.folders[name].folder
@@ -173,6 +174,10 @@ class Host:
             server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
+        if self.plan.is_unsure:
+            first, *others = self.folders.values()
+            for hosted in others:
+                hosted.hold_back(f"its settings come from {first.folder / FILE}, which has a mistake")
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders)):
             self.journal.log("warning", "settings", warning)
         self._settle_rules()
@@ -343,7 +348,11 @@ class Host:
         changes = hosted.reload()
         if hosted.server.access is not asked:
             self._settle_rules()
-        self.by_name[hosted.server.name].forget_offers()
+        if not next(iter(self.folders.values())).server.withheld:
+            for other in self.folders.values():
+                other.release()
+        for endpoint in self.by_name.values():
+            endpoint.forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.errors import DeskUserError, ManifestError, StorageError
+from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
 from mcpdesk.hosting.access import Gate, complaints
 from mcpdesk.hosting.builtins import built_in, resources_of
 from mcpdesk.hosting.digest import digest
@@ -45,15 +45,19 @@ class HostedFolder:
         settings: Settings,
         journal: Journal,
         late: Callable[[Manifest], list[str]] | None = None,
+        mode: str = "",
     ) -> None:
         """Read the folder. With `late`, one with a mistake in its manifest is withheld until that is mended;
-        `late` tells which settings of a mended one count from the next start only, and keep it back.
+        `late` tells which parts of a mended one count from the next start only, and keep it back. `mode` is
+        the only one it is served in, which a mended one must have.
 
         Raises: ManifestError when it cannot be hosted at all.
         """
         self._settings = settings
         self._journal = journal
         self._late = late
+        self._mode = mode
+        self._waits_for = ""
         self._variables: FolderVariables | None = None
         self._refresh_variables(folder.expanduser())
         mistake: ManifestError | None = None
@@ -97,6 +101,8 @@ class HostedFolder:
         self._refresh_variables(self.folder)
         try:
             loaded = load_folder(self.folder, self._loaded)
+            if self._waits_for:
+                raise ManifestError(self._waits_for, str(self.folder / FILE))
             if self.server.withheld:
                 self._check_mended(loaded.manifest)
         except ManifestError as error:
@@ -109,6 +115,7 @@ class HostedFolder:
         changes = self._apply()
         if self.server.withheld:
             self.server.withheld = ""
+            self.modes.settle()
             self._journal.notify(f"{name}: {FILE} is mended, {name} is served", Severity.INFO, "workbench")
         if self._loaded.manifest.name != name:
             self._journal.notify(f"{name}: a new name counts from the next start", Severity.WARNING)
@@ -132,6 +139,18 @@ class HostedFolder:
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
 
+    def hold_back(self, reason: str) -> None:
+        """Serve nothing until `release`, because of another folder."""
+        self._waits_for = reason
+        if not self.server.withheld:
+            self._withhold(ManifestError(reason, str(self.folder / FILE)))
+
+    def release(self) -> None:
+        """Serve what the folder offers, unless it has a mistake of its own."""
+        if self._waits_for:
+            self._waits_for = ""
+            self.reload()
+
     def _withhold(self, mistake: ManifestError) -> None:
         """Serve nothing, and tell why where it was not told before."""
         if str(mistake) == self.server.withheld:
@@ -140,11 +159,14 @@ class HostedFolder:
         source = FILE if mistake.line is None else f"{FILE}:{mistake.line}"
         self.server.tools.replace((), [Unavailable(FILE, mistake.message, source)])
         told = f"{self.server.name} is not served: {mistake}"
+        self.modes.settle()
         self._journal.notify(told, Severity.ERROR, "workbench")
 
     def _check_mended(self, manifest: Manifest) -> None:
         """Raises: ManifestError for what only a core that began with it could keep to."""
-        late = [f"settings.{name}" for name in self._late(manifest)] if self._late is not None else []
+        if self._mode and self._mode not in manifest.modes:
+            raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
+        late = self._late(manifest) if self._late is not None else []
         if manifest.name != self.server.name:
             late.insert(0, f"the name {manifest.name!r}")
         if late:

@@ -125,6 +125,7 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
     Raises: ManifestError for a missing folder.
     """
     path = _existing(folder) / FILE
+    text = ""
     try:
         text = _text(path)
         data = _parse(text, path)
@@ -134,7 +135,16 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return {}
     except ManifestError:
-        return None
+        return {} if text and not _may_set(text) else None
+
+
+def _may_set(text: str) -> bool:
+    """Whether a text that cannot be parsed has a key that may be meant as `settings`, or names a setting."""
+    import difflib
+
+    keys = set(re.findall(r"(\w+)[\"']?\s*:", text))
+    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # which stand elsewhere in the file as well
+    return bool(keys & known) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
 
 
 def _text(path: Path) -> str:

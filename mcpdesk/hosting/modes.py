@@ -49,14 +49,17 @@ class Modes:
             tools.follow()
 
     def view(self, name: str) -> Server:
-        """The server as it is seen in a mode. Raises: UnknownMode, naming those there are."""
+        """The server as it is seen in a mode; one that is withheld may have any once it is mended.
+
+        Raises: UnknownMode, naming those there are.
+        """
         mode = self._modes.get(name)
-        if mode is None:
+        if mode is None and not self._server.withheld:
             raise UnknownMode(self._server.name, name, tuple(self._modes))
         kept = self._views.get(name)
         if kept is None:
             from mcpdesk.server.selection import Selection
 
-            tools = Selection(self._server.tools, mode.tools)
+            tools = Selection(self._server.tools, mode.tools if mode is not None else ())
             kept = self._views[name] = self._server.seen_in(name, tools), tools
         return kept[0]

@@ -324,17 +324,40 @@ def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
     assert service.end() == 0
 
 
-def test_nothing_is_served_when_no_folder_can_be_or_the_settings_of_all_are_unknown(
-    mcpdesk: Run, folder: Path, tmp_path: Path
+def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_ask_for_a_key(
+    serve: Serve, folder: Path, tmp_path: Path
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for place, text in ((first, '{"version": 1}'), (second, '{"title": 2}')):
-        place.mkdir()
-        (place / "mcp.json").write_text(text)
-    for folders in ([first], [first, second]):
-        finished = mcpdesk("serve", *map(str, folders), "--port", "0")
-        assert finished.returncode == 2
-        assert f"{first}/mcp.json:1:2: version: has to be a text" in finished.stderr
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "mcp.json").write_text('{"version": 1 2}')
+    service = serve(str(first), str(folder), "--port", "0")
+    url = address(service)
+    service.says(f"not serving first until it is mended: {first}/mcp.json:1:")
+    assert post(url.replace("first", "small"), "ping", {})["result"] == {}
+    (first / "mcp.json").write_text('{"version": "1"}')
+    service.says("mcp.json is mended, first is served")
+    assert service.end() == 0
+
     (first / "mcp.json").write_text('{"settings": {"api_key": "k"}')
-    finished = mcpdesk("serve", str(first), str(folder), "--port", "0")
-    assert finished.returncode == 2 and f"{first}/mcp.json:1:" in finished.stderr
+    service = serve(str(first), str(folder), "--port", "0")
+    told = service.says("not serving small until it is mended")
+    assert f"its settings come from {first}/mcp.json, which has a mistake" in told
+    (first / "mcp.json").write_text('{"settings": {"page_size": 100}}')
+    service.says("mcp.json is mended, first is served")
+    service.says("mcp.json is mended, small is served")
+    assert service.end() == 0
+
+
+def test_an_only_folder_with_a_mistake_is_served_in_its_mode_once_it_is_mended(
+    serve: Serve, tmp_path: Path
+) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "mcp.json").write_text('{"version": 1}')
+    service = serve(str(first), "--port", "0", "--mode", "review")
+    service.says(f"not serving first until it is mended: {first}/mcp.json:1:2: version: has to be a text")
+    (first / "mcp.json").write_text("{}")
+    service.says("has no mode 'review'")
+    (first / "mcp.json").write_text('{"modes": {"review": {"tools": []}}}')
+    service.says("mcp.json is mended, first is served")
+    assert service.end() == 0

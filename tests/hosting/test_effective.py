@@ -62,27 +62,31 @@ def test_a_mistake_elsewhere_leaves_the_first_folders_settings_in_force(folder: 
     assert ignored_settings((tmp_path, folder)) == []
 
 
-def test_no_folder_is_served_without_the_settings_the_first_one_may_bring(
-    folder: Path, tmp_path: Path
-) -> None:
-    (folder / "mcp.json").write_text('{"settings": {"api_key": "k"}')
+@pytest.mark.parametrize("text", ['{"settings": {"api_key": "k"}', '{"setings": {}', "{api_key: 1}"])
+def test_settings_that_cannot_be_read_leave_the_plan_unsure(folder: Path, tmp_path: Path, text: str) -> None:
+    (folder / "mcp.json").write_text(text)
+    plan = plan_for((folder, tmp_path), {}, {}, waits=True)
+    assert plan.is_unsure
+    assert plan.settings.port == 5000
     with pytest.raises(ManifestError):
-        plan_for((folder, tmp_path), {}, {}, waits=True)
-    alone = plan_for((folder,), {}, {}, waits=True)
-    assert alone.is_unsure
-    assert alone.settings.port == 5000
+        plan_for((folder, tmp_path), {}, {})
 
 
-def test_nothing_waits_where_a_mode_is_asked_for(folder: Path) -> None:
-    (folder / "mcp.json").write_text("{")
-    with pytest.raises(ManifestError):
-        plan_for((folder,), {}, {}, waits=True, mode="review")
+@pytest.mark.parametrize("text", ["{", '{"name": "x",,}', '{"tools": []', '{"version": "1" "name": 2}'])
+def test_a_text_that_names_no_setting_leaves_the_defaults_in_force(folder: Path, text: str) -> None:
+    (folder / "mcp.json").write_text(text)
+    plan = plan_for((folder,), {}, {}, waits=True, mode="review")
+    assert not plan.is_unsure and plan.waits
+    assert (plan.settings.page_size, plan.settings.port) == (
+        effective_settings({}, {}).settings.page_size,
+        5000,
+    )
 
 
 def test_settings_that_come_too_late_are_those_that_would_have_counted(folder: Path) -> None:
-    (folder / "mcp.json").write_text("{")
+    (folder / "mcp.json").write_text('{"settings": {')
     plan = plan_for((folder,), {"page_size": 3}, {}, waits=True)
     mended = '{"settings": {"api_key": "k", "page_size": 9, "port": 4000, "max_tasks": 1000}}'
     (folder / "mcp.json").write_text(mended)
-    assert late_settings(plan, read_manifest(folder)) == ["api_key"]
+    assert late_settings(plan, read_manifest(folder)) == ["settings.api_key"]
     assert late_settings(plan_for((folder,), {}, {}, waits=True), read_manifest(folder)) == []

@@ -115,7 +115,7 @@ def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
 
 def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_withheld(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"name": "own",')
-    hosted, _ = waiting(folder, "api_key")
+    hosted, _ = waiting(folder, "settings.api_key")
     (folder / "mcp.json").write_text('{"name": "other"}')
     hosted.reload()
     told = "the name 'other', settings.api_key can count from the next start only"
