@@ -60,6 +60,18 @@ def _of_core(core: Core) -> Iterator[Figure]:
     yield Figure(
         "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.settled_bytes)]
     )
+    yield Figure(
+        "capture_failing",
+        "gauge",
+        "1 while frames cannot be written to the capture file.",
+        [Sample(bool(recording.failing))],
+    )
+    yield Figure(
+        "capture_missing_frames_total",
+        "counter",
+        "Frames left out of the capture because it could not be written.",
+        [Sample(recording.missing)],
+    )
     yield Figure("questions_waiting", "gauge", "Questions that wait for a person.", [Sample(waiting)])
 
 

@@ -29,6 +29,7 @@ from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Jobs, Rules
     from mcpdesk.transports.board import Board
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`: another core of its may go on."""
+CAPTURE_CHECK_S = 0.5
+"""Between two looks at whether the capture is written."""
 SWITCH_INTERVAL_S = 0.0002
 """How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
 
@@ -133,6 +136,11 @@ class Host:
         """All servers, in order."""
         return list(self.by_name.values())
 
+    @property
+    def capture(self) -> CaptureHealth:
+        """Whether what is recorded reaches a file."""
+        return self.recording.health
+
     def figures(self) -> list[Figure]:
         """What is counted now."""
         from mcpdesk.hosting.figures import figures
@@ -202,8 +210,7 @@ class Host:
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.recording.start()
-        if trouble := self.recording.error:
-            self.journal.notify(trouble[0].upper() + trouble[1:], Severity.WARNING)
+        self._watches.add(asyncio.create_task(self._watch_capture()))
         self.heartbeat.start()
         if not self.by_name:
             self.load()
@@ -222,7 +229,7 @@ class Host:
                     await asyncio.wait_for(self._drawn.wait(), DRAWING_S)
             await self._listen()
         if self.plan.watch:
-            self._watches = {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
+            self._watches |= {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
         if gc.isenabled():
             gc.collect()
         gc.enable()
@@ -342,6 +349,27 @@ class Host:
 
     async def _watch(self, hosted: HostedFolder) -> None:
         await hosted.watch(lambda: self._reload(hosted))
+
+    async def _watch_capture(self) -> None:
+        """Tell when the capture cannot be written, and when it can again."""
+        failing, missing = "", 0
+        while True:
+            now = self.recording.failing
+            if now and not failing:
+                self.journal.notify(f"{now[0].upper()}{now[1:]}: frames wait in memory", Severity.ERROR)
+            lost = self.recording.missing
+            if not now and (failing or lost > missing):
+                # Said at once, and not later: what was left out is known when the file is written again.
+                left_out = (
+                    f"{lost - missing:,} frames are missing in it" if lost > missing else "nothing is missing"
+                )
+                self.journal.notify(
+                    f"The capture is written again: {left_out} ({self.recording.path})",
+                    Severity.WARNING if lost > missing else Severity.INFO,
+                )
+                missing = lost
+            failing = now
+            await asyncio.sleep(CAPTURE_CHECK_S)
 
     def _reload(self, hosted: HostedFolder) -> None:
         asked = hosted.server.access

@@ -67,6 +67,7 @@ class LocalLink:
             api_key=host.rules.api_key,
             api_key_header=host.rules.api_key_header,
             capture_path=str(host.recording.path or ""),
+            capture_failing=host.recording.failing,
             stuck=host.heartbeat.stuck(),
             questions_version=host.inbox.version,
             work=self._work.view(),

@@ -266,6 +266,8 @@ class CoreView:
     """Masked by whoever shows it."""
     api_key_header: str = "X-API-Key"
     capture_path: str = ""
+    capture_failing: str = ""
+    """Why frames cannot be written to the capture at present; empty when they can."""
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""

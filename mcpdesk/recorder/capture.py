@@ -3,8 +3,9 @@
 Transports hand frames over on the hot path. Who records the last of some frames settles these at once, while
 they are in the processor's cache, and lets as many of the oldest go from memory: little and often, for a
 thread that competes for the interpreter would take three times as long and hold up everybody meanwhile. A
-thread of its own only hands the lines to the disk, and settles what is large or was left, at most a quarter
-of a second later. Where the file cannot be written, recording goes on in memory and `error` says why.
+thread of its own only hands the lines to the disk, and settles what is large or was left, well within a
+quarter of a second. While the disk refuses them, lines and frames wait in memory up to a bound, `failing` says
+why, and every turn of the thread tries again; the file states which frames had to be left out meanwhile.
 """
 
 from __future__ import annotations
@@ -18,9 +19,19 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
 from mcpdesk.protocol.series import joined
-from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
-from mcpdesk.recorder.record import KEPT_BYTES, ConnectionInfo, Direction, Entry, Frame, HttpNote, Run, Said
+from mcpdesk.recorder.record import (
+    KEPT_BYTES,
+    CaptureHealth,
+    ConnectionInfo,
+    Direction,
+    Entry,
+    Frame,
+    HttpNote,
+    Run,
+    Said,
+)
 from mcpdesk.recorder.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
 from mcpdesk.recorder.settling import Settling
 from mcpdesk.recorder.store import Store
@@ -29,7 +40,8 @@ from mcpdesk.recorder.wholes import Wholes
 if TYPE_CHECKING:
     from mcpdesk.recorder.index import Index
 
-BATCH_S = 0.2
+BATCH_S = 0.1
+"""Seconds between two turns of the writer: with those it takes itself, a killed process loses no more."""
 _STEP_MASK = 63
 """Frames settled by who records the last of them, less one: what one request is held up by."""
 _CATCH_UP = 2
@@ -39,8 +51,10 @@ _TURN = 2
 _PAUSE_S = 0.0025
 _END_S = 5.0
 """How long the end waits for the disk."""
-_PATIENCE_S = 0.1
+_PATIENCE_S = 0.05
 """How long to go on with pauses."""
+_STUCK_S = 2.0
+"""How long one write may take before the disk counts as failing."""
 _WRITE_BYTES = 256 << 10
 """Bytes of lines that are worth a write: more at a time would take a processor from others for longer."""
 _WAKE_BYTES = 4 << 20
@@ -66,7 +80,12 @@ class Recording:
     ) -> None:
         """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all."""
         self.path = path
+        """The file that is written; None while there is none."""
+        self._wanted = path
         self._trouble = ""
+        """Why the disk refused the last attempt to write."""
+        self._ending = ""
+        self._writing_since: float | None = None
         self._max_file_bytes = max_file_bytes
         self._store = Store(ring_bytes)
         self._wholes = Wholes(self._store.waiting, body_bytes)
@@ -87,6 +106,7 @@ class Recording:
         """Connections that ended, in this order."""
         self._new_notes: deque[HttpNote] = deque()
         self._wake = Event()
+        self._missing = 0
         self._is_running = False
         self._closing = self._is_late = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
@@ -94,7 +114,31 @@ class Recording:
     @property
     def error(self) -> str:
         """Why not all of it is in a file; empty as long as it is."""
-        return self._trouble or self._settling.error
+        return self._ending or self.failing or self._settling.error
+
+    @property
+    def failing(self) -> str:
+        """Why frames cannot be written to a file at present; empty when they can, or none is wanted."""
+        reason = self._reason
+        return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
+
+    @property
+    def missing(self) -> int:
+        """Frames that are in no file and will never be, because it could not be written."""
+        file = self._settling.file
+        return self._missing if file is None else file.missing
+
+    @property
+    def health(self) -> CaptureHealth:
+        """Whether what is recorded reaches a file."""
+        return CaptureHealth(self._wanted is not None, self._reason, self.missing)
+
+    @property
+    def _reason(self) -> str:
+        since = self._writing_since
+        if not self._trouble and since is not None and monotonic() - since > _STUCK_S:
+            return "the disk does not answer"
+        return self._trouble
 
     @property
     def settled_bytes(self) -> int:
@@ -123,6 +167,8 @@ class Recording:
             if info.transport == "memory":
                 (self._wholes.desk.add if info.closed is None else self._wholes.desk.discard)(info.number)
             self._new_connections[info.number] = info
+            if len(self._new_connections) > _CONNECTIONS:
+                del self._new_connections[next(iter(self._new_connections))]
             if info.closed is not None:
                 self._closed.append(info.number)
             if len(connections) > _CONNECTIONS:
@@ -197,13 +243,7 @@ class Recording:
 
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
-        if self.path is not None:
-            try:
-                file = CaptureFile(self.path, self._max_file_bytes, time())
-            except OSError as error:
-                self._fail(error)
-            else:
-                self.path, self._store.places, self._settling.file = file.path, file.places, file
+        self._open_file()
         self._is_running = True
         self._thread.start()
 
@@ -219,7 +259,7 @@ class Recording:
         self._is_running = False
         if self._thread.is_alive():
             self._is_late = True
-            self._trouble = f"not all is captured: the disk takes too long ({self.path})"
+            self._ending = f"not all is captured: the disk takes too long ({self.path})"
         else:
             self._finish()
 
@@ -256,7 +296,7 @@ class Recording:
         settling.settle(min(upto, latest), is_pressed=True)
         self._trim(_CATCH_UP)
         if file is not None and file.waiting > _WRITE_BYTES and not self._wake.is_set():
-            self._wake.set()
+            self._hurry()
 
     def _leave(self, stop: int) -> None:
         """Leave the full segment before `stop`, or what is not settled of it, to the writer."""
@@ -264,7 +304,12 @@ class Recording:
         if segment is not None:
             self._left[stop - 1] = segment.cost_of(max(self._settling.frames, stop - SEGMENT_FRAMES), stop)
             if sum(self._left.values()) > _WAKE_BYTES:
-                self._wake.set()
+                self._hurry()
+
+    def _hurry(self) -> None:
+        """Let the writer begin at once; a disk that refuses is asked again in the writer's own time."""
+        if not self._trouble:
+            self._wake.set()
 
     def _taken_connections(self) -> Mapping[int, ConnectionInfo]:
         """What became known of connections and was not told."""
@@ -291,7 +336,7 @@ class Recording:
         kept = self._wholes.cut(whole)
         if whole.number in self._store.waiting:
             # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
-            self._wake.set()
+            self._hurry()
         return kept
 
     # The writer's thread
@@ -311,13 +356,31 @@ class Recording:
 
     def _finish(self) -> None:
         """Settle what is left and close the file."""
-        self._settle(in_a_hurry=True)
+        while not self._settle(in_a_hurry=True):
+            pass
         file, self._settling.file = self._settling.file, None
         if file is not None:
             try:
                 file.close()
             except OSError as error:
                 self._fail(error)
+            unwritten = self._store.count - self._on_disk if self._trouble else 0
+            self._missing = file.missing + unwritten
+        self._ending = self._ending if self._is_late else self.failing
+
+    def _open_file(self) -> None:
+        """Begin the capture file, if one is wanted and can be made."""
+        if self._wanted is None:
+            return
+        try:
+            file = CaptureFile(self._wanted, self._max_file_bytes, time())
+        except OSError as error:
+            self.path = None
+            self._fail(error)
+            return
+        with self._settling.turn:
+            self.path, self._store.places, self._settling.file = file.path, file.places, file
+        self._trouble = ""
 
     def _settle_all(self) -> None:
         hurry = monotonic() + _PATIENCE_S
@@ -327,9 +390,16 @@ class Recording:
     def _settle(self, *, in_a_hurry: bool) -> bool:
         """Settle and write some segments, in a hurry everything; then let the oldest frames go from memory.
 
-        Returns whether that was all there was.
+        Returns whether that was all that can be done now.
         """
         settling = self._settling
+        if settling.file is None and not self._closing:
+            self._open_file()
+        file = settling.file
+        if file is not None and file.waiting > _QUEUE_BYTES and self._trouble:
+            # The disk refuses: what is not encoded yet stays where it can be dropped and counted.
+            self._drop_old_notes()
+            return not self._flush()
         with settling.turn:
             with self._lock:
                 count, noted = self._store.count, len(self._new_notes)
@@ -351,26 +421,44 @@ class Recording:
         with self._settling.turn, self._lock:
             return self._trim(1)
 
-    def _flush(self) -> None:
-        """Hand the lines there are to the operating system."""
+    def _drop_old_notes(self) -> None:
+        """Forget notes on frames that were dropped from memory unwritten."""
+        notes = self._new_notes
+        with self._settling.turn, self._lock:
+            while notes and notes[0].frame < self._store.ring.oldest:
+                notes.popleft()
+
+    def _flush(self) -> bool:
+        """Hand the lines there are to the operating system; whether it took them."""
         settling, notes = self._settling, self._new_notes
         with settling.turn:
             upto, file = settling.frames, settling.file
             noted = min(settling.noted, notes[0].frame) if notes else settling.noted
             taken = () if file is None else file.take()
-        if file is not None:
-            try:
-                file.write(taken)
-            except OSError as error:
-                with settling.turn:
-                    self._fail(error)
-                file.abandon()
+        if file is not None and not self._write(file, taken):
+            return False
         self._on_disk = max(self._on_disk, noted)
         self._wholes.let_go(upto)
+        return True
+
+    def _write(self, file: CaptureFile, taken: Taken) -> bool:
+        """Write lines after those that were refused before; whether the disk took all of them."""
+        self._writing_since = monotonic()
+        try:
+            file.write(taken)
+        except PartGone as error:
+            with self._settling.turn:
+                file.begin_again(str(error))
+                self._settling.error = f"{file.missing} frames are missing in the capture: {error}"
+            return True
+        except OSError as error:
+            self._fail(error)
+            return False
+        finally:
+            self._writing_since = None
+        self._trouble = ""
+        return True
 
     def _fail(self, error: OSError) -> None:
-        """Go on in memory only, and say why."""
-        self._trouble = f"not captured to disk: {error.strerror or error} ({self.path})"
-        self._settling.file = None
-        if self._store.places is None:
-            self.path = None
+        """Go on in memory for the time being, and say why."""
+        self._trouble = self._settling.trouble = error.strerror or str(error)

@@ -1,13 +1,13 @@
 """The append-only file a recording is written to, in parts of a bounded size.
 
-Lines are queued by whoever has them, one at a time; one thread takes what is queued to the disk.
+Lines are queued by whoever has them, one at a time; one thread takes what is queued to the disk. What the
+disk refuses stays queued, from the very byte it stopped at, so that a later attempt leaves no damaged line.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,10 @@ _PIECES = 1_000
 """Handed over at once; the operating system takes 1,024."""
 Taken: TypeAlias = Sequence[bytes | Path]
 """What is to be written; a path stands where the part of that name begins."""
+
+
+class PartGone(OSError):
+    """Somebody else removed, replaced or shortened the part that is being written."""
 
 
 class CaptureFile:
@@ -36,6 +40,14 @@ class CaptureFile:
         self._queued = self._under_way = self._offset = self._head = 0
         self._part = -1
         """The one lines are queued for, from 0; the disk may be some behind."""
+        self.missing = 0
+        """Frames that are not in the file and will never be."""
+        self._firsts: list[int] = []
+        """The first frame of each part lines were queued for."""
+        self._refused: list[bytes | memoryview | Path] = []
+        """What the disk did not take so far, in order."""
+        self._written = 0
+        """Bytes of the part on disk."""
         self.path, self._handle = _created(path)
         self.places.parts.append(self.path)
         self._begin()
@@ -78,38 +90,51 @@ class CaptureFile:
         self._put(same_line(noted, frames))
         return True
 
-    def add_loss(self, stop: int) -> None:
-        """Own up to the frames from the next one up to `stop` (excluded) being lost."""
+    def add_loss(self, stop: int, why: str) -> None:
+        """State that the frames from the next one up to `stop` (excluded) were never written."""
         start = len(self.places)
-        self._put(lost_line(start, stop))
+        self.missing += stop - start
+        self._put(lost_line(start, stop, why))
         self.places.skip_frames(stop - start)
 
     def take(self) -> Taken:
         """What is queued, to be written next; it is queued no more."""
         taken, self._queue = self._queue, []
-        self._queued, self._under_way = 0, self._queued
+        self._queued, self._under_way = 0, self._under_way + self._queued
         return taken
 
     def write(self, taken: Taken) -> None:
         """Hand all of it to the operating system: a killed process loses nothing that came this far.
 
-        Raises: OSError.
+        What is refused is kept and written first by the next call.
+        Raises: OSError; PartGone when `begin_again` has to come first.
         """
-        try:
-            lines: list[bytes] = []
-            for piece in taken:
-                if isinstance(piece, bytes):
-                    lines.append(piece)
-                else:
-                    self._write_lines(lines)
-                    lines = []
-                    done, self._handle = self._handle, _opened(piece)
-                    os.close(done)
-                    # Only now: before, a file of that name is somebody else's.
-                    self.places.parts.append(piece)
-            self._write_lines(lines)
-        finally:
-            self._under_way = 0
+        self._refused += taken
+        while (refused := self._refused) and self._is_in_place():
+            if isinstance(refused[0], Path):
+                self._open_part(refused[0])
+                del refused[0]
+            else:
+                self._write_lines()
+        self._under_way = 0
+
+    def begin_again(self, why: str) -> None:
+        """Go on in a further part, because the one on disk is not ours any more.
+
+        Queued lines are dropped: their places lay in that part. The caller keeps others from queueing.
+        """
+        places = self.places
+        gone = len(places.parts) - 1
+        places.parts += [part_path(self.path, part + 1) for part in range(gone + 1, self._part + 1)]
+        places.gone.update(range(gone, self._part + 1))
+        self._refused.clear()
+        self._queued = self._under_way = 0
+        self._queue = [part_path(self.path, self._part + 2)]
+        self._begin()
+        start, stop = self._firsts[gone], len(places)
+        if start < stop:
+            self.missing += stop - start
+            self._put(lost_line(start, stop, why))
 
     def close(self) -> None:
         """Write what is left and close; reading back still works afterwards. Raises: OSError."""
@@ -119,14 +144,10 @@ class CaptureFile:
             os.close(self._handle)
             self.places.close()
 
-    def abandon(self) -> None:
-        """Write no more; what was written can be read."""
-        with suppress(OSError):
-            os.close(self._handle)
-
     def _begin(self) -> None:
         """Queue the head of the next part."""
         self._part += 1
+        self._firsts.append(len(self.places))
         self._offset = 0
         self._put(header_line(self._part + 1, len(self.places), self._started))
         self._put(*self._connections.values())
@@ -138,17 +159,55 @@ class CaptureFile:
         self._offset += size
         self._queued += size
 
-    def _write_lines(self, lines: Sequence[bytes]) -> None:
-        pending: list[bytes | memoryview] = [*lines]
-        while pending:
-            # Handed over piece by piece: joined, every byte would be copied once more.
-            written, whole = os.writev(self._handle, pending[:_PIECES]), 0
-            while whole < len(pending) and written >= len(pending[whole]):
-                written -= len(pending[whole])
-                whole += 1
-            del pending[:whole]
-            if written:
-                pending[0] = memoryview(pending[0])[written:]
+    def _is_in_place(self) -> bool:
+        """Make sure that the next line lands where it is looked for; always True.
+
+        Raises: PartGone; OSError.
+        """
+        if isinstance(self._refused[0], Path):
+            return True
+        ours, path = os.fstat(self._handle), self.places.parts[-1]
+        try:
+            there = os.stat(path)
+        except FileNotFoundError:
+            raise PartGone(f"{path.name} was removed") from None
+        if (there.st_ino, there.st_dev) != (ours.st_ino, ours.st_dev):
+            raise PartGone(f"{path.name} was replaced")
+        if ours.st_size < self._written:
+            raise PartGone(f"{path.name} was cut short")
+        if ours.st_size > self._written:
+            # An attempt that failed may have left something behind.
+            os.ftruncate(self._handle, self._written)
+        return True
+
+    def _open_part(self, path: Path) -> None:
+        """Begin the next part on disk."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        done, self._handle = self._handle, _opened(path)
+        os.close(done)
+        self._written = 0
+        # Only now: before, a file of that name is somebody else's.
+        self.places.parts.append(path)
+
+    def _write_lines(self) -> None:
+        """Write what is refused up to the next part, as much of it as the disk takes."""
+        refused = self._refused
+        end = next((at for at, piece in enumerate(refused) if isinstance(piece, Path)), len(refused))
+        lines = [piece for piece in refused[:end] if not isinstance(piece, Path)]
+        try:
+            while lines:
+                # Handed over piece by piece: joined, every byte would be copied once more.
+                written, whole = os.writev(self._handle, lines[:_PIECES]), 0
+                self._written += written
+                while whole < len(lines) and written >= len(lines[whole]):
+                    written -= len(lines[whole])
+                    whole += 1
+                del lines[:whole]
+                if written:
+                    lines[0] = memoryview(lines[0])[written:]
+        finally:
+            refused[:end] = lines
+            self._under_way = sum(len(piece) for piece in refused if not isinstance(piece, Path))
 
 
 def _created(path: Path) -> tuple[Path, int]:

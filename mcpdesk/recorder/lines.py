@@ -11,7 +11,7 @@
     {"jsonrpc":"2.0",...}                                frame 5
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
-    {"lost":[7,9]}                 frames 7 and 8 were never written
+    {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
 Format 1 had no `"json"`, format 2 no `"run"`. Knows no file.
@@ -203,9 +203,10 @@ def same_line(noted: int, frames: Sequence[int]) -> bytes:
     return b'{"same":%b}\n' % orjson.dumps([noted, *frames])
 
 
-def lost_line(start: int, stop: int) -> bytes:
-    """The line that owns up to frames `start` up to `stop` (excluded) never being written."""
-    return b'{"lost":[%d,%d]}\n' % (start, stop)
+def lost_line(start: int, stop: int, why: str = "") -> bytes:
+    """The line that states that frames `start` up to `stop` (excluded) were never written, and why."""
+    said = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
+    return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, said)
 
 
 def read_line(line: bytes) -> Line:

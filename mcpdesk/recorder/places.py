@@ -35,6 +35,8 @@ class Places:
     def __init__(self) -> None:
         self.parts: list[Path] = []
         """Those that are on disk. What lies in a later one is nowhere yet."""
+        self.gone: set[int] = set()
+        """Indices of parts that were taken away while they were written: nothing is read from them."""
         self._frames = array("Q")
         self._notes = array("Q")
         self._open: tuple[int, int] | None = None
@@ -148,8 +150,8 @@ class Places:
 
     def _handle(self, part: int) -> int:
         """The open file of a part; one is kept open, since neighbours are read together."""
-        if part >= len(self.parts):
-            raise FileNotFoundError(errno.ENOENT, "this part was not begun")
+        if part >= len(self.parts) or part in self.gone:
+            raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
         if self._open is None or self._open[0] != part:
             fresh = os.open(self.parts[part], os.O_RDONLY | os.O_CLOEXEC)
             if self._open is not None:

@@ -117,6 +117,24 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
+class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
+    """Whether what is recorded reaches a file."""
+
+    is_on: bool
+    """Whether there is to be a file."""
+    reason: str = ""
+    """Why nothing can be written at present, without any path; empty when it can."""
+    missing: int = 0
+    """Frames that are not in the file and will never be."""
+
+    @property
+    def state(self) -> str:
+        """`off`, `writing` or `failing`."""
+        if not self.is_on:
+            return "off"
+        return "failing" if self.reason else "writing"
+
+
 class Recorder(Protocol):
     """What a transport is given. Every method is cheap, thread-safe and touches no disk."""
 

@@ -137,6 +137,11 @@ class Ring:
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
+    def oldest(self) -> int:
+        """The number of the first frame in memory."""
+        return self._oldest << SEGMENT_BITS
+
+    @property
     def oldest_stop(self) -> int:
         """The number behind the last frame of the segment to go next."""
         return (self._oldest + 1) << SEGMENT_BITS

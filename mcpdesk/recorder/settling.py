@@ -32,6 +32,8 @@ class Settling:
         """Bytes of those, as they came."""
         self.error = ""
         """What is missing in the file."""
+        self.trouble = ""
+        """Why the disk refused what came lately; empty: it was slow at most."""
         self._store = store
         self._group_bytes = group_bytes
         """Of frames that are made lines at once."""
@@ -100,5 +102,7 @@ class Settling:
     def _own_up(self, number: int, file: CaptureFile) -> None:
         """Say in the file what never came as far as this frame."""
         if (missing := number - len(file.places)) > 0:
-            file.add_loss(number)
-            self.error = f"{missing} frames went unwritten: the disk is too slow ({file.path})"
+            why = self.trouble or "the disk is too slow"
+            file.add_loss(number, why)
+            self.error = f"{missing} frames went unwritten: {why} ({file.path})"
+            self.trouble = ""

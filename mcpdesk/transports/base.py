@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.recorder.record import Recorder
+from mcpdesk.recorder.record import CaptureHealth, Recorder
 
 if TYPE_CHECKING:
     from mcpdesk.auth.access import Access
@@ -326,6 +326,10 @@ class Site(Protocol):
     @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
+
+    @property
+    def capture(self) -> CaptureHealth:
+        """Whether what is recorded reaches a file."""
 
     def figures(self) -> Sequence[Figure]:
         """What is counted now."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,33 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {token('HS256')}"}, 200)):
             async with client.post(url, json=CALL, headers=headers) as answer:
                 assert answer.status == status
+
+
+async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int, pieces: list[bytes]) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with running_desk(folder, http=True, state_dir=tmp_path / "state") as desk:
+        base = desk.view().servers[0].url.rpartition("/mcp/")[0]
+        async with aiohttp.ClientSession() as client:
+
+            async def facts() -> tuple[str, str]:
+                async with client.get(f"{base}/status") as status, client.get(f"{base}/metrics") as metrics:
+                    return (await status.json())["capture"]["state"], await metrics.text()
+
+            works = os.writev
+            monkeypatch.setattr(os, "writev", refuse)
+            desk.request("one", "tools/list", {})
+            await until(lambda: desk.view().capture_failing)
+            state, metrics = await facts()
+            assert state == "failing" and "\nmcpdesk_capture_failing 1.0\n" in metrics
+            await until(lambda: any("No space left on device" in one.text for one in desk.logs()))
+            assert [one.severity for one in desk.notices() if "No space" in one.text] == ["error"]
+            monkeypatch.setattr(os, "writev", works)
+            await until(lambda: not desk.view().capture_failing)
+            state, metrics = await facts()
+            assert state == "writing" and "\nmcpdesk_capture_failing 0.0\n" in metrics
+            assert "\nmcpdesk_capture_missing_frames_total 0.0\n" in metrics
+            await until(lambda: any("written again: nothing is missing" in one.text for one in desk.logs()))

@@ -78,10 +78,10 @@ def test_a_group_stays_in_one_part(tmp_path: Path) -> None:
 
 def test_losses_are_owned_up_to(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
-    file.add_loss(3)
+    file.add_loss(3, "no room")
     file.add(alone(line(3)))
     file.close()
-    assert b'{"lost":[0,3]}' in file.path.read_bytes()
+    assert b'{"lost":[0,3],"missing":3,"why":"no room"}' in file.path.read_bytes()
     assert file.places.frame_line(1) is None and file.places.frame_line(3) == line(3)
     file.places.close()
 

@@ -69,7 +69,7 @@ def test_frames_that_left_memory_before_are_owned_up_to(settling: Settling) -> N
     record(settling, [5] * (2 * SEGMENT_FRAMES))
     settling._store.ring.drop_oldest()
     settling.settle(2 * SEGMENT_FRAMES)
-    assert b'{"lost":[0,256]}' in lines(settling)
+    assert b'{"lost":[0,256],"missing":256,"why":"the disk is too slow"}' in lines(settling)
     assert f"{SEGMENT_FRAMES} frames went unwritten" in settling.error
 
 

@@ -16,7 +16,7 @@ from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Said
+from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, Said
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.board import Board
 from mcpdesk.transports.figure import Figure, Sample
@@ -73,6 +73,7 @@ class Served:
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
         self.rules = rules
         self.uptime_s = 1.5
+        self.capture = CaptureHealth(True)
         self.board: Callable[[], Board] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession

@@ -114,3 +114,10 @@ async def test_click_on_clients_and_rate_leads_there() -> None:
 async def test_a_server_that_asks_for_tokens_says_so(protection: Protection, word: str) -> None:
     guarded = replace(VIEW.servers[0], wants_token=True)
     assert word in await line(replace(VIEW, servers=(guarded,), protection=protection))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_a_capture_that_is_not_written_is_said_in_red(width: int) -> None:
+    failing = replace(VIEW, capture_failing="not captured to disk: No space left on device (/x/a.jsonl)")
+    assert "✗ capture" in await line(failing, width=width)
+    assert "✗ capture" not in await line(VIEW, width=width)

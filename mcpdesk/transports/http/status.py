@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from mcpdesk.protocol import codec
+from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Site
 from mcpdesk.transports.http.answers import json_answer
 from mcpdesk.version import __version__
@@ -26,11 +27,17 @@ def status(site: Site) -> web.Response:
         "mcpdesk": __version__,
         **totals,
         "servers": servers,
+        "capture": _capture(site.capture),
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
         "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
     }
     return json_answer(200, codec.encode(body))
+
+
+def _capture(health: CaptureHealth) -> dict[str, str | int]:
+    said: dict[str, str | int] = {"state": health.state, "missing_frames": health.missing}
+    return {**said, "error": health.reason} if health.reason else said
 
 
 def front(site: Site) -> web.Response:

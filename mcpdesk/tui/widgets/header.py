@@ -48,6 +48,8 @@ class DeskHeader(PartLine):
         self._seen = seen
         shown = next((one for one in view.servers if one.name == server), None)
         parts = [_brand(), _server(shown, several=len(view.servers) > 1)]
+        if view.capture_failing:
+            parts.append(_capture(view.capture_failing))
         if view.stuck is not None:
             parts.append(_stuck(view.stuck))
         else:
@@ -137,6 +139,13 @@ def _questions(waiting: int) -> Part:
     style = "bold $text-warning"
     short = Content.styled(f" ?{waiting} ", style)
     return Part(Content.styled(f"  {text} ", style), "screen.open_question", "Answer (a)", short, 80, True)
+
+
+def _capture(failing: str) -> Part:
+    style = "bold $text-error"
+    text = Content.assemble("  ", ("✗ capture not written", style), " ")
+    short = Content.assemble(" ", ("✗ capture", style), " ")
+    return Part(text, "screen.show_screen('logs')", one_line(failing, 300), short, 95)
 
 
 def _stuck(stuck: Stuck) -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.auth.access import Access
+from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
 from tests.support.site import serving
 
@@ -28,6 +29,21 @@ async def test_a_server_that_wants_a_token_says_so() -> None:
             body = await answer.json()
     assert body["token_required"] and not body["key_required"]
     assert [each["token_required"] for each in body["servers"]] == [True]
+
+
+async def test_whether_frames_reach_the_capture_is_said() -> None:
+    said = [
+        (CaptureHealth(False), {"state": "off", "missing_frames": 0}),
+        (CaptureHealth(True, "", 7), {"state": "writing", "missing_frames": 7}),
+        (
+            CaptureHealth(True, "No space left on device", 7),
+            {"state": "failing", "missing_frames": 7, "error": "No space left on device"},
+        ),
+    ]
+    async with serving() as served:
+        for served.capture, capture in said:
+            async with served.client.get(f"{served.url}/status") as answer:
+                assert (await answer.json())["capture"] == capture
 
 
 async def test_the_page_of_text_names_what_is_here() -> None:
