@@ -4,8 +4,8 @@ Transports hand frames over on the hot path. Who records the last of some frames
 they are in the processor's cache, and lets as many of the oldest go from memory: little and often, for a
 thread that competes for the interpreter would take three times as long and hold up everybody meanwhile. A
 thread of its own only hands the lines to the disk, and settles what is large or was left, well within a
-quarter of a second. While the disk refuses them, lines and frames wait in memory up to a bound, `failing` says
-why, and every turn of the thread tries again; the file states which frames had to be left out meanwhile.
+quarter of a second. While the disk refuses them, lines and frames wait in memory up to a bound, `failing`
+says why, and every turn of the thread tries again; the file states which frames had to be left out meanwhile.
 """
 
 from __future__ import annotations
