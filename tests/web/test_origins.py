@@ -51,7 +51,7 @@ async ({url, message}) => {
   };
 }
 """
-"""Everything a page can send. `blind`, `form` and `blindly` are sent at least, but their answers not shown."""
+"""Everything a page can send. `blind`, `form` and `blindly` are sent, but their answers are not shown."""
 
 
 @asynccontextmanager
@@ -94,12 +94,14 @@ async def test_a_page_of_another_port_reaches_nothing(name: str) -> None:
 @needs_browser
 @pytest.mark.slow
 async def test_a_page_of_the_servers_own_and_a_listed_one_reach_everything() -> None:
-    async with another_server() as port:
-        async with serving(Rules(allowed_origins=(f"http://localhost:{port}",))) as served:
-            for page in (f"{served.url}/health", f"http://localhost:{port}/"):
-                outcome = await tried(served, page)
-                ways = ("json", "status", "events", "socket", "gateway")
-                assert [outcome[way] for way in ways] == ["answered"] * len(ways), (page, outcome)
+    async with (
+        another_server() as port,
+        serving(Rules(allowed_origins=(f"http://localhost:{port}",))) as served,
+    ):
+        for page in (f"{served.url}/health", f"http://localhost:{port}/"):
+            outcome = await tried(served, page)
+            ways = ("json", "status", "events", "socket", "gateway")
+            assert [outcome[way] for way in ways] == ["answered"] * len(ways), (page, outcome)
 
 
 WAYS = {

@@ -12,7 +12,6 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.connection import head_of
 
-
 FOREIGN = frozenset({"cross-site", "same-site"})
 """What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is
 the same site."""
