@@ -59,6 +59,7 @@ class Settings(Struct, frozen=True):
     max_tasks: int
     task_ttl_s: int
     """0: kept for good."""
+    job_timeout_ms: int
     job_ttl_s: int
     jobs_at_once: int
     output_dirs: tuple[str, ...]
@@ -140,6 +141,9 @@ SETTINGS: tuple[Setting, ...] = (
             least=1),
     Setting("task_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "A task and its result are forgotten this long after it began; 0 keeps them for good."),
+    Setting("job_timeout_ms", Kind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
+            "A job or a task that runs longer is ended, unless its tool has a timeout of its own.",
+            least=1),
     Setting("job_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "A job of the gateway and its result are forgotten this long after its end.", least=1),
     Setting("jobs_at_once", Kind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),

@@ -23,8 +23,8 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.conversation import Conversation
 from mcpdesk.server.gateway import GatewayConversation, GatewayDispatcher
-from mcpdesk.server.gateway_jobs import job_owner, job_roots
-from mcpdesk.server.job_reader import JobReader, facts, state_of
+from mcpdesk.server.gateway_jobs import job_owner, job_roots, session_mark
+from mcpdesk.server.job_reader import JobReader, brief, facts, state_of
 from mcpdesk.server.offers import WIRE
 
 if TYPE_CHECKING:
@@ -134,6 +134,23 @@ class HostedJobs:
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
         """The job of that id, if it is the caller's."""
         return self._found(identifier, job_owner(principal))
+
+    def listed(self, principal: Principal, session: str) -> list[bytes] | None:
+        """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
+
+        None: nothing tells which are the caller's.
+        """
+        mark = session_mark(session)
+        if principal.kind == "open" and not mark:
+            return None
+        jobs = [
+            job
+            for server in self._endpoints
+            for job in self._store.calls(server, job_owner(principal))
+            if principal.kind != "open" or job.session == mark
+        ]
+        newest = sorted(jobs, key=lambda job: job.number, reverse=True)
+        return [codec.encode(brief(job)) for job in newest]
 
     def known(self, identifier: str) -> HostedJob | None:
         """The job of that id, whoever it belongs to: for who may see everything."""

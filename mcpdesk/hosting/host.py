@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.errors import DeskUserError, TransportError, UnknownMode
+from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
 from mcpdesk.hosting.access import public_environment
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.effective import Plan, ignored_settings, late_settings
@@ -29,7 +29,9 @@ from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
+    from mcpdesk.server.job_records import JobRecords
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Jobs, Rules
     from mcpdesk.transports.board import Board
@@ -76,6 +78,8 @@ class Host:
         """What callers over HTTP send, once it was due."""
         self.board: Callable[[], Board] | None = None
         """Makes what the dashboard shows, on any thread; None: there is none."""
+        self._records: dict[str, JobRecords] = {}
+        """What is on disk of each server's jobs, once there is something."""
         self._places: list[UnixListener] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
@@ -218,6 +222,10 @@ class Host:
             function()
         self._pending.clear()
         await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
+        self.services.on_job = self._note_job
+        for name, hosted in self.folders.items():
+            if hosted.server.home is not None and hosted.server.home.has_state:
+                await self._recall_jobs(name)
 
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
@@ -242,6 +250,9 @@ class Host:
         for task in self._watches:
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
+        for name, records in self._records.items():
+            jobs = list(self.services.jobs.calls(name))
+            await records.close(job for job in jobs if not job.is_over)
         await self.services.close()
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
@@ -383,6 +394,25 @@ class Host:
             endpoint.forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
+
+    def _note_job(self, job: Job, is_forgotten: bool) -> None:
+        self._records_of(job.server).note(job, is_forgotten)
+
+    async def _recall_jobs(self, name: str) -> None:
+        try:
+            await self._records_of(name).recall(lambda: self.services.jobs, time.time())
+        except StorageError as error:
+            self.journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
+
+    def _records_of(self, name: str) -> JobRecords:
+        from mcpdesk.server.job_records import JobRecords
+
+        records, home = self._records.get(name), self.folders[name].server.home
+        if records is None:
+            assert home is not None
+            records = JobRecords(home, name, lambda told: self.journal.log("error", "jobs", told, "", name))
+            self._records[name] = records
+        return records
 
     def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")

@@ -343,6 +343,7 @@ def _limits(settings: Settings) -> Limits:
         subscriptions=settings.max_subscriptions,
         max_tasks=settings.max_tasks,
         task_ttl_s=settings.task_ttl_s or None,
+        job_timeout_s=settings.job_timeout_ms / 1000,
         job_ttl_s=settings.job_ttl_s,
         jobs_at_once=settings.jobs_at_once,
         output_dirs=tuple(Path(each).expanduser() for each in settings.output_dirs),

@@ -69,6 +69,7 @@ class Job(Struct, eq=False):
     peer: str
     created: float
     ttl_s: float | None
+    """Counted from `created`, that of a call from its end; None: it is kept for good."""
     stop: Callable[[str], None]
     """Ends the work from outside, with a reason; harmless when it is over."""
     updated: float = 0.0
@@ -82,6 +83,8 @@ class Job(Struct, eq=False):
     exit_code: int | None = None
     files: tuple[Produced, ...] = ()
     """What a call made, known once it is over."""
+    session: str = ""
+    """Mark of the HTTP session a call began in: whoever knows the id of that session may list the call."""
     listeners: dict[int, Callable[[], None]] | None = None
 
     @property

@@ -45,6 +45,10 @@ class JobStore:
         self._timer: asyncio.TimerHandle | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._works: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+        self.on_change: Callable[[Job, bool], None] | None = None
+        """Told of each call that began, went on or ended, and whether it is forgotten. Not while closing:
+        what a core leaves behind is for the next one."""
         self.version = 0
         """Grows with every change."""
 
@@ -77,12 +81,29 @@ class JobStore:
         number = next(self._numbers)
         job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
         job.feed = feed
+        self._enter(job, size)
+        self._changed(job)
+        return job
+
+    def restore(self, job: Job) -> bool:
+        """Take back a call that is over, of an earlier core; False: there is no room for it."""
+        size = len(job.ending.result) + _written(job)
+        if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
+            return False
+        job.number = next(self._numbers)
+        self._enter(job, size)
+        return True
+
+    def _enter(self, job: Job, size: int) -> None:
         self._jobs[job.id] = job
         self._hold(job, size)
-        self._counts.update(((server,), (server, owner)))
+        self._counts.update(((job.server,), (job.server, job.owner)))
         self.version += 1
         self._arm()
-        return job
+
+    def _changed(self, job: Job, *, is_forgotten: bool = False) -> None:
+        if job.feed is not None and self.on_change is not None and not self._is_closing:
+            self.on_change(job, is_forgotten)
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
         """The job of that id, if it is of that server and owner and not expired."""
@@ -104,6 +125,16 @@ class JobStore:
         known = None if job is None else self.get(identifier, job.server, owner)
         return known if known is not None and known.feed is not None else None
 
+    def calls(self, server: str, owner: str | None = None) -> list[Job]:
+        """The calls of a server, of one owner or of whomever, oldest first."""
+        now = self._clock()
+        return [
+            job
+            for job in self._jobs.values()
+            if job.feed is not None and job.server == server and owner in (None, job.owner)
+            if not job.is_expired(now)
+        ]
+
     def turn(self, server: str, most: int) -> asyncio.Semaphore:
         """To be held while a call runs: `most` of a server's do at a time."""
         return self._turns.setdefault(server, asyncio.Semaphore(most))
@@ -120,6 +151,7 @@ class JobStore:
         job.started = self._clock()
         self.version += 1
         job.touch(job.started)
+        self._changed(job)
 
     def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
         """An owner's jobs numbered above `after`, oldest first."""
@@ -152,6 +184,7 @@ class JobStore:
         self._hold(job, size)
         self.version += 1
         job.move(status, self._clock(), message)
+        self._changed(job)
 
     def cancel(self, job: Job, reason: str) -> bool:
         """End a job for good, and its work soon; False for one that is over."""
@@ -159,6 +192,7 @@ class JobStore:
             return False
         self._hold(job, _written(job))
         self.version += 1
+        self._changed(job)
         job.stop(reason)
         return True
 
@@ -179,6 +213,7 @@ class JobStore:
 
     def close(self, reason: str = "the core stops") -> None:
         """End them all."""
+        self._is_closing = True
         for job in list(self._jobs.values()):
             self._drop(job, reason)
         if self._timer is not None:
@@ -243,6 +278,7 @@ class JobStore:
         self.version += 1
         self.cancel(job, reason)
         self._hold(job, 0)
+        self._changed(job, is_forgotten=True)
 
     def _sweep_now(self) -> None:
         now = self._clock()

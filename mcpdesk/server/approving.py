@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.errors import HandlerError, StorageError
+from mcpdesk.errors import StorageError
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.approvals import Approvals
@@ -25,24 +25,12 @@ async def unapproved(
 ) -> str:
     """Why a call may not go on, once somebody said so; empty when it may.
 
-    Raises: HandlerError when nobody can be asked; CancelledError when the call ended meanwhile.
+    Raises: CancelledError when the call ended meanwhile.
     """
+    known = await unasked(server, services, call, tool, approvals)
+    if known is not None:
+        return known
     peer = known_as(call)
-
-    def complain(error: StorageError) -> None:
-        services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
-
-    try:
-        # A desk of another process may have been told more meanwhile.
-        await approvals.recall()
-    except StorageError as error:
-        complain(error)
-    if approvals.allows(tool.name) or approvals.is_granted(tool.name, peer):
-        return ""
-    if refusal := approvals.refusal(tool.name):
-        return refusal
-    if not services.inbox.audience:
-        raise HandlerError(_nobody(server, tool, approvals))
     context = Context(server, services, call, tool.name)
     masked = services.mask(shortened(arguments), tool.input_schema)
     inquiry = Inquiry(context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL)
@@ -55,9 +43,29 @@ async def unapproved(
         try:
             await approvals.grant(tool.name, peer)
         except StorageError as error:
-            complain(error)
+            _complain(server, services, call, tool, error)
         _let_pass(services, approvals, tool.name, peer)
     return _reason(tool, question)
+
+
+async def unasked(
+    server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
+) -> str | None:
+    """Why a call may not go on, empty when it may, as far as that is known without asking; None: ask."""
+    try:
+        # A desk of another process may have been told more meanwhile.
+        await approvals.recall()
+    except StorageError as error:
+        _complain(server, services, call, tool, error)
+    if approvals.allows(tool.name) or approvals.is_granted(tool.name, known_as(call)):
+        return ""
+    if refusal := approvals.refusal(tool.name):
+        return refusal
+    return None if services.inbox.audience else _nobody(server, tool, approvals)
+
+
+def _complain(server: Server, services: Services, call: Call, tool: Tool, error: StorageError) -> None:
+    services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
 
 
 def known_as(call: Call) -> str:

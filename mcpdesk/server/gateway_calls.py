@@ -15,7 +15,7 @@ from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.direct import DirectCalls, Usual
-from mcpdesk.server.gateway_jobs import JobWork, job_owner
+from mcpdesk.server.gateway_jobs import JobWork, job_owner, session_mark
 from mcpdesk.server.schema import Failure
 from mcpdesk.server.tool import Tool
 from mcpdesk.server.tool_call import ToolCalls
@@ -37,7 +37,7 @@ class GatewayCalls(ToolCalls):
     async def run(self, call: Call) -> JSONObject:
         """The result, or that it was accepted. Raises: ProtocolError as `admit`, and for what went wrong."""
         if gateway.mode(call.params) == gateway.ASYNC:
-            return self._begin(call)
+            return await self._begin(call)
         return await super().run(call)
 
     def answer(self, call: Call, tool: Tool, body: JSONObject) -> JSONObject:
@@ -62,11 +62,17 @@ class GatewayCalls(ToolCalls):
         """The CallToolResult behind a job, not shaped for anybody yet."""
         return await self._checked(call, tool, arguments)
 
-    def _begin(self, call: Call) -> JSONObject:
+    async def _begin(self, call: Call) -> JSONObject:
         tool, arguments = self.admit(call)
-        failures = self.check(tool.name, arguments)
-        if failures:
-            self.refused_arguments(tool, failures)
+        home = self._server.home
+        refusal = self.refusal(tool, arguments)
+        if refusal is None and home is not None and home.approvals.concerns(call, tool):
+            from mcpdesk.server.approving import unasked
+
+            reason = await unasked(self._server, self._services, call, tool, home.approvals)
+            refusal = outcome.failed(reason) if reason else None
+        if refusal is not None:
+            return self.answer(call, tool, refusal)
         store, server = self._services.jobs, self._server
         work = JobWork(self, call, tool, arguments)
         try:
@@ -83,6 +89,7 @@ class GatewayCalls(ToolCalls):
             )
         except NoRoom as error:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+        job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
         work.begin(job, store, server.limits.jobs_at_once)
         call.job = job
         return gateway.accepted(job.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +30,11 @@ DROPPED = "the result is larger than what is kept"
 def job_owner(principal: Principal) -> str:
     """What the jobs of a caller are marked with. No task of the protocol has such a mark."""
     return f"call:{principal.identity}"
+
+
+def session_mark(session: str) -> str:
+    """What the jobs begun in an HTTP session are marked with: a digest, so that its id is kept nowhere."""
+    return hashlib.sha256(session.encode()).hexdigest() if session else ""
 
 
 def job_roots(server: Server) -> tuple[Path, ...]:

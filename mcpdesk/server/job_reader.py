@@ -23,25 +23,28 @@ def state_of(job: Job) -> str:
     return gateway.state(job.status, job.started is not None)
 
 
-def facts(job: Job) -> JSONObject:
-    """Everything about it, with the ends of what it wrote; its result once there is one."""
-    feed = _feed(job)
-    stdout, stderr = feed.tails()
-    body = gateway.places(job.id) | {
+def brief(job: Job) -> JSONObject:
+    """How it stands, as a list of jobs has it."""
+    latest = _feed(job).latest
+    return gateway.places(job.id) | {
         "status": state_of(job),
         "server": job.server,
         "tool": job.tool,
         "exit_code": job.exit_code,
         "progress": _share(job),
-        "message": job.message or (feed.latest.message if feed.latest else ""),
+        "message": job.message or (latest.message if latest else ""),
         "created_at": gateway.timestamp(job.created),
         "started_at": gateway.timestamp(job.started),
         "updated_at": gateway.timestamp(job.updated),
         "finished_at": gateway.timestamp(job.updated if job.is_over else None),
-        "stdout": stdout,
-        "stderr": stderr,
         "output_file": gateway.output_file(job.id) if job.files else None,
     }
+
+
+def facts(job: Job) -> JSONObject:
+    """Everything about it, with the ends of what it wrote; its result once there is one."""
+    stdout, stderr = _feed(job).tails()
+    body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
         body["expires_at"] = gateway.timestamp(job.updated + job.ttl_s)
     if job.ending.result:

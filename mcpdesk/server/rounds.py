@@ -121,6 +121,11 @@ class Round:
             self._pending.pop(name, None)
             self._tell()
 
+    @property
+    def is_task(self) -> bool:
+        """Whether its request was answered with a task."""
+        return self._departure is not None
+
     def become_task(self) -> bool:
         """Go on as a task if that can be; says whether it is one now."""
         if self._departure is None and self.on_task is not None:

@@ -29,6 +29,8 @@ class Limits(Struct, frozen=True):
     max_tasks: int = 1000
     task_ttl_s: float | None = 3600.0
     """How long a task is kept from when it began, and the most a client may ask for; None: for good."""
+    job_timeout_s: float = 3600.0
+    """How long an asynchronous call or a task may run whose tool has no limit of its own."""
     job_ttl_s: float = 3600.0
     """How long an asynchronous call is kept after its end."""
     jobs_at_once: int = 16

@@ -11,6 +11,7 @@ from mcpdesk.server.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.jobs.job import Job
     from mcpdesk.jobs.store import JobStore
     from mcpdesk.server.deadlines import Deadlines
     from mcpdesk.server.rounds import Rounds
@@ -54,6 +55,8 @@ class Services:
         self.environment = environment
         """The process environment without what is secret in it, for `context.py` on pipes and programs."""
         self.subscriptions = Subscriptions()
+        self.on_job: Callable[[Job, bool], None] | None = None
+        """Told of each call that is a job when it changes, and whether it is forgotten."""
         self._round_key = round_key
 
     @part
@@ -82,7 +85,9 @@ class Services:
         """Calls that go on without their request."""
         from mcpdesk.jobs.store import JobStore
 
-        return JobStore()
+        store = JobStore()
+        store.on_change = self.on_job
+        return store
 
     async def close(self) -> None:
         """End what listens, waits and goes on."""

@@ -90,16 +90,24 @@ class ToolCalls:
         """The CallToolResult a handler's output comes to."""
         return outcome.tool_body(tool, output, check_output)
 
-    async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+    def refusal(self, tool: Tool, arguments: JSONObject) -> JSONObject | None:
+        """The CallToolResult of a call that may not even begin; None: it may."""
         home = self._server.home
         if home is not None and (reason := home.refusal(tool)):
             return outcome.failed(reason)
         try:
-            check_input, check_output = self.validators.of(tool)
+            check_input, _ = self.validators.of(tool)
         except SchemaError as error:
             return outcome.failed(f"{tool.name} cannot be called: {error}")
         if not check_input.accepts(arguments):
             return self.refused_arguments(tool, check_input.failures(arguments))
+        return None
+
+    async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
+        refusal = self.refusal(tool, arguments)
+        if refusal is not None:
+            return refusal
+        home, (_, check_output) = self._server.home, self.validators.of(tool)
         if home is not None and home.approvals.concerns(call, tool):
             reason = await self._unapproved(call, tool, arguments, home)
             if reason:
@@ -120,7 +128,7 @@ class ToolCalls:
         self, call: Call, tool: Tool, work: Awaitable[Any], check_output: Validator | None
     ) -> JSONObject:
         """The CallToolResult of hosted code, whatever becomes of it."""
-        limit_s = self._server.limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+        limit_s = self._limit_s(call) if tool.timeout_s is None else tool.timeout_s
         try:
             output = await run_hosted(work, call, self._services.deadlines, limit_s)
         except MissingCapability as error:
@@ -136,6 +144,11 @@ class ToolCalls:
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)
             return outcome.raised(tool.name, error)
         return self.body(tool, output, check_output)
+
+    def _limit_s(self, call: Call) -> float:
+        """The limit of a tool that has none of its own: nobody waits for the answer of a job or a task."""
+        limits, is_task = self._server.limits, call.round is not None and call.round.is_task
+        return limits.job_timeout_s if is_task or call.feed is not None else limits.tool_timeout_s
 
     def _handled(self, call: Call, tool: Tool, arguments: JSONObject) -> Awaitable[Any]:
         if self._server.create_context is None:

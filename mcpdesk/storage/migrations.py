@@ -37,5 +37,14 @@ MIGRATIONS = (
         PRIMARY KEY (tool, peer)
     ) STRICT;
     """,
+    """
+    CREATE TABLE jobs (
+        id TEXT PRIMARY KEY,
+        core TEXT NOT NULL,
+        created REAL NOT NULL,
+        record BLOB NOT NULL
+    ) STRICT;
+    ALTER TABLE callbacks ADD COLUMN told TEXT NOT NULL DEFAULT '{}';
+    """,
 )
 """SQL scripts; `PRAGMA user_version` of a file counts those it has had. Times are Unix seconds."""

@@ -272,6 +272,12 @@ class Jobs(Protocol):
     def find(self, identifier: str, principal: Principal) -> Job | None:
         """The job of that id, if it is the caller's."""
 
+    def listed(self, principal: Principal, session: str) -> list[bytes] | None:
+        """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
+
+        None: nothing tells which are the caller's.
+        """
+
     def known(self, identifier: str) -> Job | None:
         """The job of that id, whoever it belongs to: for who may see everything."""
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from mcpdesk.auth.policy import is_listed
 from mcpdesk.transports.http.ready import Ready
 
-SHARED = ("/mcp", "/v1/", "/jobs/", "/health", "/status", "/metrics", "/.well-known/")
+SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")
 """Paths for clients. The dashboard is for nobody's page but its own."""
 ASKS_FIRST = "Access-Control-Request-Method"
 """What makes an OPTIONS request a browser's question rather than a client's."""

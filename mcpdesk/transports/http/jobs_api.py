@@ -38,6 +38,11 @@ Verb: TypeAlias = Callable[[web.BaseRequest, Job, Principal], Awaitable[web.Stre
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 
 _PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
+_LIST = re.compile(r"(?:/v1)?/jobs")
+NOT_OWNED = (
+    "Nobody has to say who they are here, so no job is anybody's own: ask for a job by its id, or send the "
+    "Mcp-Session-Id of the session it was begun in"
+)
 
 
 class Place(NamedTuple):
@@ -45,6 +50,7 @@ class Place(NamedTuple):
 
     verbs: Mapping[str, Verb]
     job: str
+    """Empty: the list of them."""
     is_socket: bool
 
 
@@ -65,7 +71,7 @@ class JobRoutes:
         """Whose path it is; None: not one of these."""
         found = _PATH.fullmatch(path)
         if found is None:
-            return None
+            return Place({}, "", False) if _LIST.fullmatch(path) else None
         verbs = self._verbs.get((found[1], found[3]))
         return None if verbs is None else Place(verbs, found[2], found[1] == "ws/jobs")
 
@@ -73,6 +79,8 @@ class JobRoutes:
         self, request: web.BaseRequest, place: Place, callers: Sequence[Principal]
     ) -> web.StreamResponse:
         """Answer whoever may be answered: `callers` is one client as each server knows it."""
+        if not place.job:
+            return self._list(request, callers)
         verb = place.verbs.get(request.method)
         if verb is None:
             return no_method(request, place.verbs)
@@ -81,6 +89,18 @@ class JobRoutes:
             if job is not None:
                 return await verb(request, job, caller)
         return plain_error(404, f"{NO_JOB}, or it is not yours")
+
+    def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
+        """The jobs of whoever asks, and nobody else's."""
+        if request.method not in ("GET", "HEAD"):
+            return no_method(request, ("GET",))
+        session = request.headers.get("Mcp-Session-Id", "")
+        found = {caller.identity: self._site.jobs.listed(caller, session) for caller in callers}
+        jobs = [job for listed in found.values() for job in listed or ()]
+        note = (
+            b',"note":%b' % codec.encode(NOT_OWNED) if all(each is None for each in found.values()) else b""
+        )
+        return json_answer(200, b'{"jobs":[%b]%b}' % (b",".join(jobs), note))
 
 
 async def _facts(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
