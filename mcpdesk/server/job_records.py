@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,12 +138,7 @@ class JobRecords:
                     if job is not None
                 ]
                 gone = [identifier for identifier, job in changed.items() if job is None]
-                await self._home.data.run(
-                    lambda connection, rows=rows, gone=gone: (  # type: ignore[misc]
-                        kept.save(connection, rows),
-                        kept.forget(connection, gone),
-                    )
-                )
+                await self._home.data.run(partial(kept.update, rows=rows, gone=gone))
         except StorageError as error:
             self._complain(f"jobs are not kept for a restart: {error}")
         finally:
@@ -177,7 +173,7 @@ def _record(job: Job) -> _Record:
         exit_code=job.exit_code,
         stdout=stdout,
         stderr=stderr,
-        progress=None if latest is None else tuple(latest),
+        progress=None if latest is None else (latest.value, latest.total, latest.message),
         files=tuple(_File(each.name, str(each.path), each.size, each.stamp) for each in job.files),
         result=result if len(result) <= RESULT_BYTES else b"",
         error=None if error is None else _Error(int(error.code), error.message, error.data),

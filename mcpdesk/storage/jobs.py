@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 
 
-def save(connection: Connection, rows: Iterable[tuple[str, str, float, bytes]]) -> None:
-    """Keep calls: id, the core they belong to, when they were begun, and an encoded record."""
+def update(
+    connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
+) -> None:
+    """Keep calls and remove others by id. A row is an id, its core, its begin in Unix seconds, its record."""
     sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
     connection.executemany(sql + "record = excluded.record", rows)
-
-
-def forget(connection: Connection, ids: Iterable[str]) -> None:
-    """Remove calls."""
-    connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in ids))
+    connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in gone))
 
 
 def everything(connection: Connection) -> list[tuple[str, str, bytes]]:
