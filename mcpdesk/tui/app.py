@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,12 +12,14 @@ from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import BindingType
-from textual.filter import Monochrome, NoColor
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
+from mcpdesk.tui.render.terminal_gate import TerminalGate
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.theme_shelf import ThemeShelf
 from mcpdesk.tui.themes import without_auto, without_colour
@@ -63,6 +65,7 @@ class DeskApp(App[None]):
         self.last_key = -math.inf
         self._interrupted = -math.inf
         self._asking = False
+        self._gate = TerminalGate()
 
     def make_main(self, link: Link, panes: Panes) -> MainScreen:
         """The screen behind all dialogs."""
@@ -90,6 +93,14 @@ class DeskApp(App[None]):
         from mcpdesk.tui.driver import DeskDriver
 
         return DeskDriver
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """The toolkit's, then ours: every line of every widget passes it on its way to the terminal."""
+        return [*super().get_line_filters(), self._gate]
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy what is meant: stand-ins of a field are the terminal's affair. The toolkit encodes it."""
+        super().copy_to_clipboard(from_field(text).encode("utf-8", "replace").decode())
 
     async def on_event(self, event: events.Event) -> None:
         """Wake the screen; note keys, so that no question opens under somebody's fingers."""

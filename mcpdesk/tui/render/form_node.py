@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.render.form_field import UNSET, Choice, Field
 from mcpdesk.tui.render.json_text import json_problem, pretty, same
 
@@ -95,7 +96,7 @@ class JsonNode(TextNode):
         return json.loads(self.text)
 
     def _put(self, value: Any) -> None:
-        self.text, self.given = pretty(value), True
+        self.text, self.given = json_escaped(pretty(value)), True
 
     @property
     def problem(self) -> str:

@@ -1,26 +1,10 @@
-"""Strangers' text made harmless and legible. Knows no widget."""
+"""Strangers' text made harmless, on one line, and cut to the cells there are. Knows no widget."""
 
 from __future__ import annotations
 
-import re
-
 from rich.cells import cell_len, set_cell_size
 
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def clean(text: str, *, newlines: bool = True) -> str:
-    """`text` with control characters made visible: `\\x1b` becomes `␛`, others `‹200e›`.
-
-    Newlines stay when `newlines` is true, else become `⏎`; tabs become four spaces. The result never
-    contains markup of ours, but is not escaped: show it with `Content(...)` or `markup=False`.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    text = _UNSAFE.sub(_visible, text.replace("\r\n", "\n").replace("\t", "    "))
-    return text if newlines else text.replace("\n", "⏎")
+from mcpdesk.plain_text import clean as clean
 
 
 def one_line(text: str, width: int = 0) -> str:
@@ -39,10 +23,3 @@ def ending(text: str, width: int = 0) -> str:
     while cell_len(line) >= width:
         line = line[1:]
     return "…" + line
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"‹{code:x}›"

@@ -17,6 +17,7 @@ from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.since import clock
 from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.log_list import LEVELS, LogFilter, LogList
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
@@ -53,7 +54,7 @@ class LogsPane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Filter above, status below."""
-        yield Input(placeholder="filter: words in text, source or place", compact=True)
+        yield LineField(placeholder="filter: words in text, source or place", compact=True)
         yield LogList()
         yield Static(classes="empty", markup=False)
         with VerticalScroll(can_focus=False):

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
+from mcpdesk.plain_text import from_field
 from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.query import QueryError, parse
 from mcpdesk.tui.actions import bindings_for
@@ -26,6 +27,7 @@ from mcpdesk.tui.requests import Request, item_of
 from mcpdesk.tui.saved_filters import FILE_NAME, SavedFilters, filters_menu
 from mcpdesk.tui.traffic_words import counts, mode
 from mcpdesk.tui.traffic_words import lesson as how_to_connect
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
@@ -72,7 +74,7 @@ class TrafficPane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Filter, what is wrong with it, list, details, status."""
-        yield Input(placeholder=_HINT, compact=True, select_on_focus=False)
+        yield LineField(placeholder=_HINT, compact=True, select_on_focus=False)
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
@@ -101,8 +103,8 @@ class TrafficPane(Vertical):
 
     def set_filter(self, query: str) -> None:
         """Show only what matches, as if it had been typed."""
-        field = self.query_one(Input)
-        field.value = query
+        field = self.query_one(LineField)
+        field.true_text = query
         field.display = bool(query)
 
     def open_exchange(self, number: int) -> None:
@@ -140,7 +142,7 @@ class TrafficPane(Vertical):
             history = self.app.history_path
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
         saved = self._filters
-        menu = filters_menu(saved, self.query_one(Input).value)
+        menu = filters_menu(saved, self.query_one(LineField).true_text)
         deed, query = await self.app.push_screen_wait(menu) or ("", "")
         if deed == "use":
             self.set_filter(query)
@@ -216,7 +218,7 @@ class TrafficPane(Vertical):
     def filter_typed(self, event: Input.Changed) -> None:
         """Filter while typing; while the filter is wrong, the last right one holds."""
         try:
-            node = parse(event.value, time())
+            node = parse(from_field(event.value), time())
         except QueryError as error:
             before = cell_len(event.value[: error.position])
             wrong = f"{' ' * min(before, max(0, self.size.width - 20))}↑ {error.message}"

@@ -160,7 +160,7 @@ class Arguments(Vertical):
             checked = self._check(draft, draft.node.value())
             self.form.show_failures([*self.form.problems(), *checked])
             return
-        draft.text = self.editor.area.text
+        draft.text = self.editor.text
         if self.editor.problem:
             self.editor.complain(self.editor.problem)
         else:

@@ -27,6 +27,7 @@ from mcpdesk.tui.render.shelves import (
     seen_in,
 )
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 _CHANGED, _BROKEN, _STALE, _RUNNING = "●", "✕", "◌", "…"
@@ -259,7 +260,7 @@ class CataloguePane(Vertical):
 
     def compose(self) -> ComposeResult:
         """The filter above the rows."""
-        yield Input(placeholder="/ filter", compact=True, select_on_focus=False)
+        yield LineField(placeholder="/ filter", compact=True, select_on_focus=False)
         yield CatalogueList()
 
     @property

@@ -130,7 +130,7 @@ class Form(VerticalScroll, can_focus=False):
         menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)
         chosen = await self.app.push_screen_wait(menu)
         if chosen is not None:
-            part.input.value = chosen
+            part.input.true_text = chosen
 
     def problems(self) -> list[Failure]:
         """What was typed and is no value at all."""

@@ -14,9 +14,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.form_model import Entry, ListNode, MapNode, ObjectNode, UnionNode
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.form_part import FormPart
 
 
@@ -191,7 +193,9 @@ class MapPart(Growing):
     def compose_body(self) -> Iterator[Widget]:
         """Names beside values."""
         for index, entry in enumerate(self.node.entries):
-            name = Input(entry.key, placeholder="name", compact=True, classes="key", select_on_focus=False)
+            name = LineField(
+                entry.key, placeholder="name", compact=True, classes="key", select_on_focus=False
+            )
             yield self.member(index, name, self.make(entry.node, ""))
 
     def append(self) -> None:
@@ -206,9 +210,9 @@ class MapPart(Growing):
     def rename(self, event: Input.Changed) -> None:
         """Hold the name that was typed."""
         event.stop()
-        entry = self._entry(event.input)
-        if entry is not None and entry.key != event.value:
-            entry.key = event.value
+        entry, name = self._entry(event.input), from_field(event.value)
+        if entry is not None and entry.key != name:
+            entry.key = name
             self.edited()
 
     def _entry(self, widget: Widget) -> Entry | None:

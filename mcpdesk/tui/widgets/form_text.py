@@ -13,6 +13,7 @@ from mcpdesk.tui.render.form_field import Kind
 from mcpdesk.tui.render.form_node import TextNode
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.requests import Ask
+from mcpdesk.tui.widgets.fields import LineField, TextField
 from mcpdesk.tui.widgets.form_part import FormPart
 from mcpdesk.tui.widgets.suggestions import Suggestions
 
@@ -31,7 +32,7 @@ class TextPart(FormPart):
     def controls(self) -> Iterator[Widget]:
         """An input of one line."""
         field = self.node.field
-        yield Input(
+        yield LineField(
             self.node.text,
             placeholder=self._placeholder(),
             password=field.kind is Kind.SECRET,
@@ -47,9 +48,9 @@ class TextPart(FormPart):
             self.values = values
 
     @property
-    def input(self) -> Input:
+    def input(self) -> LineField:
         """Where it is typed."""
-        return self.query_one(Input)
+        return self.query_one(LineField)
 
     def suggest(self, ask: Ask) -> None:
         """Ask for suggestions from now on."""
@@ -58,7 +59,7 @@ class TextPart(FormPart):
     async def suggestions(self) -> Sequence[str]:
         """What the server suggests now."""
         asking = self.input.suggester
-        return await asking.values(self.input.value) if isinstance(asking, Suggestions) else ()
+        return await asking.values(self.input.true_text) if isinstance(asking, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
         """Say what may stand here before anything is typed."""
@@ -73,8 +74,9 @@ class TextPart(FormPart):
     def take(self, event: Input.Changed) -> None:
         """Hold what was typed."""
         event.stop()
-        if event.value != self.node.text:
-            self.node.edit(event.value)
+        text = self.input.true_text
+        if text != self.node.text:
+            self.node.edit(text)
             self.edited()
 
     def _placeholder(self) -> str:
@@ -102,7 +104,7 @@ class LongTextPart(FormPart):
     def controls(self) -> Iterator[Widget]:
         """A text area."""
         shown = "JSON value" if self.node.field.kind is Kind.JSON else self.node.field.example
-        yield TextArea(
+        yield TextField(
             self.node.text,
             compact=True,
             soft_wrap=True,
@@ -114,7 +116,7 @@ class LongTextPart(FormPart):
     def take(self, event: TextArea.Changed) -> None:
         """Hold what was typed."""
         event.stop()
-        text = event.text_area.text
+        text = self.query_one(TextField).true_text
         if text != self.node.text:
             self.node.edit(text)
             self.edited()

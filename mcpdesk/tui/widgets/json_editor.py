@@ -13,8 +13,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Label, TextArea
 
+from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.render.json_text import json_problem
 from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.widgets.fields import TextField
 
 MAX_HIGHLIGHTED = 32_000
 """Characters above which highlighting would cost more than a key press may take."""
@@ -37,23 +39,29 @@ class JsonEditor(Vertical):
 
     def compose(self) -> ComposeResult:
         """Editor and problem line."""
-        yield TextArea(
+        yield TextField(
             compact=True, show_line_numbers=True, tab_behavior="indent", highlight_cursor_line=False
         )
         yield Label("", classes="problem", markup=False)
 
     @property
-    def area(self) -> TextArea:
+    def area(self) -> TextField:
         """The text area."""
-        return self.query_one(TextArea)
+        return self.query_one(TextField)
+
+    @property
+    def text(self) -> str:
+        """What is edited, JSON or not."""
+        return self.area.true_text
 
     @property
     def problem(self) -> str:
         """Where the text stops being JSON; empty when it is JSON."""
-        return json_problem(self.area.text) if self.area.text.strip() else ""
+        return json_problem(self.text) if self.text.strip() else ""
 
     def load(self, text: str) -> None:
-        """Edit a text."""
+        """Edit a text; control characters are shown as JSON escapes, which mean the same."""
+        text = json_escaped(text)
         area = self.area
         area.language = _language(text)
         area.load_text(text)
@@ -66,7 +74,7 @@ class JsonEditor(Vertical):
         """
         if self.problem:
             raise ValueError(self.problem)
-        return json.loads(self.area.text) if self.area.text.strip() else {}
+        return json.loads(self.text) if self.text.strip() else {}
 
     def complain(self, message: str) -> None:
         """Show what is wrong; nothing when empty."""

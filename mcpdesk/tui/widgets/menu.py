@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 LABEL_CELLS = 36
@@ -152,7 +153,7 @@ class Menu(Dialog[Any]):
         box.border_subtitle = "enter choose · esc close"
         with box:
             if self.filtered:
-                yield Input(placeholder="type to search", compact=True)
+                yield LineField(placeholder="type to search", compact=True)
             yield ChoiceList(self.choices)
             yield Static("", classes="help", markup=False)
 

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
 
 LONGEST = 40
 
@@ -37,7 +38,7 @@ class NamePrompt(Dialog[str]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = "enter keeps · esc closes"
-            yield Input(placeholder="a name", max_length=LONGEST, compact=True)
+            yield LineField(placeholder="a name", max_length=LONGEST, compact=True)
 
     @on(Input.Submitted)
     def submit(self, event: Input.Submitted) -> None:

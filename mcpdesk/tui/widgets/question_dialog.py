@@ -20,6 +20,7 @@ from mcpdesk.tui.render.question_keys import question_keys
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 from mcpdesk.tui.widgets.question_page import QuestionPage
 from mcpdesk.tui.widgets.question_words import Left, LongWords
@@ -89,7 +90,9 @@ class QuestionScreen(Dialog[None]):
             with Horizontal(classes="reason"):
                 no, nos = ("deny", "denies") if self._is_approval else ("decline", "declines")
                 yield Static(f"{no}, because", markup=False)
-                yield Input(placeholder=f"optional · enter {nos} · esc goes back", compact=True, id="reason")
+                yield LineField(
+                    placeholder=f"optional · enter {nos} · esc goes back", compact=True, id="reason"
+                )
             yield PartLine()
 
     def on_mount(self) -> None:

@@ -186,14 +186,11 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self.choose(event.index)
 
     @on(Input.Changed)
-    def _words_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._take(event.value)
-
     @on(TextArea.Changed)
-    def _text_changed(self, event: TextArea.Changed) -> None:
+    def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        self._take(event.text_area.text)
+        if self.words is not None:
+            self._take(self.words.true_text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The mouse may have gone to the own words."""

@@ -7,7 +7,8 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Input, TextArea
+
+from mcpdesk.tui.widgets.fields import LineField, TextField
 
 NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 """Keys that begin a new line; terminals tell them apart from enter more or less well."""
@@ -17,7 +18,7 @@ class Left(Message):
     """The person is done writing, or never wanted to."""
 
 
-class OwnWords(Input):
+class OwnWords(LineField):
     """One line. Up and esc lead back to the options."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -33,7 +34,7 @@ class OwnWords(Input):
         self.post_message(Left())
 
 
-class LongWords(TextArea):
+class LongWords(TextField):
     """Several lines. Enter answers, ctrl+j begins a new line, esc leaves the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Section(Vertical):
 
     def compose(self) -> ComposeResult:
         """Filter, list and detail, lesson."""
-        yield Input(placeholder="filter: words that must occur", compact=True)
+        yield LineField(placeholder="filter: words that must occur", compact=True)
         with Vertical(classes="body"):
             yield from self.parts()
         title, text = self.lesson

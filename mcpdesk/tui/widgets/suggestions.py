@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from textual.suggester import Suggester
 
+from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.tui.requests import Ask
 
 PAUSE_S = 0.15
@@ -24,10 +25,12 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """The first suggestion that goes on from what was typed; None while somebody types on."""
-        values = await self.values(value, PAUSE_S)
+        """The first suggestion that goes on from what stands in the field, as the field shows it; None while
+        somebody types on."""
+        values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
-        return next((one for one in values if one.casefold().startswith(typed) and one != value), None)
+        shown = (to_field(one) for one in values)
+        return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
         """All suggestions; none when another text was asked about meanwhile."""

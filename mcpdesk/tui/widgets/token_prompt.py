@@ -19,6 +19,7 @@ from mcpdesk.link.values import CatalogueItem
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.render.token_text import NO_JWT, holder, scope_words, scopes_for, whose, with_scopes
 from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
@@ -41,7 +42,7 @@ def open_token_prompt(main: MainScreen) -> None:
     main.app.push_screen(TokenPrompt(main.link, server, item if isinstance(item, CatalogueItem) else None))
 
 
-class TokenInput(Input):
+class TokenInput(LineField):
     """Takes a token however it was copied, and gives nothing of it away."""
 
     @property
