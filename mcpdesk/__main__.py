@@ -86,6 +86,10 @@ def serve_alone(folder: str, mode: str) -> int:
         from mcpdesk.cli.report import report
 
         return report(error)
+    except Exception:
+        from mcpdesk.cli.report import report_crash
+
+        return report_crash()
 
 
 if __name__ == "__main__":

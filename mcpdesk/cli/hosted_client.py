@@ -10,10 +10,9 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mcpdesk.cli.client import Client
 from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import tell
 from mcpdesk.cli.reach import refusal
 from mcpdesk.cli.report import CANNOT_CONNECT, TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
@@ -123,7 +122,7 @@ def _followed(call: DeskCall, timeout_s: float) -> Outcome:
                 raise
         if call.progress is not None and call.progress != told:
             told = call.progress
-            click.echo(progress_line(told), err=True)
+            tell(progress_line(told))
 
 
 def progress_line(progress: Progress) -> str:
@@ -139,4 +138,4 @@ def tell_strays(host: Host) -> None:
     for line in host.journal.lines():
         if line.source in STRAYS or line.level in TROUBLE:
             place = f"{line.where}: " if line.where else ""
-            click.echo(f"{place}{line.text}", err=True)
+            tell(f"{place}{line.text}")

@@ -80,7 +80,7 @@ def _harmless(text: str) -> str:
     """What clients and hosted code say commands no terminal, and no line of theirs looks like one of ours."""
     if text.isprintable():
         return text
-    from mcpdesk.tui.render.text import clean
+    from mcpdesk.plain_text import clean
 
     return clean(text).replace("\n", "\n    ")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from mcpdesk.cli.report import report
+from mcpdesk.cli.report import report, report_crash
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.version import __version__
 
@@ -101,7 +101,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; every mistake is told on stderr, without a traceback."""
+    """Run one command and return its exit code; a mistake of the person is told on stderr without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
@@ -113,6 +113,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has left. Python would complain once more when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception:
+        return report_crash()
     return code if isinstance(code, int) else 0
 
 

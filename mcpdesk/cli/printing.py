@@ -1,4 +1,8 @@
-"""Results on stdout: readable, or JSON when asked for; nothing of a stranger's controls the terminal."""
+"""What the commands write: results to stdout, messages to stderr. No text of a stranger controls the terminal.
+
+On a terminal, control characters in a text are shown instead of sent, and JSON has them as escapes. A pipe or
+a file gets results as they are; messages are cleaned everywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,33 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import click
 
-def print_text(text: str) -> None:
-    """Write text and a line end; on a terminal control characters are made visible."""
-    if sys.stdout.isatty():
-        from mcpdesk.tui.render.text import clean
+from mcpdesk.plain_text import clean, json_escaped
 
+
+def print_text(text: str, *, exact: bool = False) -> None:
+    """Write text and a line end; on a terminal control characters are made visible.
+
+    With `exact`, a pipe or a file gets the text only, without a line end that is not its own.
+    """
+    is_terminal = sys.stdout.isatty()
+    if is_terminal:
         text = clean(text)
+    is_whole = text.endswith("\n") or (exact and not is_terminal)
     # Lone surrogates can be in JSON but not in UTF-8.
-    sys.stdout.buffer.write(text.encode("utf-8", "replace") + (b"" if text.endswith("\n") else b"\n"))
+    sys.stdout.buffer.write(text.encode("utf-8", "replace") + (b"" if is_whole else b"\n"))
     sys.stdout.flush()
 
 
+def tell(text: str) -> None:
+    """Write a message to stderr."""
+    click.echo(clean(text), err=True)
+
+
 def print_json(value: Any) -> None:
-    """Write a value as indented JSON."""
-    print_text(json.dumps(value, indent=2, ensure_ascii=not sys.stdout.isatty()))
+    """Write a value as indented JSON; it stays JSON on a terminal, too."""
+    print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not sys.stdout.isatty())))
 
 
 def print_bytes(data: bytes, mime_type: str) -> None:

@@ -23,8 +23,11 @@ Examples:
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
 @reach_options
 def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
-    """Read the resource URI of TARGET, a server folder or the URL of a server. Binary contents are written as
-    they are."""
+    """Read the resource URI of TARGET, a server folder or the URL of a server.
+
+    A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
+    characters in a text are made visible, and binary contents are described.
+    """
     from mcpdesk.cli.printing import print_bytes, print_json, print_text
     from mcpdesk.cli.target import client
 
@@ -33,9 +36,10 @@ def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach
     if as_json:
         print_json(result)
         return
-    for contents in result.get("contents", ()):
+    found = result.get("contents", ())
+    for contents in found:
         if "text" in contents:
-            print_text(contents["text"])
+            print_text(contents["text"], exact=len(found) == 1)
         else:
             print_bytes(decoded(contents.get("blob", "")), contents.get("mimeType", ""))
 

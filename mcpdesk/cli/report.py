@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from mcpdesk.cli.printing import tell
 from mcpdesk.errors import (
     CallError,
     CallTimeout,
@@ -44,10 +45,18 @@ def report(error: DeskError | click.ClickException) -> int:
     else:
         message, hint = str(error), ""
         code = next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
-    click.echo(f"mcpdesk: {message}", err=True)
+    tell(f"mcpdesk: {message}")
     if hint:
-        click.echo(f"  {hint}", err=True)
+        tell(f"  {hint}")
     return code
+
+
+def report_crash() -> int:
+    """Tell on stderr where the exception in hand comes from, without local values; returns the exit code."""
+    import traceback
+
+    tell(f"{traceback.format_exc()}mcpdesk: This is a mistake of mcpdesk. Please report it with these lines.")
+    return TOOL_ERROR
 
 
 def _usage_hint(error: click.UsageError) -> str:

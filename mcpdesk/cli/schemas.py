@@ -37,7 +37,7 @@ Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 @click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
     """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
-    from mcpdesk.cli.printing import print_json
+    from mcpdesk.cli.printing import print_json, tell
 
     if is_url(target):
         found = asyncio.run(_of_url(target, _chosen(api, None), reach, timeout_s))
@@ -45,7 +45,7 @@ def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) ->
         schemas_need_neither(reach)
         found = _of_folder(target, api, reach.mode)
     for remark in found.remarks:
-        click.echo(f"mcpdesk: {remark}", err=True)
+        tell(f"mcpdesk: {remark}")
     print_json(found)
 
 

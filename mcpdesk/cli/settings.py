@@ -11,7 +11,7 @@ import click
 
 from mcpdesk import paths
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
-from mcpdesk.cli.printing import aligned
+from mcpdesk.cli.printing import aligned, print_text
 from mcpdesk.setting import allowed, shown
 from mcpdesk.settings import SETTINGS, Resolved
 
@@ -41,12 +41,12 @@ def command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> 
             json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows + places})
         )
         return
-    click.echo("\n".join(aligned([("setting", "value", "origin"), *rows])))
-    click.echo()
-    click.echo("\n".join(aligned([(name, value) for name, value, _ in places])))
-    if explain:
-        click.echo()
-        click.echo("\n\n".join(explanations()))
+    parts = [
+        "\n".join(aligned([("setting", "value", "origin"), *rows])),
+        "\n".join(aligned([(name, value) for name, value, _ in places])),
+        *(explanations() if explain else ()),
+    ]
+    print_text("\n\n".join(parts))
 
 
 def setting_rows(resolved: Resolved) -> Iterable[tuple[str, str, str]]:

@@ -75,7 +75,9 @@ def carry(connection: socket.socket, source: int = 0, sink: int = 1) -> int:
     try:
         chunk = connection.recv(CHUNK)
         if chunk.startswith(REFUSAL):
-            sys.stderr.write(chunk.decode("utf-8", "replace"))
+            from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
+
+            sys.stderr.write(clean(chunk.decode("utf-8", "replace")))
             return EXIT_REFUSED
         while chunk:
             if not _write(sink, chunk):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
@@ -16,7 +18,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
-from mcpdesk.plain_text import from_field
+from mcpdesk.plain_text import clean, from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.terminal_gate import TerminalGate
@@ -130,6 +132,13 @@ class DeskApp(App[None]):
         self.copy_to_clipboard(text)
         doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
         self.notify(f"copied {what}{doubt}", markup=False)
+
+    def _fatal_error(self) -> None:
+        """Report a crash without the local variables, which may hold tokens and arguments marked secret.
+
+        The toolkit's own report shows them, and offers nothing to switch that off.
+        """
+        self.panic(Text(clean(traceback.format_exc()), no_wrap=True, overflow="ignore"))
 
     @work
     async def action_palette(self) -> None:
