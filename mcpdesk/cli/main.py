@@ -101,7 +101,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; a mistake of the person is told on stderr without a traceback."""
+    """Run one command and return its exit code; what the person did wrong is told without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = program.main(given, prog_name="mcpdesk", standalone_mode=False)

@@ -1,4 +1,4 @@
-"""What the commands write: results to stdout, messages to stderr. No text of a stranger controls the terminal.
+"""What the commands write: results to stdout, messages to stderr. Texts of strangers control no terminal.
 
 On a terminal, control characters in a text are shown instead of sent, and JSON has them as escapes. A pipe or
 a file gets results as they are; messages are cleaned everywhere.

@@ -9,6 +9,8 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
+from mcpdesk.tui.render.text import clean
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -106,7 +108,7 @@ class PartLine(Widget):
     def _hover(self, part: Part | None) -> None:
         if part != self._hovered:
             self._hovered = part
-            self.tooltip = part.tip or None if part else None
+            self.tooltip = Content(clean(part.tip)) if part is not None and part.tip else None
             self.refresh()
 
     def _drawn(self, part: Part) -> Content:

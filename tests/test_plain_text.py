@@ -1,0 +1,60 @@
+"""Text of strangers, fit to be read, to be edited and to be JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from mcpdesk.plain_text import clean, from_field, json_escaped, one_cell_each, stand_ins, to_field
+
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CHARACTERS = st.one_of(
+    st.characters(),
+    st.characters(max_codepoint=0xFF),
+    st.characters(min_codepoint=0x2000, max_codepoint=0x2070),
+    st.characters(min_codepoint=0x10_0000, max_codepoint=0x10_00FF),
+    st.sampled_from(["\U0010f8ff", "\U0010d800", "\ud800", "\r\n", "\x85"]),
+)
+TEXTS = st.lists(CHARACTERS, max_size=12).map("".join)
+
+
+@given(TEXTS, st.booleans())
+def test_what_a_field_shows_is_harmless_and_means_the_same_text(text: str, lines: bool) -> None:
+    shown = to_field(text, lines=lines)
+    assert from_field(shown) == text
+    assert not UNSAFE.search(shown.replace("\n", "").replace("\t", "") if lines else shown)
+
+
+@given(TEXTS)
+def test_what_is_pasted_into_a_field_becomes_stand_ins_of_one_cell_once(text: str) -> None:
+    shown = stand_ins(text)
+    assert stand_ins(shown) == shown and len(shown) == len(text)
+    assert not UNSAFE.search(shown)
+
+
+@given(TEXTS)
+def test_nothing_harmful_is_drawn_whatever_is_given(text: str) -> None:
+    assert not UNSAFE.search(one_cell_each(text))
+    assert not UNSAFE.search(clean(text, newlines=False))
+
+
+@pytest.mark.parametrize(
+    "character", [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\u202e", "\ufeff"]
+)
+def test_drawing_takes_as_many_cells_as_were_laid_out(character: str) -> None:
+    assert cell_len(one_cell_each(f"a{character}b")) == cell_len(f"a{character}b")
+    held = to_field(f"a{character}b")
+    assert cell_len(one_cell_each(held)) == cell_len(held) == 3
+    assert "␛" in one_cell_each(to_field("\x1b"))
+
+
+@given(st.dictionaries(TEXTS, TEXTS))
+def test_escaped_json_is_the_same_json(value: dict[str, str]) -> None:
+    escaped = json_escaped(json.dumps(value, indent=1, ensure_ascii=False))
+    assert json.loads(escaped) == value
+    assert not UNSAFE.search(escaped.replace("\n", ""))

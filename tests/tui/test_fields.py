@@ -1,0 +1,117 @@
+"""Where text is edited: control characters are shown, and sent as they were."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.widgets import Input, TextArea
+
+import mcpdesk.tui
+from mcpdesk.plain_text import clean
+from mcpdesk.tui.widgets.fields import LineField, TextField
+from mcpdesk.tui.widgets.json_editor import JsonEditor
+from tests.support.hostile import COMMANDS, hostile
+from tests.support.workbench import bench, link_with, tool
+
+VALUES = {"line": hostile("l"), "text": f"{hostile('t')}\n\r\n\x85{hostile('u')}", "any": {"k": hostile("j")}}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "line": {"type": "string", "default": VALUES["line"]},
+        "text": {"type": "string", "default": VALUES["text"]},
+        "any": {"default": VALUES["any"]},
+        "named": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "default": {COMMANDS: COMMANDS},
+        },
+    },
+}
+SENT = {**VALUES, "named": {COMMANDS: COMMANDS}}
+
+
+def test_no_other_module_of_the_screen_makes_a_text_field() -> None:
+    """A field of the toolkit would hold what it is given."""
+    found = []
+    for path in Path(mcpdesk.tui.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            made = (
+                [node.func]
+                if isinstance(node, ast.Call)
+                else node.bases
+                if isinstance(node, ast.ClassDef)
+                else []
+            )
+            names = {each.id for each in made if isinstance(each, ast.Name)}
+            found += [path.name] if names & {"Input", "MaskedInput", "TextArea"} else []
+    assert found == ["fields.py"] * 2
+
+
+async def test_arguments_with_control_characters_are_sent_as_they_are_as_form_and_as_json() -> None:
+    async with bench(link_with(tool("echo", SCHEMA)), size=(120, 60)) as desk:
+        fields = [*desk.app.screen.query(LineField), *desk.app.screen.query(TextField)]
+        assert len(fields) > 4 and not any("\x1b" in getattr(each, "value", "") for each in fields)
+        await desk.pilot.press("ctrl+r")
+        await desk.until(lambda: len(desk.sent) == 1)
+        assert desk.sent[0][1]["arguments"] == SENT
+        await desk.pilot.press("ctrl+e")
+        editor = desk.app.screen.query_one(JsonEditor)
+        assert editor.value() == SENT and "\\u001b" in editor.text and "\\u009b" in editor.text
+        await desk.pilot.press("ctrl+e")
+        await desk.pilot.press("ctrl+r")
+        await desk.until(lambda: len(desk.sent) == 2)
+        assert desk.sent[1][1]["arguments"] == SENT
+
+
+class Fields(App[None]):
+    def compose(self) -> ComposeResult:
+        yield LineField()
+        yield TextField()
+
+
+async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
+    async with Fields().run_test() as pilot:
+        line, text = pilot.app.query_one(LineField), pilot.app.query_one(TextField)
+        for field in (line, text):
+            field.focus()
+            await pilot.pause()
+            field.post_message(events.Paste("a\x1b[31m"))
+            await pilot.pause()
+            assert field.true_text == "a\x1b[31m"
+            assert "\x1b" not in (field.value if isinstance(field, Input) else field.text)
+        text.undo()
+        assert text.true_text == ""
+        text.insert("\x9b")
+        text.replace("\x07", (0, 0), (0, 0))
+        assert text.true_text == "\x07\x9b" and not {"\x07", "\x9b"} & set(text.text)
+        line.value = "\x07set\x1b"
+        assert (
+            line.true_text == "\x07set\x1b" and line.value.isprintable() is False and "\x1b" not in line.value
+        )
+
+
+async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:
+    async with Fields().run_test() as pilot:
+        line = pilot.app.query_one(LineField)
+        line.true_text = "a\x1b\x9bb"
+        await pilot.pause()
+        left = line.cursor_screen_offset.x
+        line.cursor_position = 0
+        assert left - line.cursor_screen_offset.x == len("a\x1b\x9bb") + 1  # one more at the end of the text
+
+
+async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
+    async with bench(link_with(tool("echo", SCHEMA))) as desk:
+        desk.app.query_one(TextArea)
+        field = desk.app.screen.query(LineField).filter("TextPart Input").first(LineField)
+        field.focus()
+        field.select_all()
+        field.action_copy()
+        assert desk.app.clipboard == VALUES["line"]
+        desk.app.copy_to_clipboard("half \ud800")
+        assert json.dumps(desk.app.clipboard) == '"half ?"'
+        assert clean(VALUES["line"]).isprintable()
