@@ -1,4 +1,4 @@
-"""Text that would command a terminal, in every place a stranger fills; and what commands a program has sent."""
+"""Text that would command a terminal, in every place a stranger fills; and what a program has commanded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-COMMANDS = "\x1b]52;c;UFdORQ=\x07\x1b]0;T\x07\x1b[?1049l\x1bc\x1b[5n\x1b_Gi=7;x\x1b\\\x9b?1049l\x9d2;T\x9c\u202e\x08[/x]"
+COMMANDS = (
+    "\x1b]52;c;UFdORQ=\x07\x1b]0;T\x07\x1b[?1049l\x1bc\x1b[5n\x1b_Gi=7;x\x1b\\"
+    "\x9b?1049l\x9d2;T\x9c\u202e\x08[/x]"
+)
 """Set the clipboard and the title, leave the other screen, reset, ask back; C1 forms of the same; reversed
 writing; a backspace; and what would be an error as markup."""
 _ATTRIBUTES = re.compile(r"\x1b\[[\d;:]*m")
@@ -60,12 +63,16 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     "title": hostile("s0"),
     "properties": {
-        "line": {"type": "string", "title": hostile("s1"), "description": hostile("s2"), "default": hostile("s3")},
+        "line": {
+            "type": "string", "title": hostile("s1"), "description": hostile("s2"), "default": hostile("s3"),
+        },
         "hint": {"type": "string", "examples": [hostile("s4")]},
         "text": {"type": "string", "default": f"{hostile('s5')}\n{hostile('s6')}"},
         "pick": {"enum": [hostile("s7"), "b"], "default": hostile("s7")},
         "many": {"type": "array", "items": {"enum": [hostile("s8"), "b"]}},
-        "names": {"type": "object", "additionalProperties": {"type": "string"}, "default": {hostile("s9"): "v"}},
+        "names": {
+            "type": "object", "additionalProperties": {"type": "string"}, "default": {hostile("s9"): "v"},
+        },
         "any": {"default": {"k": hostile("sa")}},
         hostile("sb"): {"type": "string"},
         "fixed": {"const": hostile("sc")},
@@ -106,7 +113,8 @@ async def dd_breaks() -> str:
 async def ee_asks(ctx: Context) -> str:
     """Ask."""
     form = {"type": "object", "properties": {
-        "q": {"type": "string", "title": hostile("q1"), "description": hostile("q2"), "default": hostile("q3")}}}
+        "q": {"type": "string", "title": hostile("q1"), "description": hostile("q2"),
+              "default": hostile("q3")}}}
     answer = await ctx.elicit(hostile("q0"), form)
     page = Page(hostile("q4"), header=hostile("q5"), detail=hostile("q6"),
                 options=(Option(hostile("q7"), hostile("q8")), Option("other")))

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from textual import events
 from textual.app import App, ComposeResult
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 
 import mcpdesk.tui
-from mcpdesk.plain_text import clean
 from mcpdesk.tui.widgets.fields import LineField, TextField
 from mcpdesk.tui.widgets.json_editor import JsonEditor
 from tests.support.hostile import COMMANDS, hostile
@@ -79,7 +78,7 @@ async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
         for field in (line, text):
             field.focus()
             await pilot.pause()
-            field.post_message(events.Paste("a\x1b[31m"))
+            pilot.app.post_message(events.Paste("a\x1b[31m"))
             await pilot.pause()
             assert field.true_text == "a\x1b[31m"
             assert "\x1b" not in (field.value if isinstance(field, Input) else field.text)
@@ -106,7 +105,6 @@ async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:
 
 async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
     async with bench(link_with(tool("echo", SCHEMA))) as desk:
-        desk.app.query_one(TextArea)
         field = desk.app.screen.query(LineField).filter("TextPart Input").first(LineField)
         field.focus()
         field.select_all()
@@ -114,4 +112,3 @@ async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
         assert desk.app.clipboard == VALUES["line"]
         desk.app.copy_to_clipboard("half \ud800")
         assert json.dumps(desk.app.clipboard) == '"half ?"'
-        assert clean(VALUES["line"]).isprintable()
