@@ -10,7 +10,7 @@ import { onFollow, showJobs, showOutput, tickJobs } from "./jobs.js";
 import { showCallbacks, tickCallbacks } from "./callbacks.js";
 import { showQuestions, tickQuestions } from "./questions.js";
 
-const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"] };
+const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"], full: ["○", "warn", "closed: too many pages are open; reload to go on"] };
 let keyHeader = "X-API-Key";
 
 function count(name, number) {

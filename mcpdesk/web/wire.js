@@ -31,7 +31,7 @@ export async function tell(name, given = {}, headers = {}) {
   }));
 }
 
-// The stream. `hear(name, data)` gets every event, `turn(state)` hears "on", "off" and "out" (not signed in).
+// The stream. `hear(name, data)` gets every event, `turn(state)` hears "on", "off", "out" (not signed in) and "full" (too many pages).
 export class Stream {
   constructor(hear, turn) {
     this.hear = hear;
@@ -54,6 +54,10 @@ export class Stream {
     });
     for (const name of ["core", "clients", "questions", "jobs", "callbacks", "rate", "traffic", "output"])
       source.addEventListener(name, event => this.hear(name, JSON.parse(event.data)));
+    source.addEventListener("closed", () => {
+      this.close();
+      this.turn("full");
+    });
     source.onerror = () => this.lost();
   }
 

@@ -187,7 +187,7 @@ def test_the_model_is_a_hint_where_a_tool_asks_for_one(folder: Path, monkeypatch
 @pytest.mark.parametrize("name", ["ZYRA_API_KEY", "MCPDESK_API_KEY"])
 async def test_the_key_and_its_header_have_their_names(start: Start, name: str) -> None:
     url = address(start("--port", "0", API_KEY_HEADER="X-Zyra", **{name: "open"}), "small")
-    assert (await fetch(f"{url}/mcp/small", rpc("ping"))).status == 401
+    assert (await fetch(f"{url}/mcp/small", rpc("ping"))).status == 403
     assert (await fetch(f"{url}/mcp/small", rpc("ping"), JSON | {"X-Zyra": "open"})).status == 200
     assert (await fetch(f"{url}/status")).json["token_required"] is True
 

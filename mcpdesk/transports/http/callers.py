@@ -252,4 +252,6 @@ def _metadata_url(request: web.BaseRequest, head: Head, access: Access) -> str:
     path = "/v1/mcp"
     if head.path.startswith("/mcp"):
         path = f"/mcp/{head.server}" if head.server else "/mcp"
+    elif head.way == "":
+        path = f"/{head.server}/mcp"
     return f"{origin_of(request)}{WELL_KNOWN}{path}"

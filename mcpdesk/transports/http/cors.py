@@ -8,6 +8,7 @@ from functools import partial
 from aiohttp import web
 
 from mcpdesk.auth.policy import is_listed
+from mcpdesk.transports.http.head import place_of
 from mcpdesk.transports.http.ready import Ready
 
 SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")
@@ -41,7 +42,7 @@ class Pages:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         origin = request.headers.get("Origin")
-        if origin is None or not request.path.startswith(SHARED) or not is_listed(origin, self._origins):
+        if origin is None or not _is_shared(request.path) or not is_listed(origin, self._origins):
             return await self._handler(request)
         told = {
             "Access-Control-Allow-Origin": origin,
@@ -57,6 +58,10 @@ class Pages:
         if isinstance(answer, Ready):
             answer.add(told)
         return answer
+
+
+def _is_shared(path: str) -> bool:
+    return path.startswith(SHARED) or place_of(path)[1] is not None
 
 
 def _permission(request: web.BaseRequest, told: dict[str, str]) -> web.Response:

@@ -127,9 +127,9 @@ class DashboardRoutes:
     async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
         pulse = await self._running()
         if len(pulse.pages) >= MOST_PAGES:
-            return plain_error(503, f"{MOST_PAGES} pages are open already")
+            pulse.make_room()
         stream = EventStream(request, PRIVATE)
-        page = Page(stream, lambda: self._door.is_welcome(visitor, self._site.rules))
+        page = Page(stream, lambda: self._door.is_welcome(visitor, self._site.rules), visitor.word)
         pulse.add(page)
         try:
             await page.over.wait()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ PERIOD_S = 0.25
 SOON_S = 0.03
 """Until the next look while a long past is still being taken in."""
 MOST_PAGES = 32
+"""Open at a time; a further one closes another."""
 MOST_UNREAD = 1 << 20
 """Bytes a page may leave unread; until it read them it is told nothing, and then everything."""
 RETRY = b"retry: 2000\n\n"
@@ -32,7 +34,7 @@ T = TypeVar("T")
 class Page:
     """One open page: what it watches, and the stream it is told by."""
 
-    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool]) -> None:
+    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], whose: str = "") -> None:
         self.id = secrets.token_urlsafe(12)
         self.stream = stream
         self.over = asyncio.Event()
@@ -44,6 +46,8 @@ class Page:
         self.knows_lines = False
         """Whether it was shown everything once, and needs only what changes."""
         self.is_welcome = is_welcome
+        self.whose = whose
+        """Tells sign-ins apart."""
 
     def tell(self, name: str, data: bytes) -> None:
         """Send one event."""
@@ -87,6 +91,15 @@ class DashboardPulse:
         if self._beats_aio is None:
             self._beats_aio = asyncio.get_running_loop().create_task(self._beat())
         self._wake.set()
+
+    def make_room(self) -> None:
+        """Close the page that has been open longest of whoever has most of them open."""
+        pages = self.pages.values()
+        counts = Counter(page.whose for page in pages)
+        page = max(pages, key=lambda each: counts[each.whose])  # of equals the first, which is the oldest
+        page.tell("closed", b'{"pages":%d}' % len(pages))
+        page.over.set()
+        self.remove(page)
 
     def remove(self, page: Page) -> None:
         """It was closed."""

@@ -1,10 +1,14 @@
-"""What every request must pass before anything of it is read: Host, Origin, the key. Source: WIRE 4.6, 12."""
+"""What every request must pass before anything of it is read: its form, Host, Origin, the key.
+
+Source: WIRE 4.6, 12.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from aiohttp import web
+from aiohttp.http import HttpVersion10, HttpVersion11
 
 from mcpdesk.auth.api_key import matches
 from mcpdesk.auth.policy import check_host, check_origin
@@ -30,8 +34,17 @@ class Guard:
         self._passed_rules: Rules | None = None
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """The refusal for a request from a foreign page or to a foreign name; None to go on."""
+        """The refusal for a request of doubtful form, from a foreign page or to a foreign name.
+
+        None to go on.
+        """
         headers = request.headers
+        if request.version not in (HttpVersion10, HttpVersion11):
+            return _closing(505, "the request line must say HTTP/1.1 or HTTP/1.0")
+        codings = headers.getall("Transfer-Encoding", ())
+        if codings and [each.strip().lower() for each in codings] != ["chunked"]:
+            # Whoever is asked in front of us may see the body end elsewhere.
+            return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if rules is not self._passed_rules or len(self._passed) > 256:
@@ -54,9 +67,12 @@ class Guard:
         return None
 
     def refuse_caller(
-        self, request: web.BaseRequest, rules: Rules, in_query: bool = False
+        self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
     ) -> web.Response | None:
-        """The refusal for a missing or wrong key; None to go on. `in_query`: `?api_key=` may carry it too."""
+        """The refusal for a missing or wrong key, with this status; None to go on.
+
+        `in_query`: `?api_key=` may carry it too.
+        """
         if not rules.api_key:
             return None
         given = request.headers.get(rules.api_key_header)
@@ -65,7 +81,15 @@ class Guard:
         if matches(given, rules.api_key):
             return None
         state = "missing" if given is None else "wrong"
-        return plain_error(401, f"Unauthorized: {state} key in the header {rules.api_key_header}")
+        refused = "Unauthorized" if status == 401 else "Forbidden"
+        return plain_error(status, f"{refused}: {state} key in the header {rules.api_key_header}")
+
+
+def _closing(status: int, message: str) -> web.Response:
+    """A refusal after which nothing more is read: where the next request begins is anybody's guess."""
+    answer = plain_error(status, message)
+    answer.force_close()
+    return answer
 
 
 def _is_hidden_page(headers: Mapping[str, str]) -> bool:

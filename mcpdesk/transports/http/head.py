@@ -57,8 +57,8 @@ class Head:
         self.authority, target = _target(self.asked)
         """The name a target in absolute form is addressed to; empty for the usual form."""
         self.path, _, query = target.partition("?")
-        self.server, self.way = _place(self.path)
-        """Name of a server and what follows it in the path; None: the path is not under /mcp."""
+        self.server, self.way = place_of(self.path)
+        """Name of a server and what follows it in the path; None: the path is no endpoint's."""
         self.content_type = headers.get("Content-Type", "")
         """Empty: none was given."""
         self.accepted = accepted(headers.get("Accept", ""))
@@ -80,6 +80,11 @@ class Head:
         self.passed: Rules | None = None
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
+
+    @property
+    def key_status(self) -> int:
+        """What who has no key is answered: on the protocol's own endpoints a 401 would start OAuth."""
+        return 401 if self.way in (GATEWAY, GATEWAY_SOCKET) else 403
 
     def hide(self, name: str) -> None:
         """Record no value of this header from now on."""
@@ -146,10 +151,18 @@ def _target(asked: str) -> tuple[str, str]:
     return found[1], found[2] if found[2].startswith("/") else f"/{found[2]}"
 
 
-def _place(path: str) -> tuple[str, str | None]:
+def place_of(path: str) -> tuple[str, str | None]:
+    """The server a path names and what follows its name; None for the latter: the path is no endpoint's.
+
+    `/<name>/mcp` is the same as `/mcp/<name>`: some clients know an endpoint by how its address ends.
+    """
     if path == "/mcp":
         return "", ""
-    if not path.startswith("/mcp/"):
-        return "", GATEWAY_WAYS.get(path.rstrip("/"))
-    name, _, way = path[5:].rstrip("/").partition("/")
-    return name, way
+    if path.startswith("/mcp/"):
+        name, _, way = path[5:].rstrip("/").partition("/")
+        return name, way
+    bare = path.rstrip("/")
+    if bare in GATEWAY_WAYS:
+        return "", GATEWAY_WAYS[bare]
+    name, slash, end = bare[1:].partition("/")
+    return (name, "") if slash and end == "mcp" else ("", None)

@@ -9,6 +9,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.http.answers import json_answer, no_method, plain_error
 from mcpdesk.transports.http.callers import origin_of
+from mcpdesk.transports.http.head import place_of
 
 
 def is_metadata(path: str) -> bool:
@@ -32,5 +33,5 @@ def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
 def _endpoint(site: Site, resource: str) -> Endpoint | None:
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")
-    name = resource.removeprefix("/mcp/")
-    return site.endpoint(name) if name != resource and "/" not in name else None
+    name, way = place_of(resource)
+    return site.endpoint(name) if way == "" else None

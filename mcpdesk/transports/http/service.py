@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aiohttp import web
+from aiohttp.http import HttpVersion11
 
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import KEY, OPEN, Principal
@@ -19,7 +20,12 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http import status
 from mcpdesk.transports.http.answers import Refused, no_method, no_mode, no_service, plain_error
-from mcpdesk.transports.http.callers import anybody, caller_in_head, callers_of_site
+from mcpdesk.transports.http.callers import (
+    anybody,
+    caller_in_head,
+    callers_of_site,
+    is_caller_due,
+)
 from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.cors import Pages
 from mcpdesk.transports.http.dashboard_place import DashboardPlace
@@ -157,7 +163,7 @@ class HttpService:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         head, rules = head_of(request), self._site.rules
-        if head.passed is not rules:
+        if head.passed is not rules or request.version is not HttpVersion11:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
                 return self._refusals.tell(request, refusal)
@@ -172,7 +178,7 @@ class HttpService:
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, in_query=head.way in IN_QUERY)
+            refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
             if refusal is not None:
                 return self._refusals.tell(request, refusal)
             # The same head under the same rules passes again: nothing else was looked at.
@@ -238,19 +244,30 @@ class HttpService:
             return metadata(self._site, request, path)
         page = _FACTS.get(path)
         if page is None and path != "/metrics":
-            names = [endpoint.name for endpoint in self._site.endpoints()]
-            if head.way in (GATEWAY, GATEWAY_SOCKET):
-                told = f"There is no server {head.server[:100]!r} here; ?server= may be: {', '.join(names)}"
-                return plain_error(404, told)
-            ways = [*(f"/mcp/{name}" for name in names), "/v1/mcp"] if self._site.rules.enable_mcp else []
-            served = ", ".join(ways + SERVED_BESIDES)
-            return plain_error(404, f"Nothing at {path[:100]}; served: {served}")
+            return plain_error(404, await self._nothing(request, head))
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         if page is not None:
             return page(self._site)
         assert self._listener is not None
         return await metrics(self._site, self._listener, len(self._mcp.sessions))
+
+    async def _nothing(self, request: web.BaseRequest, head: Head) -> str:
+        """What to say of a path where nothing is. Only who may call learns what the servers are called."""
+        rules = self._site.rules
+        is_told = True
+        if is_caller_due(self._site.endpoints(), rules):
+            try:
+                await self._visitor(request, rules)
+            except Refused:
+                is_told = False
+        names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
+        if head.way in (GATEWAY, GATEWAY_SOCKET):
+            known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
+            return f"There is no server {head.server[:100]!r} here{known}"
+        ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
+        served = [*ways, "/v1/mcp", *SERVED_BESIDES] if rules.enable_mcp else SERVED_BESIDES
+        return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 
 def _is_message(head: Head) -> bool:

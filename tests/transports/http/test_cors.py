@@ -78,7 +78,7 @@ async def test_answers_of_every_kind_may_be_read(method: str, path: str, accept:
 async def test_a_refusal_may_be_read_too() -> None:
     async with serving(Rules(allowed_origins=(APP,), api_key="secret")) as served:
         answer = await served.post(CALL, Origin=APP)
-        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (401, APP)
+        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (403, APP)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from mcpdesk.transports.board import Board
 from mcpdesk.transports.http.dashboard_door import Door, Visitor
 from mcpdesk.transports.http.dashboard_files import TYPES
 from mcpdesk.transports.http.dashboard_place import PLACE
+from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.desk import until
@@ -139,7 +141,7 @@ async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(sho
     assert session["signed_in"] is True
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with shown.client.post(f"{shown.url}/mcp/shop", json=ping, headers={"Cookie": cookie}) as mcp:
-        assert mcp.status == 401
+        assert mcp.status == 403
     name = cookie.partition("=")[0]
     for forged in (f"{name}=", f"{name}={KEY}", f"{name}=x", f"mcpdesk-dashboard={cookie.partition('=')[2]}"):
         assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=forged)).status == 401
@@ -479,13 +481,16 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
         await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
 
 
-async def test_no_more_pages_open_than_can_be_served(
-    shown: Dashboard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcpdesk.transports.http.dashboard.MOST_PAGES", 1)
-    async with shown.events(**WITH_KEY):
-        refused = await shown.get("/dashboard/events", **WITH_KEY)
-        assert refused.status == 503 and "1 pages" in await refused.text()
+async def test_a_page_too_many_closes_the_oldest_of_whoever_has_most_open(shown: Dashboard) -> None:
+    mine = {"Cookie": await sign_in(shown)}
+    async with AsyncExitStack() as stack:
+        own = await stack.enter_async_context(shown.events(**mine))
+        others = [await stack.enter_async_context(shown.events(**WITH_KEY)) for _ in range(MOST_PAGES)]
+        closed = await others[0].until("closed")
+        assert closed == {"pages": MOST_PAGES} and await others[0].next() is None
+        await shown.called("echo", text="still seen")
+        for events in (own, others[-1]):
+            await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
 
 
 async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(

@@ -15,6 +15,7 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import VERSION_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
+from tests.support.callers import checking, good_headers, guarding
 from tests.support.patience import WITHIN_S
 from tests.support.site import events, serving
 
@@ -308,13 +309,51 @@ async def test_what_a_request_must_bring(headers: dict[str, str], status: int) -
 
 @pytest.mark.requirement("12.4")
 @pytest.mark.parametrize(
-    ("given", "status"), [({}, 401), ({"X_API_Key": "wrong"}, 401), ({"X_API_Key": "s3cret"}, 200)]
+    ("given", "status"), [({}, 403), ({"X_API_Key": "wrong"}, 403), ({"X_API_Key": "s3cret"}, 200)]
 )
 async def test_the_key_is_asked_for_when_there_is_one(given: dict[str, str], status: int) -> None:
     async with serving(Rules(api_key="s3cret")) as served:
         answer = await served.post(CALL, **given)
         assert answer.status == status
         assert "s3cret" not in await answer.text()
+
+
+@pytest.mark.parametrize("path", ["/sample/mcp", "/sample/mcp/"])
+async def test_an_address_that_ends_with_mcp_is_the_same_endpoint(path: str) -> None:
+    headers = {"Accept": "text/event-stream"}
+    async with serving() as served:
+        answer = await served.client.post(served.url + path, json=CALL)
+        assert (await answer.json())["result"]["content"][0]["text"] == "hi"
+        named = {name.replace("_", "-"): value for name, value in (await served.session()).items()}
+        async with served.client.get(served.url + path, headers=headers | named) as stream:
+            assert stream.status == 200
+        assert (await served.client.delete(served.url + path, headers=named)).status == 204
+        assert (await served.client.post(f"{served.url}/other/mcp", json=CALL)).status == 404
+
+
+async def test_names_of_servers_are_told_to_those_alone_who_may_call() -> None:
+    paths = ("/mcp/other", "/nothing", "/other/mcp", "/v1/mcp?server=other")
+    key = {"X-API-Key": "s3cret"}
+    async with serving(Rules(api_key="s3cret")) as asking, serving() as open_to_all:
+        for path in paths:
+            for served, headers, is_told in (
+                (asking, {}, False),
+                (asking, key, True),
+                (open_to_all, {}, True),
+            ):
+                answer = await served.client.get(served.url + path, headers=headers)
+                assert (answer.status, "sample" in await answer.text()) == (404, is_told), path
+
+
+async def test_names_of_servers_are_kept_from_those_without_a_token_where_tokens_count() -> None:
+    async with guarding(checking()) as served:
+        for headers, is_told in (
+            ({}, False),
+            ({"Authorization": "Bearer no"}, False),
+            (good_headers(), True),
+        ):
+            answer = await served.client.get(f"{served.url}/mcp/other", headers=headers)
+            assert (answer.status, "sample" in await answer.text()) == (404, is_told)
 
 
 async def test_a_client_that_vanishes_mid_body_hurts_nobody() -> None:

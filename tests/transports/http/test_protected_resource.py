@@ -12,7 +12,7 @@ GIVEN = Access(authorization_servers=("https://issuer.example",), scopes_support
 
 
 @pytest.mark.requirement("11.3")
-@pytest.mark.parametrize("path", ["", "/", "/mcp", "/mcp/sample", "/mcp/sample/", "/v1/mcp"])
+@pytest.mark.parametrize("path", ["", "/", "/mcp", "/mcp/sample", "/mcp/sample/", "/sample/mcp", "/v1/mcp"])
 async def test_every_endpoint_is_described_under_the_address_it_was_asked_for(path: str) -> None:
     async with serving() as served:
         served.peer.server.access = GIVEN

@@ -29,7 +29,7 @@ async def test_who_was_refused_and_why_is_told_without_the_key(caplog: pytest.Lo
         await served.post(PING, X_API_Key="right")
     wrong, foreign = told(caplog)
     assert wrong == (
-        "refused POST /mcp/sample from checker 2.0: 401 Unauthorized: wrong key in the header X-API-Key"
+        "refused POST /mcp/sample from checker 2.0: 403 Forbidden: wrong key in the header X-API-Key"
     )
     assert "403 Origin 'http://evil.example' may not call" in foreign
     assert "right" not in wrong

@@ -283,7 +283,7 @@ async def test_a_session_is_nobody_elses(known: list[Known]) -> None:
 async def test_heads_pass_again_under_the_rules_of_now_alone() -> None:
     async with serving() as served:
         fed = quick(served)
-        for rules, status in ((Rules(), b"200"), (Rules(api_key="k"), b"401"), (Rules(), b"200")):
+        for rules, status in ((Rules(), b"200"), (Rules(api_key="k"), b"403"), (Rules(), b"200")):
             served.rules = rules
             assert (await fed.feed(posted(call("x")))).startswith(b"HTTP/1.1 %b " % status)
         fed.end()

@@ -170,13 +170,13 @@ async def test_a_foreign_page_or_name_is_refused(headers: dict[str, str]) -> Non
 async def test_the_key_is_asked_for_on_every_request() -> None:
     async with serving(Rules(api_key="secret")) as served:
         async with served.client.get(f"{served.url}/mcp/sample/sse?api_key=secret") as answer:
-            assert answer.status == 401
+            assert answer.status == 403
         headers = {"X-API-Key": "secret"}
         async with served.client.get(f"{served.url}/mcp/sample/sse", headers=headers) as answer:
             stream = Stream(served, answer)
             _, stream.place = await stream.event()
             ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-            assert await stream.post(ping) == 401
+            assert await stream.post(ping) == 403
             assert await stream.post(ping, X_API_Key="secret") == 202
 
 

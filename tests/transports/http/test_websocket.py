@@ -141,7 +141,7 @@ async def test_the_key_comes_by_header_or_query_and_is_not_recorded() -> None:
         for path in ("/mcp/sample/ws", "/mcp/sample/ws?api_key=wrong"):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await opened(served, path)
-            assert refused.value.status == 401
+            assert refused.value.status == 403
         ws = await opened(served, headers={"X-API-Key": "secret"})
         await ws.close()
         ws = await opened(served, "/mcp/sample/ws?api_key=secret&x=1")
@@ -155,7 +155,7 @@ async def test_the_key_in_the_query_counts_for_sockets_only() -> None:
     async with serving(Rules(api_key="secret")) as served:
         url = f"{served.url}/mcp/sample?api_key=secret"
         async with served.client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}) as answer:
-            assert answer.status == 401
+            assert answer.status == 403
 
 
 async def test_no_upgrade_and_a_bad_handshake_are_refused_in_words() -> None:
