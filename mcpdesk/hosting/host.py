@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
+    from mcpdesk.server.callbacks import Callbacks
     from mcpdesk.server.job_records import JobRecords
+    from mcpdesk.server.subscriptions import Subscriber
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Jobs, Rules
     from mcpdesk.transports.board import Board
@@ -186,6 +188,7 @@ class Host:
             server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
+            hosted.server.home.tell_clients = partial(self._tell_clients, name)
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
@@ -223,6 +226,7 @@ class Host:
         self._pending.clear()
         await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
         self.services.on_job = self._note_job
+        self.services.on_session = self._greet
         for name, hosted in self.folders.items():
             if hosted.server.home is not None and hosted.server.home.has_state:
                 await self._recall_jobs(name)
@@ -413,6 +417,24 @@ class Host:
             records = JobRecords(home, name, lambda told: self.journal.log("error", "jobs", told, "", name))
             self._records[name] = records
         return records
+
+    def _tell_clients(self, name: str, level: str, data: Any) -> list[str]:
+        return self.services.subscriptions.log(name, level, "callback", data)
+
+    def _greet(self, subscriber: Subscriber) -> None:
+        """Tell a client that has just connected what fired while it was away."""
+        home = self.folders[subscriber.server].server.home
+        if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
+            self._do(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
+
+    async def _tell_missed(self, subscriber: Subscriber, callbacks: Callbacks, peer: str) -> None:
+        from mcpdesk.server.callbacks import said
+
+        try:
+            for callback in await callbacks.missed(peer):
+                subscriber.log("notice", "callback", said(callback))
+        except StorageError as error:
+            self.journal.log("error", "callback", str(error), "", subscriber.server)
 
     def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")

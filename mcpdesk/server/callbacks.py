@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.jobs.process_mark import is_running, process_mark
 from mcpdesk.jobs.schedule import Schedule
 from mcpdesk.storage import callbacks as kept
 from mcpdesk.storage.callbacks import Callback
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Callback, bool], None]
 """Told of a callback that changed, and whether it has just fired."""
+Tell = Callable[[str, Any], bool]
+"""Logs data at a level to whoever set a callback; False when nobody is there any more."""
+MOST_ID = 1_000_000
+"""The greatest id a caller may choose."""
 MOST = 1_000
 """Callbacks that may wait at one time."""
 SCHEME = "callback://"
@@ -33,7 +40,9 @@ class Callbacks:
         self._data = data
         self._clock = clock
         self._schedule = Schedule(self._fire_due, clock)
-        self._setters: dict[int, Callable[[str, Any], None]] = {}
+        self._setters: dict[int, Tell] = {}
+        self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
+        """Logs to every client of the server, and says who they are."""
         self._listeners: list[Listener] = []
         self._has_looked = False
 
@@ -48,18 +57,31 @@ class Callbacks:
             self._schedule.poke()
 
     async def set(
-        self, message: str, delay_s: float, repeat_count: int, peer: str, tell: Callable[[str, Any], None]
+        self,
+        message: str,
+        delay_s: float,
+        repeat_count: int,
+        peer: str,
+        tell: Tell,
+        wanted: int | None = None,
     ) -> Callback:
-        """Keep a new callback; `tell` logs to whoever set it, while it is there.
+        """Keep a new callback, under an id of its own or the one that is wanted.
 
-        Raises: HandlerError when `MOST` wait already.
+        Raises: HandlerError when `MOST` wait already, and for an id that it cannot have.
         """
-        now = self._clock()
+        now, core = self._clock(), process_mark(os.getpid())
+        if wanted is not None and not 1 <= wanted <= MOST_ID:
+            raise HandlerError(f"callback_id: {wanted} cannot be kept; use 1 to {MOST_ID}, or leave it out")
 
         def work(connection: Any) -> Callback:
             if kept.count(connection) >= MOST:
                 raise HandlerError(f"{MOST} callbacks wait already, which is the most; cancel some")
-            return kept.add(connection, message, delay_s, repeat_count, peer, now)
+            if wanted is not None and not kept.make_free(connection, wanted):
+                told = (
+                    f"callback_id: {wanted} waits already; cancel it first, use another id, or leave it out"
+                )
+                raise HandlerError(told)
+            return kept.add(connection, message, delay_s, repeat_count, peer, now, wanted, core)
 
         await self._refresh()
         try:
@@ -95,6 +117,12 @@ class Callbacks:
         callback = await self.get(number)
         return callback is not None and callback.due is not None and await self._fire([callback])
 
+    async def missed(self, peer: str) -> list[Callback]:
+        """What fired while neither its setter nor this peer was there; told once."""
+        if not any(callback.fired for callback in self.snapshot):
+            return []
+        return await self._data.run(partial(kept.take_missed, peer=peer))
+
     async def close(self) -> None:
         """Nothing fires any more. What waits stays in the file."""
         await self._schedule.close()
@@ -125,16 +153,30 @@ class Callbacks:
         before = {callback.id: callback for callback in self.snapshot}
         self.snapshot = snapshot
         self.version += 1
+        told: dict[int, list[str]] = {}
         for callback in snapshot if self._has_looked else ():
             known = before.get(callback.id)
             if callback != known:
-                self._tell(callback, has_fired=callback.fired > (0 if known is None else known.fired))
+                has_fired = callback.fired > (0 if known is None else known.fired)
+                if has_fired:
+                    told[callback.id] = self._announce(callback)
+                self._changed(callback, has_fired=has_fired)
         self._has_looked = True
+        for number, peers in told.items():
+            if peers:
+                await self._data.run(partial(kept.mark_told, number=number, peers=peers))
 
-    def _tell(self, callback: Callback, *, has_fired: bool) -> None:
+    def _announce(self, callback: Callback) -> list[str]:
+        """Tell whoever set a callback that it fired, else every client; says who was told."""
         tell = self._setters.get(callback.id)
-        if tell is not None and has_fired:
-            tell("notice", said(callback))
+        if tell is not None:
+            if tell("notice", said(callback)):
+                return [kept.SETTER]
+        elif callback.core != process_mark(os.getpid()) and is_running(callback.core):
+            return []  # it was set in another process, which tells its setter
+        return list(self.tell_clients("notice", said(callback)))
+
+    def _changed(self, callback: Callback, *, has_fired: bool) -> None:
         if callback.due is None:
             self._setters.pop(callback.id, None)
         for listener in self._listeners:

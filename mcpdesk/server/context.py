@@ -200,19 +200,21 @@ class Context:
         params = {"level": level, "logger": logger or self.tool or self.server.name, "data": data}
         await self._notify("notifications/message", params)
 
-    def log_later(self, logger: str) -> Callable[[str, Any], None]:
+    def log_later(self, logger: str) -> Callable[[str, Any], bool]:
         """A function of level and data that logs to the caller's connection once this call is over.
 
-        It does nothing when the connection is gone, or where messages can belong to requests alone.
+        It returns False when the connection is gone, or where messages can belong to requests alone.
         """
         terms, requests = self._call.terms, self._call.requests
 
-        def tell(level: str, data: Any) -> None:
+        def tell(level: str, data: Any) -> bool:
             wanted = terms.log_level
-            if requests is None or requests.push is None or wanted is None or log_level(level) < wanted:
-                return
-            params = {"level": level, "logger": logger, "data": data}
-            requests.push(codec.notification("notifications/message", params))
+            if requests is None or requests.push is None or wanted is None:
+                return False
+            if log_level(level) >= wanted:
+                params = {"level": level, "logger": logger, "data": data}
+                requests.push(codec.notification("notifications/message", params))
+            return True
 
         return tell
 

@@ -322,8 +322,18 @@ class Conversation:
         if self._push is None or self._subscriber is not None:
             return
         server = self.dispatcher.server
-        self._subscriber = Subscriber(server.name, self._push, self.session.subscriptions, mode=server.mode)
-        self.dispatcher.services.subscriptions.add(self._subscriber)
+        subscriber = self._subscriber = Subscriber(
+            server.name,
+            self._push,
+            self.session.subscriptions,
+            mode=server.mode,
+            peer=lambda: self.peer,
+            log_level=lambda: self.session.terms.log_level,
+        )
+        services = self.dispatcher.services
+        services.subscriptions.add(subscriber)
+        if services.on_session is not None and self.transport != "memory":
+            services.on_session(subscriber)
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)

@@ -6,10 +6,10 @@ Everything here is made at its first use, so that a server that keeps nothing co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -59,6 +59,8 @@ class Home:
         self.options = options or ToolOptions()
         self.on_callback: Listener | None = None
         """Told of each callback that is set, fires or is cancelled."""
+        self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
+        """Logs what a callback says to every client of the server, and says who they are."""
         self.rules = 0
         """Grows whenever other tools may run than before: the plan changed, or a policy."""
         self._is_stopping = False
@@ -128,6 +130,7 @@ class Home:
 
         made = Callbacks(self.data)
         made.subscribe(self._called_back)
+        made.tell_clients = lambda level, data: self.tell_clients(level, data)
         return made
 
     @cached_property

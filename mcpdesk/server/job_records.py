@@ -21,6 +21,7 @@ from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.files import Produced
 from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.process_mark import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.storage import jobs as kept
@@ -73,7 +74,7 @@ class JobRecords:
     def __init__(self, home: Home, server: str, complain: Callable[[str], None]) -> None:
         """`complain` is told when the disk does not take a record."""
         self._home, self._server, self._complain = home, server, complain
-        self._core = ""
+        self._core = process_mark(os.getpid())
         self._changed: dict[str, Job | None] = {}
         """Calls to be written, by id; None: to be removed."""
         self._writing_aio: asyncio.Task[None] | None = None
@@ -94,8 +95,8 @@ class JobRecords:
     async def recall(self, store: Callable[[], JobStore], now: float) -> None:
         """Take back the calls of cores that have ended. Raises: StorageError."""
         for identifier, core, encoded in await self._home.data.run(kept.everything):
-            if _lives(core):
-                continue
+            if core != self._core and is_running(core):
+                continue  # they are that process's own
             try:
                 job = self._restored(identifier, msgspec.msgpack.decode(encoded, type=_Record))
             except msgspec.DecodeError:
@@ -131,7 +132,6 @@ class JobRecords:
         try:
             while self._changed:
                 changed, self._changed = self._changed, {}
-                self._core = self._core or _core_of(os.getpid())
                 rows = [
                     (job.id, self._core, job.created, _encoded(job))
                     for job in changed.values()
@@ -178,19 +178,3 @@ def _record(job: Job) -> _Record:
         result=result if len(result) <= RESULT_BYTES else b"",
         error=None if error is None else _Error(int(error.code), error.message, error.data),
     )
-
-
-def _core_of(pid: int) -> str:
-    """A process, told apart from a later one of the same number; empty: there is none."""
-    import psutil
-
-    try:
-        return f"{pid} {psutil.Process(pid).create_time():.2f}"
-    except psutil.Error:
-        return ""
-
-
-def _lives(core: str) -> bool:
-    """Whether a core that wrote records still runs. Its calls are its own then."""
-    pid = core.partition(" ")[0]
-    return pid.isdigit() and int(pid) != os.getpid() and _core_of(int(pid)) == core

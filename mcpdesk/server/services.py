@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpdesk.server.part import part
-from mcpdesk.server.subscriptions import Subscriptions
+from mcpdesk.server.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
@@ -57,6 +57,8 @@ class Services:
         self.subscriptions = Subscriptions()
         self.on_job: Callable[[Job, bool], None] | None = None
         """Told of each call that is a job when it changes, and whether it is forgotten."""
+        self.on_session: Callable[[Subscriber], None] | None = None
+        """Told of each session of a client that opens, but for those within this process."""
         self._round_key = round_key
 
     @part

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.handshake import log_level as severity_of
 from mcpdesk.protocol.jsonrpc import Id, invalid_params
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 
@@ -33,6 +34,17 @@ class Subscriber(Struct, eq=False):
     listen_id: Id | None = None
     mode: str = ""
     """The mode in which it sees the server."""
+    peer: Callable[[], str] | None = None
+    """Who it is, for an open session."""
+    log_level: Callable[[], int | None] | None = None
+    """The least severe messages an open session wants; None: it wants none, as listen streams do."""
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Log to an open session what belongs to no request, if it wants messages of that level."""
+        wanted = None if self.log_level is None else self.log_level()
+        if wanted is not None and severity_of(level) >= wanted:
+            params = {"level": level, "logger": logger, "data": data}
+            self.send(codec.notification("notifications/message", params))
 
 
 class Subscriptions:
@@ -73,6 +85,13 @@ class Subscriptions:
         for subscriber in self._of(server):
             if uri in subscriber.uris:
                 subscriber.send(_message(subscriber, UPDATED, {"uri": uri}))
+
+    def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
+        """Log to every open session of a server; returns who they are."""
+        sessions = [each for each in self._of(server) if each.peer is not None]
+        for each in sessions:
+            each.log(level, logger, data)
+        return [each.peer() for each in sessions if each.peer is not None]
 
     def _of(self, server: str) -> list[Subscriber]:
         return [each for each in self._subscribers.values() if each.server == server]

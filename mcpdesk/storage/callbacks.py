@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import Connection
 
 from mcpdesk.storage.facts import MOST_ID
 
-COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired"
+COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 KEPT = 200
 """Callbacks that are over and are still listed."""
+SETTER = ""
+"""Stands among the peers that were told for the connection that set a callback."""
+MOST_TOLD = 100
+"""Peers remembered of each callback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Callback:
     """Who set it."""
     created: float
     last_fired: float | None
+    core: str = ""
+    """The process whose connection set it."""
 
     @property
     def left(self) -> int:
@@ -35,13 +43,19 @@ class Callback:
 
 
 def add(
-    connection: Connection, message: str, delay_s: float, repeat_count: int, peer: str, now: float
+    connection: Connection,
+    message: str,
+    delay_s: float,
+    repeat_count: int,
+    peer: str,
+    now: float,
+    wanted: int | None = None,
+    core: str = "",
 ) -> Callback:
-    """Keep a new callback, due after its delay."""
-    sql = (
-        "INSERT INTO callbacks (message, delay_s, repeat_count, due, peer, created) VALUES (?, ?, ?, ?, ?, ?)"
-    )
-    row = (message, delay_s, repeat_count, now + delay_s, peer, now)
+    """Keep a new callback, due after its delay. `wanted` is an id that `make_free` found free."""
+    sql = "INSERT INTO callbacks (id, message, delay_s, repeat_count, due, peer, created, core) VALUES "
+    row = (wanted, message, delay_s, repeat_count, now + delay_s, peer, now, core)
+    sql += "(?, ?, ?, ?, ?, ?, ?, ?)"
     number = connection.execute(sql, row).lastrowid
     sql = "DELETE FROM callbacks WHERE due IS NULL AND id NOT IN "
     newest = "(SELECT id FROM callbacks WHERE due IS NULL ORDER BY id DESC LIMIT ?)"
@@ -49,6 +63,33 @@ def add(
     callback = one(connection, number or 0)
     assert callback is not None
     return callback
+
+
+def make_free(connection: Connection, number: int) -> bool:
+    """Forget the callback of that id if it is over; whether the id is free now."""
+    connection.execute("DELETE FROM callbacks WHERE id = ? AND due IS NULL", (number,))
+    return one(connection, number) is None
+
+
+def mark_told(connection: Connection, number: int, peers: Iterable[str]) -> None:
+    """Note that peers heard of all a callback has fired so far."""
+    row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
+    if row is not None:
+        told = json.loads(row[0]) | dict.fromkeys(peers, row[1])
+        newest = dict(list(told.items())[-MOST_TOLD:])
+        connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
+
+
+def take_missed(connection: Connection, peer: str) -> list[Callback]:
+    """What fired without its setter and without a peer hearing of it; noted as told to that peer."""
+    found = []
+    rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
+    for told_json, *row in rows.fetchall():
+        told, callback = json.loads(told_json), Callback(*row)
+        if max(told.get(SETTER, 0), told.get(peer, 0)) < callback.fired:
+            found.append(callback)
+            mark_told(connection, callback.id, (peer,))
+    return found
 
 
 def one(connection: Connection, number: int) -> Callback | None:

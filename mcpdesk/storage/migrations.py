@@ -46,5 +46,9 @@ MIGRATIONS = (
     ) STRICT;
     ALTER TABLE callbacks ADD COLUMN told TEXT NOT NULL DEFAULT '{}';
     """,
+    """
+    ALTER TABLE callbacks ADD COLUMN core TEXT NOT NULL DEFAULT '';
+    UPDATE callbacks SET told = '{"": ' || fired || '}';
+    """,
 )
 """SQL scripts; `PRAGMA user_version` of a file counts those it has had. Times are Unix seconds."""

@@ -70,7 +70,9 @@ async def set_callback(
 ) -> ToolResult[Callbacks]:
     """Manage scheduled callback messages with repeats. set sends `message` after `delay_seconds`, and again
     after each further delay until it was sent `repeat_count` times: as a log message of logger `callback`,
-    as an update of the resource callback://ID, and on the desk. list shows all, cancel ends one.
+    as an update of the resource callback://ID, and on the desk. Whoever set it need not stay: then every
+    client of the server hears it, and those that connect later. `callback_id` chooses the id of a new one,
+    1 to 1000000. list shows all, cancel ends one.
 
     Args:
         action: Action: set, list, cancel
@@ -105,7 +107,9 @@ async def _set(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
     if request.delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
     tell = ctx.log_later("callback")
-    kept = await ctx.home.callbacks.set(message, request.delay_seconds, request.repeat_count, ctx.peer, tell)
+    kept = await ctx.home.callbacks.set(
+        message, request.delay_seconds, request.repeat_count, ctx.peer, tell, request.callback_id
+    )
     return [kept], f"Callback {kept.id} is set:"
 
 

@@ -8,12 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import httpx2
 from mcp.client.session import ClientSession
@@ -37,6 +38,7 @@ PAGE = (
     "<!doctype html><html><head><title>Tides</title></head><body><p>The moon pulls the sea.</p></body></html>"
 )
 FOUND = json.dumps({"results": [{"title": "Tides", "url": "https://tides.example/", "content": "The moon."}]})
+Logged = Callable[[Any], Awaitable[None]]
 
 
 class _Site(BaseHTTPRequestHandler):
@@ -80,14 +82,16 @@ class Toolbox:
             yield client
 
     @asynccontextmanager
-    async def over_http(self, url: str, revision: str) -> AsyncIterator[ClientSession]:
-        """A client of the server at a URL."""
+    async def over_http(
+        self, url: str, revision: str, logged: Logged | None = None
+    ) -> AsyncIterator[ClientSession]:
+        """A client of the server at a URL; `logged` gets what the server logs to it."""
         async with AsyncExitStack() as stack:
             http = await stack.enter_async_context(
                 httpx2.AsyncClient(headers={"X-API-Key": KEY}, timeout=WITHIN_S)
             )
             streams = await stack.enter_async_context(streamable_http_client(url, http_client=http))
-            yield await stack.enter_async_context(_client(streams, revision))
+            yield await stack.enter_async_context(_client(streams, revision, logged))
 
     @contextmanager
     def served(self) -> Iterator[str]:
@@ -142,7 +146,11 @@ def toolbox(place: Path) -> Iterator[Toolbox]:
 
 
 @asynccontextmanager
-async def _client(streams: tuple[object, ...], revision: str) -> AsyncIterator[ClientSession]:
-    async with ClientSession(streams[0], streams[1], read_timeout_seconds=WITHIN_S) as client:  # type: ignore[arg-type]
+async def _client(
+    streams: tuple[Any, ...], revision: str, logged: Logged | None = None
+) -> AsyncIterator[ClientSession]:
+    async with ClientSession(
+        streams[0], streams[1], read_timeout_seconds=WITHIN_S, logging_callback=logged
+    ) as client:
         await agree(client, revision)
         yield client

@@ -36,7 +36,12 @@ class Caller(ToolContext):
 
     def log_later(self, logger: str) -> Any:
         assert logger == "callback"
-        return lambda level, data: self.told.append((level, data))
+
+        def tell(level: str, data: dict[str, Any]) -> bool:
+            self.told.append((level, data))
+            return True
+
+        return tell
 
 
 @pytest.fixture
