@@ -26,23 +26,25 @@ class Endings:
 
     def __init__(self) -> None:
         self._asked: dict[int, str] = {}
-        """Families to look for at the next look."""
+        """Families to look for at the next look, and the keepers of those that have one."""
+        self._keepers: dict[int, int] = {}
         self._looking: asyncio.Task[dict[int, list[Row]]] | None = None
         self._next_look = 0.0
 
-    async def end(self, leader: int, mark: str) -> int:
+    async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
         """End a job's family; returns how many there were that did not end by themselves."""
-        first = left = await self._members(leader, mark)
+        first = left = await self._members(leader, mark, keeper)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
         for _ in range(KILL_ROUNDS):
             if not left:
                 break
-            left = await self._members(leader, mark)
+            left = await self._members(leader, mark, keeper)
             await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
         return sum(not row.is_ending for row in first)
 
-    async def _members(self, leader: int, mark: str) -> list[Row]:
+    async def _members(self, leader: int, mark: str, keeper: int) -> list[Row]:
         self._asked[leader] = mark
+        self._keepers[leader] = keeper
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         return (await self._looking)[leader]
@@ -51,8 +53,9 @@ class Endings:
         """Look for all that are asked for until it begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
+        keepers, self._keepers = self._keepers, {}
         began = time.monotonic()
-        found = family.members(asked)
+        found = family.members(asked, keepers)
         ended = time.monotonic()
         self._next_look = ended + (ended - began)
         return found

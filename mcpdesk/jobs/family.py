@@ -1,7 +1,7 @@
 """The processes of a job: its session, their descendants, and whoever carries its mark.
 
-A program that starts a session of its own and forks twice leaves group, session and tree behind; the mark, an
-environment variable every descendant inherits, still finds it.
+A program that starts a session of its own and forks twice leaves group, session and tree behind. Where a
+keeper adopts it, it is still a descendant of that. Elsewhere the mark, an environment variable, finds it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ def marked(environment: dict[str, str], mark: str) -> dict[str, str]:
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
-def members(jobs: Mapping[int, str]) -> dict[int, list[Row]]:
+def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[Row]]:
     """Every living process of each job, found in one look. Takes milliseconds.
 
-    A job is its leader, who counts while it lives, and its mark.
+    A job is its leader, who counts while it lives, and its mark. `keepers` has the keeper of a leader; it
+    adopts what the job leaves behind, and is no member itself.
     """
     table = look()
+    leaders_kept = {keeper: leader for leader, keeper in (keepers or {}).items() if keeper}
     leaders = {mark: leader for leader, mark in jobs.items()}
     found: dict[int, dict[int, Row]] = {leader: {} for leader in jobs}
     for row in table.values():
         if row.session in found:
             found[row.session][row.pid] = row
+        elif row.parent in leaders_kept:
+            found[leaders_kept[row.parent]][row.pid] = row
         elif mark := next((mark for mark in _marks(row) if mark in leaders), None):
             found[leaders[mark]][row.pid] = row
     children = _children(table.values())

@@ -1,13 +1,22 @@
-"""Run alone as `python -I -S -c <this text> TOKEN`: ends what a dead core left. Stdlib only.
+"""Run alone as `python -I -S -c <this text> TOKEN HOW`: starts programs, and ends what a dead core left.
 
-Reads `+GROUP` and `-GROUP` lines until the pipe closes; then kills those groups, and every process whose
-environment carries `TOKEN.` as a mark, until none is left.
+Imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Every packet on it asks for one
+program and carries three descriptors: a control socket, and the program's stdout and stderr. A keeper, which
+is a fork of this process, starts the program and adopts all its orphans (PR_SET_CHILD_SUBREAPER), so that no
+descendant can get away, whatever session or environment it gives itself. When the core ends, keepers and this
+process kill all their descendants.
+
+With HOW `groups`, the core starts programs itself and writes `+GROUP` and `-GROUP` lines to stdin, a pipe.
+
+Either way every process whose environment carries `TOKEN.` as a mark is killed at the end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 import signal
 import sys
 import time
@@ -16,10 +25,18 @@ from collections.abc import Iterable
 ROUNDS = 50
 """Looks for what is left: a process may fork while it is being looked for."""
 PAUSE_S = 0.02
+CLEAR_S = 10.0
+"""How long descendants are killed at most; one that hangs in the kernel cannot be waited for."""
 EXITING, OF_KERNEL = 0x4, 0x200000
 """Flags of the kernel's, PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
 """How long a process may be between two programs, where it shows nothing, and how often it is looked at."""
+SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
+"""Options of prctl(2)."""
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+"""Meant for the core: it decides what ends, and the pipe or socket tells when it has ended itself."""
+RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+"""Ignored here or by Python; a program starts with their defaults."""
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:
@@ -33,11 +50,7 @@ def read_groups(lines: Iterable[bytes]) -> set[int]:
 
 def marked_processes(mark: bytes) -> list[int]:
     """Processes that carry the mark. Where there is no /proc none is found, and the groups must do."""
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    return [pid for pid in pids if mark in marks(pid)]
+    return [pid for pid in _pids() if mark in marks(pid)]
 
 
 def marks(pid: int) -> bytes:
@@ -51,11 +64,236 @@ def marks(pid: int) -> bytes:
     return b"" if start < 0 else raw[start : raw.find(b"\0", start)]
 
 
+def descendants(ancestor: int) -> list[int]:
+    """Children of a process, their children and so on; zombies included."""
+    children: dict[int, list[int]] = {}
+    for pid in _pids():
+        fields = _read(pid, "stat").rpartition(b")")[2].split()
+        if len(fields) > 1:
+            children.setdefault(int(fields[1]), []).append(pid)
+    found = [ancestor]
+    for pid in found:
+        found.extend(children.get(pid, ()))
+    return found[1:]
+
+
+def clear() -> None:
+    """Kill and collect all descendants of this process."""
+    deadline = time.monotonic() + CLEAR_S
+    while time.monotonic() < deadline:
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if collect() is None:
+            return
+        time.sleep(PAUSE_S)
+
+
+def collect() -> dict[int, int] | None:
+    """Collect children that have ended: their exit codes by number. None: no child is left."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended or None
+        if pid == 0:
+            return ended
+        ended[pid] = os.waitstatus_to_exitcode(status)
+
+
+def has_children() -> bool:
+    """Whether a child is left that was not collected."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def set_process_option(option: int, value: int) -> bool:
+    """Call prctl(2); returns whether the system did it."""
+    try:
+        import ctypes
+
+        return int(ctypes.CDLL(None).prctl(option, value, 0, 0, 0)) == 0
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def child_signals() -> int:
+    """A descriptor that can be read when a child has ended."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return reading
+
+
+def wait_for_any(descriptors: Iterable[int]) -> set[int]:
+    """Wait until some of them can be read or are closed at their other end."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll()}
+
+
+def serve_programs(requests: int) -> None:
+    """Start a keeper for each packet that arrives on a socket, until the core closes it or has ended."""
+    import socket
+
+    set_process_option(SET_CHILD_SUBREAPER, 1)
+    set_process_option(SET_DUMPABLE, 0)
+    channel = socket.socket(fileno=requests)
+    signals = child_signals()
+    watched = [requests, signals]
+    with contextlib.suppress(
+        AttributeError, OSError
+    ):  # a fork of the core may hold the socket open for longer
+        watched.append(os.pidfd_open(os.getppid()))
+    keepers: set[int] = set()
+    while True:
+        ready = wait_for_any(watched)
+        if ready - {requests, signals}:
+            return
+        if signals in ready:
+            _drain(signals)
+            _kill_orphans(keepers, collect() or {})
+        if requests in ready:
+            data, descriptors, _, _ = socket.recv_fds(channel, 16, 3, socket.MSG_CMSG_CLOEXEC)
+            if not data:
+                return
+            keeper = os.fork()
+            if keeper == 0:
+                _run_and_exit(watched, descriptors)
+            keepers.add(keeper)
+            _close(descriptors)
+
+
+def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
+    """When a keeper was killed, its program and what that started become children of this process."""
+    is_ordinary = all(pid in keepers and code == 0 for pid, code in ended.items())
+    keepers.difference_update(ended)
+    if not is_ordinary:
+        kept = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
+        for pid in set(descendants(os.getpid())) - kept:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
+    """In a keeper's process: leave the descriptors of the process it is a fork of, and keep a program."""
+    code = 1
+    try:
+        _close(watched)
+        os.open(os.devnull, os.O_RDWR)  # takes the number of stdin, which is free now
+        keep(*descriptors)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def keep(control: int, stdout: int, stderr: int) -> None:
+    """Start one program, report about it on `control`, and live until nothing of its family does.
+
+    Reads what to start: eight bytes with the length of the rest, which is folder, number of arguments,
+    the arguments, then `NAME=value` for each variable, separated by NUL. Writes lines: `+PID KEEPER` when it
+    runs, or `eERRNO PLACE`; `-CODE` when it has ended, and `!` when all its descendants have.
+    """
+    adopts = set_process_option(SET_CHILD_SUBREAPER, 1)
+    size = int.from_bytes(_read_exactly(control, 8), "big")
+    folder, number, *rest = _read_exactly(control, size).split(b"\0")
+    arguments, variables = rest[: int(number)], rest[int(number) :]
+    environment = dict(variable.partition(b"=")[::2] for variable in variables)
+    signals = child_signals()
+    place = "folder"
+    try:
+        os.chdir(folder)
+        place = "program"
+        leader = spawn(arguments, environment, (stdout, stderr))
+    except OSError as error:
+        _write(control, f"e{error.errno} {place}\n")
+        return
+    os.chdir("/")
+    _close([stdout, stderr])
+    _write(control, f"+{leader} {os.getpid()}\n")
+    while has_children():
+        if control in wait_for_any([control, signals]):
+            clear()  # the core has ended, or wants no more of it
+        _drain(signals)
+        ended = collect() or {}
+        is_empty = adopts and not has_children()
+        if leader in ended:
+            _write(control, f"-{ended[leader]}\n" + "!\n" * is_empty)
+        elif is_empty:
+            _write(control, "!\n")
+
+
+def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple[int, int]) -> int:
+    """Start a program in a session of its own, without input, looked for where its environment says.
+
+    Returns its number. Raises: OSError.
+    """
+    name, problem = arguments[0], OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    folders = [b""] if b"/" in name else environment.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        *((os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(output, 1)),
+    ]
+    for folder in folders:
+        path = os.path.join(folder, name)
+        try:
+            return os.posix_spawn(
+                path, arguments, environment, file_actions=actions, setsid=True, setsigdef=RESTORED
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if problem.errno == errno.ENOENT:
+                problem = error
+    raise problem
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = os.read(descriptor, size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _write(descriptor: int, text: str) -> None:
+    with contextlib.suppress(OSError):  # the core has ended; its end is noticed at the next look
+        os.write(descriptor, text.encode())
+
+
+def _drain(descriptor: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(descriptor, 512):
+            pass
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
 def _is_between_programs(pid: int) -> bool:
     """Whether it shows nothing of itself though it neither has ended nor is a thread of the kernel."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     runs = len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | OF_KERNEL)
     return runs and not _read(pid, "cmdline")
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -66,13 +304,17 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def main(mark: bytes) -> None:
-    """Wait for the end of our parent, then clear up."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+def main(mark: bytes, how: str) -> None:
+    """Work until our parent has ended, then clear up."""
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    for group in read_groups(sys.stdin.buffer):
-        with contextlib.suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+    if how == "keep":
+        serve_programs(sys.stdin.fileno())
+        clear()
+    else:
+        for group in read_groups(sys.stdin.buffer):
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
     for _ in range(ROUNDS):
         left = marked_processes(mark)
         for pid in left:
@@ -84,4 +326,4 @@ def main(mark: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(f"{sys.argv[1]}.".encode())
+    main(f"{sys.argv[1]}.".encode(), sys.argv[2])

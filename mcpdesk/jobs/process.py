@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from mcpdesk.jobs import family
+from mcpdesk.jobs.child import Child, start_child
 from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.endings import Endings
 from mcpdesk.jobs.guard import GUARD
@@ -27,8 +27,6 @@ from mcpdesk.jobs.supervisor import SUPERVISOR
 
 EOF_GRACE_S = 0.5
 """How long output of a finished program's helpers is waited for before they are ended."""
-LOOK_S = 0.02
-"""How often an end that wakes nobody is looked for."""
 BRIEF_S = 0.25
 """No system gives out all its process numbers in this time."""
 CHUNK = 65_536
@@ -116,10 +114,7 @@ class Process:
         self._over, self._silent = asyncio.Event(), asyncio.Event()
         """It has ended or shall end; its pipes are closed, or nobody waits for that any longer."""
         self._pipes: dict[int, IO[bytes]] = {}
-        self._exit: int | None = None
-        """A descriptor that wakes us as the program ends; None later, and without pidfd."""
-        self._next_look: asyncio.TimerHandle | None = None
-        """Where nothing wakes us."""
+        self._child: Child | None = None
 
     def start(self, report: Report) -> None:
         """Run it to the end, then report that, or the error that kept it from starting."""
@@ -143,7 +138,9 @@ class Process:
     async def _run(self) -> Ended:
         mark = GUARD.mark()
         started = time.monotonic()
-        child = self._spawn(mark)
+        child = self._child = await start_child(
+            self._argv, self._folder, family.marked(self._environment, mark)
+        )
         self.pid = child.pid
         GUARD.watch(child.pid)
         self._begun()
@@ -154,22 +151,10 @@ class Process:
         GUARD.release(child.pid)
         return ended
 
-    def _spawn(self, mark: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._argv,
-            bufsize=0,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._folder,
-            env=family.marked(self._environment, mark),
-            start_new_session=True,
-        )
-
-    async def _follow(self, child: subprocess.Popen[bytes], mark: str, started: float) -> Ended:
+    async def _follow(self, child: Child, mark: str, started: float) -> Ended:
         self._listen(child)
         await _within(self._timeout_s, self._over)
-        finished = child.poll() is not None
+        finished = child.code is not None
         duration_s = time.monotonic() - started
         if finished:
             await _within(EOF_GRACE_S, self._silent)
@@ -177,35 +162,30 @@ class Process:
         if self._pipes:
             self._silent.clear()
             await _within(EOF_GRACE_S, self._silent)
+        if child.code is None:
+            await _within(EOF_GRACE_S, self._over)
         return Ended(
-            exit_code=_shell_code(child.poll()),
+            exit_code=_shell_code(child.code),
             duration_s=duration_s if finished else time.monotonic() - started,
             timed_out=not finished and not self._is_stopped,
             stopped=not finished and self._is_stopped,
             left_over=left_over if finished else 0,
         )
 
-    async def _end_family(self, child: subprocess.Popen[bytes], mark: str, started: float) -> int:
-        is_brief = child.returncode is not None and time.monotonic() - started < BRIEF_S
-        if is_brief and family.is_surely_alone(child.pid, mark):
+    async def _end_family(self, child: Child, mark: str, started: float) -> int:
+        is_brief = child.code is not None and time.monotonic() - started < BRIEF_S
+        if child.is_empty or (is_brief and family.is_surely_alone(child.pid, mark)):
             return 0
-        return await ENDINGS.end(child.pid, mark)
+        if child.code is None:
+            self._over.clear()
+        return await ENDINGS.end(child.pid, mark, child.keeper)
 
-    def _listen(self, child: subprocess.Popen[bytes]) -> None:
+    def _listen(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
-        pipes: tuple[tuple[Stream, IO[bytes] | None], ...] = (
-            ("stdout", child.stdout),
-            ("stderr", child.stderr),
-        )
-        for stream, pipe in pipes:
-            assert pipe is not None
+        for stream, pipe in child.outputs.items():
             self._pipes[pipe.fileno()] = pipe
             loop.add_reader(pipe.fileno(), self._read, stream, pipe.fileno())
-        try:
-            self._exit = os.pidfd_open(child.pid)
-            loop.add_reader(self._exit, self._exited)
-        except (AttributeError, OSError):  # neither every system nor every kernel has it
-            self._look_for_end(child)
+        child.tell_end(self._over.set)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
         data = os.read(descriptor, CHUNK)
@@ -218,30 +198,13 @@ class Process:
         if not self._pipes:
             self._silent.set()
 
-    def _exited(self) -> None:
-        self._forget_exit()
-        self._over.set()
-
-    def _look_for_end(self, child: subprocess.Popen[bytes]) -> None:
-        if child.poll() is None:
-            self._next_look = asyncio.get_running_loop().call_later(LOOK_S, self._look_for_end, child)
-        else:
-            self._over.set()
-
-    def _forget_exit(self) -> None:
-        if self._exit is not None:
-            asyncio.get_running_loop().remove_reader(self._exit)
-            os.close(self._exit)
-            self._exit = None
-
     def _close(self) -> None:
         for descriptor, pipe in self._pipes.items():
             asyncio.get_running_loop().remove_reader(descriptor)
             pipe.close()
         self._pipes.clear()
-        self._forget_exit()
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._child is not None:
+            self._child.close()
         self._output.close()
 
 

@@ -30,9 +30,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     members = family.members
 
-    def looking(jobs: dict[int, str]) -> dict[int, list[Row]]:
+    def looking(jobs: dict[int, str], keepers: dict[int, int]) -> dict[int, list[Row]]:
         counted.append(len(jobs))
-        return members(jobs)
+        return members(jobs, keepers)
 
     monkeypatch.setattr("mcpdesk.jobs.endings.family.members", looking)
     return counted

@@ -7,8 +7,11 @@ import gc
 import os
 import resource
 import shlex
+import signal
+import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from secrets import randbelow
 
@@ -16,12 +19,15 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process
+from mcpdesk.jobs.crossing import later
 from mcpdesk.jobs.endings import TERM_GRACE_S
+from mcpdesk.jobs.guard import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
-from mcpdesk.jobs.process import Ended, run
-from mcpdesk.jobs.process_table import row
+from mcpdesk.jobs.process import Ended, Process, run
+from mcpdesk.jobs.process_table import MARK, row
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
+from tests.support.processes import is_alive
 
 ESCAPE = """
 import os, time
@@ -38,6 +44,10 @@ os.wait()
 {then}
 """
 """A daemon of its own session whose parent is gone, as daemons do it."""
+
+
+keeps = pytest.mark.skipif(not CAN_KEEP, reason="needs a system where orphans can be adopted")
+ENVIRON = dict(os.environ)
 
 
 async def bash(
@@ -195,6 +205,96 @@ async def test_a_daemon_in_its_own_session_does_not_survive(tmp_path: Path, firs
     pid = int(await until_written(path))
     found = row(pid)
     assert found is None or found.is_zombie
+
+
+UNMARKED = "env -i setsid -f sh -c 'trap \"\" TERM HUP; echo $$ > {path}; exec sleep 300'"
+"""A daemon that drops session, parent and environment, and ignores what it is asked."""
+
+
+@keeps
+async def test_what_drops_its_session_its_parent_and_its_mark_does_not_survive(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    wait = f"while [ ! -s {path} ]; do sleep 0.01; done"
+    ended = await bash(f"{UNMARKED.format(path=path)}; {wait}")
+    assert (ended.exit_code, ended.left_over) == (0, 1)
+    found = row(int(path.read_text()))
+    assert found is None or found.is_zombie
+
+
+@keeps
+async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(tmp_path: Path) -> None:
+    path, over = tmp_path / "pid", asyncio.Event()
+    process = Process(
+        ["bash", "-c", f"{UNMARKED.format(path=path)}; sleep 300"], Path("/"), ENVIRON, Output()
+    )
+    process.start(partial(later, asyncio.get_running_loop(), lambda _: over.set()))
+    daemon = psutil.Process(int(await until_written(path)))
+    other = await bash("true")
+    assert other.left_over == 0 and is_alive(daemon)
+    process.stop()
+    await asyncio.wait_for(over.wait(), WITHIN_S)
+    assert not is_alive(daemon)
+
+
+@keeps
+async def test_ended_orphans_are_collected_while_their_program_still_runs() -> None:
+    output = Output()
+    count = "ps -e -o stat= -o args= | grep -c '^Z.*defunct' || true"
+    before = subprocess.run(["bash", "-c", count], capture_output=True, text=True).stdout
+    script = f"for n in 1 2 3 4 5; do env -i setsid -f true; done; {count}"
+    await bash(
+        f"for n in $(seq 50); do left=$( {script} ); [ $left -le {int(before)} ] && break; done; echo $left",
+        output,
+    )
+    assert int(output.text()) <= int(before)
+
+
+@keeps
+async def test_when_a_keeper_is_killed_its_program_ends_and_so_does_what_that_started(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    call = asyncio.create_task(bash(f"{UNMARKED.format(path=path)}; sleep 300"))
+    daemon = psutil.Process(int(await until_written(path)))
+    keeper = daemon.parent()
+    assert keeper is not None and "-S" in keeper.cmdline()
+    keeper.kill()
+    ended = await asyncio.wait_for(call, WITHIN_S)
+    assert ended.exit_code == 128 + signal.SIGKILL
+    await until(lambda: not is_alive(daemon))
+
+
+@keeps
+async def test_programs_go_on_when_the_guard_is_killed_and_new_ones_get_another(tmp_path: Path) -> None:
+    path, go = tmp_path / "pid", tmp_path / "go"
+    command = f"echo $$ > {path}; while [ ! -e {go} ]; do sleep 0.01; done; exit 7"
+    call = asyncio.create_task(bash(command))
+    keeper = psutil.Process(int(await until_written(path))).parent()
+    assert keeper is not None
+    guard = keeper.parent()
+    assert guard is not None
+    guard.kill()
+    await until(lambda: not is_alive(guard))
+    assert (await bash("exit 3")).exit_code == 3
+    go.touch()
+    assert (await asyncio.wait_for(call, WITHIN_S)).exit_code == 7
+
+
+async def test_without_a_guard_that_starts_programs_they_run_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(GUARD, "keeps", False)
+    sleep = some_sleep()
+    assert (await bash(f"setsid {sleep} & exit 3")).exit_code == 3
+    assert not survivors(sleep)
+
+
+@keeps
+async def test_the_parents_of_a_program_show_nothing_of_our_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = Output()
+    show = "cat /proc/$PPID/environ; read -r _ _ _ parent _ < /proc/$PPID/stat; cat /proc/$parent/environ"
+    assert (await bash(show, output)).exit_code == 0
+    assert set(output.text().replace("\0", "\n").split()) <= {f"{MARK}={os.environ.get(MARK, '')}"}
 
 
 async def test_cancelling_ends_everything(tmp_path: Path) -> None:
