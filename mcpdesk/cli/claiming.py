@@ -1,4 +1,8 @@
-"""Keeps what hosted code prints and logs away from wire and terminal: it becomes lines of the journal."""
+"""Prepares a process for hosted code.
+
+What that prints and logs becomes lines of the journal, not of wire or terminal; what it starts cannot read our
+environment.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcpdesk.hosting.log_handler import logging_to
+from mcpdesk.hosting.private_process import make_private
 from mcpdesk.transports.descriptors import claim
 
 if TYPE_CHECKING:
@@ -17,12 +22,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def claiming(host: Host, mode: Mode) -> Iterator[Claimed]:
-    """Claim the descriptors and the logging for a host while the block runs."""
+    """Claim the descriptors and the logging for a host while the block runs. Closes the process to others."""
     folders = host.plan.folders
 
     def keep(line: StrayLine) -> None:
         host.journal.log("warning" if line.source == "stderr" else "info", line.source, line.text, line.where)
 
+    make_private()  # before hosted code can start a program
     with logging_to(host.journal, lambda: folders):
         claimed = claim(mode, keep, lambda: [str(folder) for folder in folders])
         try:

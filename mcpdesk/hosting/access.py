@@ -100,9 +100,14 @@ def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, .
         yield ("auth", "jwt", "audience"), told
 
 
+def secret_variables(secret: Iterable[str]) -> set[str]:
+    """These environment variables, and those that may hold the key of the desk."""
+    return {*BY_NAME["api_key"].environment, *secret} - {""}
+
+
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
     """The process environment without these variables, and without the key of the desk."""
-    hidden = {*BY_NAME["api_key"].environment, *secret}
+    hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
-from mcpdesk.hosting.access import public_environment
+from mcpdesk.hosting.access import public_environment, secret_variables
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.effective import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -21,6 +21,7 @@ from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.manifest import FILE
 from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.hosting.private_process import withhold
 from mcpdesk.jobs.crossing import later
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
@@ -69,7 +70,7 @@ class Host:
             self.journal.log,
             round_key=self._round_key,
             mask=_masked,
-            environment=lambda: public_environment(each.secret_variable for each in self.folders.values()),
+            environment=lambda: public_environment(self._secret_variables()),
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
@@ -446,6 +447,10 @@ class Host:
 
     def _settle_rules(self) -> None:
         self.__dict__.pop("rules", None)
+        withhold(secret_variables(self._secret_variables()))
+
+    def _secret_variables(self) -> list[str]:
+        return [hosted.secret_variable for hosted in self.folders.values()]
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
         from mcpdesk.auth import api_key

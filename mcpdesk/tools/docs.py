@@ -114,7 +114,9 @@ async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str,
     private = ctx.home.options.read_private_urls
     try:
         async with ctx.home.browsers:
-            drawn = await draw(program, fetched.url, wait_ms, private=private, local=fetched.is_local)
+            drawn = await draw(
+                program, fetched.url, wait_ms, ctx.environment, private=private, local=fetched.is_local
+            )
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     return drawn.html, drawn.way, ""

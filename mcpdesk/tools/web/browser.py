@@ -56,7 +56,9 @@ def find_browser() -> str | None:
     )
 
 
-async def draw(program: str, url: str, wait_ms: int, *, private: bool, local: bool) -> Drawn:
+async def draw(
+    program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
+) -> Drawn:
     """Let a browser load a page, wait, and return what it shows. It reaches what `resolve` allows.
 
     Raises: BrowserError.
@@ -67,7 +69,7 @@ async def draw(program: str, url: str, wait_ms: int, *, private: bool, local: bo
             asyncio.timeout(PATIENCE_S + wait_ms / 1000),
             guarding_proxy(private=private, local=local) as proxy,
         ):
-            html = await WAYS[way](program, url, wait_ms, proxy)
+            html = await WAYS[way](program, url, wait_ms, proxy, environment)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
     if NO_PAGE in html:
@@ -108,7 +110,7 @@ class _Page(Output):
             self.html += data[: MOST_BYTES - len(self.html)]
 
 
-async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
+async def _with_dump(program: str, url: str, wait_ms: int, proxy: str, environment: dict[str, str]) -> str:
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
@@ -122,7 +124,7 @@ async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
             url,
         ]
         try:
-            ended = await run(argv, folder=Path(profile), environment=dict(os.environ), output=output)
+            ended = await run(argv, folder=Path(profile), environment=environment, output=output)
         except OSError as error:
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
     if ended.exit_code or not output.html.strip():
@@ -130,7 +132,9 @@ async def _with_dump(program: str, url: str, wait_ms: int, proxy: str) -> str:
     return output.html.decode("utf-8", "replace")
 
 
-async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> str:
+async def _with_playwright(
+    program: str, url: str, wait_ms: int, proxy: str, environment: dict[str, str]
+) -> str:
     from playwright.async_api import Error, TimeoutError, async_playwright
 
     try:
@@ -138,7 +142,11 @@ async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> 
             switches = [each for each in _switches(proxy, profile) if not each.startswith("--user-data-dir")]
             async with async_playwright() as playwright:
                 context = await playwright.chromium.launch_persistent_context(
-                    profile, executable_path=program, args=switches, accept_downloads=False
+                    profile,
+                    executable_path=program,
+                    args=switches,
+                    accept_downloads=False,
+                    env=dict(environment),
                 )
                 page = await context.new_page()
                 answer = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * PATIENCE_S)
@@ -154,8 +162,8 @@ async def _with_playwright(program: str, url: str, wait_ms: int, proxy: str) -> 
     return html[:MOST_BYTES]
 
 
-WAYS: dict[str, Callable[[str, str, int, str], Awaitable[str]]] = {
+WAYS: dict[str, Callable[[str, str, int, str, dict[str, str]], Awaitable[str]]] = {
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Program, URL, milliseconds to wait and a proxy in; the page's HTML out."""
+"""Program, URL, milliseconds to wait, a proxy and the browser's environment in; the page's HTML out."""

@@ -133,7 +133,7 @@ async def test_no_more_than_a_few_browsers_draw_at_one_time(
     drawing: list[str] = []
     most: list[int] = []
 
-    async def draws(_program: str, url: str, _wait_ms: int, _proxy: str) -> str:
+    async def draws(_program: str, url: str, *_others: object) -> str:
         drawing.append(url)
         most.append(len(drawing))
         await asyncio.sleep(0.2)
