@@ -1,7 +1,7 @@
 """Prepares a process for hosted code.
 
-What that prints and logs becomes lines of the journal, not of wire or terminal; what it starts cannot read our
-environment.
+What that prints and logs becomes lines of the journal, not of wire or terminal; what it starts cannot read
+our environment.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def make_private() -> None:
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Keep variables from programs that inherit the environment of this process; `os.environ` still has them."""
+    """Keep variables from programs that inherit this process's environment; `os.environ` still has them."""
     for name in variables:
         if name in os.environ:
             os.unsetenv(name)
