@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.arguments import parse_arguments
+from mcpdesk.cli.arguments import fitted, given_as_text, parse_arguments
 from mcpdesk.cli.reach import Reach, reach_options
 from mcpdesk.cli.report import OK, TOOL_ERROR
 
 EPILOG = """\b
 Examples:
-  mcpdesk call sample_servers/hello greet name=Ada loudly:=true
+  mcpdesk call sample_servers/hello greet name=Ada loudly=yes
   mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
   mcpdesk call http://127.0.0.1:3333/mcp/hello greet name=Ada --key-env MCPDESK_API_KEY
 
@@ -39,13 +39,23 @@ def command(
     timeout_s: float,
     reach: Reach,
 ) -> int:
-    """Call TOOL of TARGET, a server folder or the URL of a server, and print its result."""
+    """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
+
+    KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
+    """
     from mcpdesk.bridge.text import result_text
     from mcpdesk.cli.printing import print_json, print_text
     from mcpdesk.cli.target import client
 
-    params: dict[str, Any] = {"name": tool, "arguments": parse_arguments(arguments, whole)}
+    given, texts = parse_arguments(arguments, whole), given_as_text(arguments)
     with client(target, reach) as peer:
+        if texts:
+            known = peer.request_all("tools/list", "tools", timeout_s)
+            schema: dict[str, Any] = next(
+                (each["inputSchema"] for each in known if each.get("name") == tool), {}
+            )
+            given = fitted(given, texts, schema)
+        params: dict[str, Any] = {"name": tool, "arguments": given}
         result = peer.request("tools/call", params, timeout_s)
     if as_json:
         print_json(result)

@@ -74,7 +74,8 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
     with claiming(host, "wire"):
-        host.load()
+        # The core's thread imports the folder as well as running it: some objects, like a connection of
+        # sqlite3, can be used only by the thread that made them.
         core = CoreThread(host)
         core.start()
         try:

@@ -52,7 +52,7 @@ class Handlers:
         name = call.params["name"]
         prompt = self._server.prompts.get(name)
         if prompt is None:
-            raise invalid_params(f"Unknown prompt: {name[:120]}")
+            raise invalid_params(f"Unknown prompt: {name[:120]}{self._server.prompts.suggestion(name)}")
         arguments = call.params.get("arguments")
         arguments = {} if arguments is None else arguments
         if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):

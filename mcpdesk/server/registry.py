@@ -17,6 +17,9 @@ class Offerable(Protocol):
 
 
 T = TypeVar("T", bound=Offerable)
+LONGEST_NAME = 100
+MOST_COMPARED = 300
+"""Characters and items beyond which a name is not compared letter by letter: that takes milliseconds."""
 
 
 class Unavailable(Struct, frozen=True):
@@ -57,6 +60,18 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T | None:
         """The item of that name, or None."""
         return self.items.get(name)
+
+    def suggestion(self, name: str) -> str:
+        """`; did you mean ret-bytes?` for an unknown name that is like one that is served; else empty."""
+        if len(name) > LONGEST_NAME:
+            return ""
+        plain = name.replace("_", "-").casefold()
+        near = [each for each in self.items if each.replace("_", "-").casefold() == plain]
+        if not near and len(self.items) <= MOST_COMPARED:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.items, n=1, cutoff=0.75)
+        return f"; did you mean {near[0]}?" if near else ""
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(kind)` after every change."""

@@ -55,7 +55,7 @@ class ToolCalls:
         name = call.params["name"]
         tool = self._server.tools.get(name)
         if tool is None:
-            raise invalid_params(f"Unknown tool: {name[:120]}")
+            raise invalid_params(f"Unknown tool: {name[:120]}{self._server.tools.suggestion(name)}")
         call.check_token(tool.requires_jwt, tool.scopes)
         arguments = call.params.get("arguments")
         if arguments is None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mcpdesk.cli.arguments import parse_arguments, texts_only
+from mcpdesk.cli.arguments import fitted, given_as_text, parse_arguments, texts_only
 from mcpdesk.errors import DeskUserError
 
 
@@ -55,3 +55,31 @@ def test_arguments_of_a_prompt_are_texts() -> None:
     assert texts_only(["text=3"]) == {"text": "3"}
     with pytest.raises(DeskUserError, match="text: a prompt's arguments are texts"):
         texts_only(["text:=3"])
+
+
+def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
+    schema = {
+        "properties": {
+            "loudly": {"type": "boolean"},
+            "count": {"type": "integer"},
+            "share": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "name": {"type": "string"},
+            "either": {"type": ["integer", "string"]},
+            "tags": {"type": "array"},
+            "at": {"$ref": "#/$defs/Point"},
+            "level": {"enum": [1, 2]},
+            "flag": {"type": ["boolean", "integer"]},
+        },
+        "$defs": {"Point": {"type": "object"}},
+    }
+    words = [
+        "loudly=1", "count=3", "share=null", "name=5", "either=5", 'tags=["a"]', 'at={"x": 1}', "level=2",
+        "flag=1", "unknown=1", "whole:=1",
+    ]  # fmt: skip
+    given = parse_arguments(words)
+    assert fitted(given, given_as_text(words), schema) == {
+        "loudly": True, "count": 3, "share": None, "name": "5", "either": "5", "tags": ["a"], "at": {"x": 1},
+        "level": 2, "flag": 1, "unknown": "1", "whole": 1,
+    }  # fmt: skip
+    wrong = ["loudly=maybe", "count=3.5", "tags=a,b"]
+    assert fitted(parse_arguments(wrong), given_as_text(wrong), schema) == parse_arguments(wrong)

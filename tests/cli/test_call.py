@@ -69,3 +69,20 @@ def test_broken_manifest_is_told_with_line_and_column(mcpdesk: Run, folder: Path
     assert finished.returncode == 2
     assert "mcp.json:" in finished.stderr.splitlines()[0]
     assert "Traceback" not in finished.stderr
+
+
+def test_arguments_become_what_the_schema_says(mcpdesk: Run, folder: Path) -> None:
+    assert mcpdesk("call", str(folder), "greet", "name=7", "loud=1").stdout == "HELLO, 7!\n"
+    assert json.loads(mcpdesk("call", str(folder), "add", "a=1", "b=2").stdout) == {"sum": 3}
+    wrong = mcpdesk("call", str(folder), "add", "a=one", "b=2")
+    assert wrong.returncode == 1 and "a: has to be an integer, not a string" in wrong.stdout
+    named = mcpdesk("call", str(folder), "Greet", "name=Ada")
+    assert named.returncode == 4 and "Unknown tool: Greet; did you mean greet?" in named.stderr
+
+
+def test_a_folder_is_imported_and_run_by_one_thread(mcpdesk: Run, folder: Path) -> None:
+    (folder / "tools/rows.py").write_text(
+        "import sqlite3\n\nrows = sqlite3.connect(':memory:')\n\n\n"
+        "async def version() -> str:\n    return rows.execute('select 6 * 7').fetchone()[0]\n"
+    )
+    assert mcpdesk("call", str(folder), "version").stdout == "42\n"

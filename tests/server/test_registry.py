@@ -72,3 +72,12 @@ def test_nobody_offers_what_is_not_there() -> None:
     registry, _ = make()
     with pytest.raises(LookupError, match="no prompt is called 'b'"):
         registry.offer("b")
+
+
+def test_a_name_that_is_nearly_right_is_suggested() -> None:
+    registry, _ = make()
+    registry.replace([Prompt("ret-byte", render), Prompt("ret-bytes", render)])
+    assert registry.suggestion("ret_bytes") == "; did you mean ret-bytes?"
+    assert registry.suggestion("Ret-Byte") == "; did you mean ret-byte?"
+    assert registry.suggestion("retbyte") == "; did you mean ret-byte?"
+    assert registry.suggestion("greet") == registry.suggestion("ret_bytes" * 100) == ""
