@@ -1,4 +1,4 @@
-"""What one Python module offers: its decorated functions, else its `handler`, else all public ones."""
+"""What one Python module offers: its decorated and its public functions, or its `handler` alone."""
 
 from __future__ import annotations
 
@@ -51,26 +51,36 @@ def _is_async(function: Function) -> bool:
 
 
 def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """What an author may have expected to be offered, and is not."""
+    """What an author may have expected to be offered and is not, or the other way round."""
     if not offered:
         yield f"{file.path}: offers nothing; {HOW[kind]}"
         return
-    for each in vars(file.module).values():
-        is_public = _is_own(each, file.module) and not each.__name__.startswith("_")
-        if is_public and each not in offered and inspect.iscoroutinefunction(each):
+    has_decorated = any(note_of(each) is not None for each in offered)
+    for each in vars(file.module).values() if has_decorated else ():
+        if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
+            continue
+        if each in offered:
+            told = (
+                f"is a {kind} as well as those with a decorator; name it _{each.__name__} if it is a helper"
+            )
+            yield f"{file.place(each)}: {each.__name__} {told}"
+        elif inspect.iscoroutinefunction(each):
             yield f"{file.place(each)}: {each.__name__} is not offered: others here are decorated, it is not"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
-    """Functions with their notes: the decorated ones, else `handler`, else all public ones."""
+    """Functions with their notes: the decorated ones and all public ones; or `handler`, where none has a
+    decorator."""
     own = [each for each in vars(module).values() if _is_own(each, module)]
-    decorated = [(each, note) for each in own if (note := note_of(each)) is not None]
-    if decorated:
-        yield from decorated
-    elif kind == "tool" and inspect.isfunction(vars(module).get("handler")):
+    notes = {each: note_of(each) for each in own}
+    if kind == "tool" and not any(notes.values()) and inspect.isfunction(vars(module).get("handler")):
         yield module.handler, Note("handler")
-    elif kind != "resource":
-        yield from ((each, Note(kind)) for each in own if not each.__name__.startswith("_"))
+        return
+    for each, note in notes.items():
+        if note is not None:
+            yield each, note
+        elif kind != "resource" and not each.__name__.startswith("_"):
+            yield each, Note(kind)
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:

@@ -27,7 +27,7 @@ def test_without_decorators_public_functions_are_tools(tmp_path: Path) -> None:
     assert (found.broken, found.remarks) == ([], [])
 
 
-def test_with_decorators_only_decorated_functions_count(tmp_path: Path) -> None:
+def test_a_decorator_on_one_function_leaves_the_others_offered(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,
         """
@@ -42,13 +42,14 @@ def test_with_decorators_only_decorated_functions_count(tmp_path: Path) -> None:
         @prompt(name="see")
         async def c(): ...
 
-        def helper(): ...
-        async def forgotten(): ...
+        async def _helper(): ...
+        async def plain(): ...
         """,
     )
-    assert [name_of(item) for item in found.items] == ["a", "x://y", "see"]
+    assert [name_of(item) for item in found.items] == ["a", "x://y", "see", "plain"]
     assert found.remarks == [
-        "tools/my_file.py:13: forgotten is not offered: others here are decorated, it is not"
+        "tools/my_file.py:13: plain is a tool as well as those with a decorator; "
+        "name it _plain if it is a helper"
     ]
 
 
@@ -174,3 +175,10 @@ def test_handler_module_may_need_variables_too(tmp_path: Path) -> None:
     ((_, wrong),) = found_in(tmp_path, code.format("5")).broken
     assert wrong.reason == "REQUIRES_ENV has to be a name or a list of names, not 5"
     assert (wrong.source, wrong.is_fit) == ("tools/my_file.py:1", False)
+
+
+def test_resources_need_the_decorator_each(tmp_path: Path) -> None:
+    text = "from mcpdesk import resource\n@resource('x://y')\nasync def a(): ...\nasync def b(): ..."
+    found = found_in(tmp_path, text, "resources/a.py", "resource")
+    assert [name_of(item) for item in found.items] == ["x://y"]
+    assert found.remarks == ["resources/a.py:4: b is not offered: others here are decorated, it is not"]
