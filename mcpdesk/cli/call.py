@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.arguments import fitted, given_as_text, parse_arguments
 from mcpdesk.cli.reach import Reach, reach_options
 from mcpdesk.cli.report import OK, TOOL_ERROR
@@ -21,8 +22,8 @@ Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 t
 
 
 @click.command(name="call", epilog=EPILOG, short_help="Call a tool.")
-@click.argument("target")
-@click.argument("tool")
+@click.argument("target", shell_complete=completion.folder)
+@click.argument("tool", shell_complete=completion.items("tools/list", "tools"))
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option(
     "--input", "whole", metavar="JSON", help="All arguments as one JSON object; - reads it from stdin."

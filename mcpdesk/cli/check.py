@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.report import OK, TOOL_ERROR
 
@@ -29,7 +30,7 @@ Warnings (a parameter nobody describes, a name or a length some client does not 
 
 
 @click.command(name="check", epilog=EPILOG, short_help="Look for mistakes in a server folder.")
-@click.argument("folder", metavar="FOLDER")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
 @click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(folder: str, strict: bool, as_json: bool) -> int:

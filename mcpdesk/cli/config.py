@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
 from mcpdesk.errors import UnknownMode
 
@@ -35,7 +36,7 @@ Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebod
 
 
 @click.command(name="config", epilog=EPILOG, short_help="Print a client's configuration to paste.")
-@click.argument("folder", metavar="FOLDER")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
 @click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
 @click.option(
     "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
 
@@ -20,7 +21,7 @@ Examples:
 
 
 @click.command(name="desk", epilog=EPILOG, short_help="Open the desk (the default command).")
-@click.argument("folders", nargs=-1, metavar="[FOLDER]...")
+@click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=completion.folder)
 @click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
 @mode_option
 @setting_options

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.reach import Reach, reach_options
 
 EPILOG = """\b
@@ -26,7 +27,7 @@ SHELVES: dict[str, tuple[str, str]] = {
 
 
 @click.command(name="list", epilog=EPILOG, short_help="List tools, resources and prompts.")
-@click.argument("target")
+@click.argument("target", shell_complete=completion.folder)
 @click.option("--json", "as_json", is_flag=True, help="Print the definitions as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
 @reach_options

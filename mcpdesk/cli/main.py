@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.report import report, report_crash
 from mcpdesk.errors import DeskError, DeskUserError
@@ -30,6 +31,7 @@ COMMANDS = {
     "schemas": "mcpdesk.cli.schemas",
     "config": "mcpdesk.cli.config",
     "settings": "mcpdesk.cli.settings",
+    "completion": "mcpdesk.cli.completion",
 }
 """Every command and the module that offers it as `command`, in the order the help lists them."""
 
@@ -60,8 +62,17 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `desk` first where no command is."""
-        return super().parse_args(ctx, with_command(args))
+        """Put `desk` first where no command is; not while a shell completes the first word."""
+        return super().parse_args(ctx, args if ctx.resilient_parsing and not args else with_command(args))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, and the server folders here; a word that can be neither is a path."""
+        from mcpdesk.cli.completion import folder, server_folders
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = [*super().shell_complete(ctx, incomplete), *server_folders(incomplete)]
+        return found or folder(ctx, self.params[0], incomplete)
 
 
 def with_command(arguments: list[str]) -> list[str]:

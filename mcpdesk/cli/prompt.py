@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.arguments import texts_only
 from mcpdesk.cli.reach import Reach, reach_options
 
@@ -17,8 +18,8 @@ Examples:
 
 
 @click.command(name="prompt", epilog=EPILOG, short_help="Get a prompt.")
-@click.argument("target")
-@click.argument("name")
+@click.argument("target", shell_complete=completion.folder)
+@click.argument("name", shell_complete=completion.items("prompts/list", "prompts"))
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")

@@ -6,6 +6,7 @@ import base64
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.reach import Reach, reach_options
 from mcpdesk.errors import InvalidAnswer
 
@@ -17,7 +18,7 @@ Examples:
 
 
 @click.command(name="read", epilog=EPILOG, short_help="Read a resource.")
-@click.argument("target")
+@click.argument("target", shell_complete=completion.folder)
 @click.argument("uri")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")

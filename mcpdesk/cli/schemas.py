@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.reach import Reach, hinted, is_url, reach_options, schemas_need_neither
 from mcpdesk.errors import DeskUserError, HttpError
@@ -29,7 +30,7 @@ Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 
 
 @click.command(name="schemas", epilog=EPILOG, short_help="Print tools as model APIs take them.")
-@click.argument("target", metavar="FOLDER|URL")
+@click.argument("target", metavar="FOLDER|URL", shell_complete=completion.folder)
 @click.option(
     "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 
 EPILOG = """\b
@@ -22,7 +23,7 @@ Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 
 
 @click.command(name="serve", epilog=EPILOG, short_help="Serve folders without a screen.")
-@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", shell_complete=completion.folder)
 @mode_option
 @setting_options
 def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:

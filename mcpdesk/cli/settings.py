@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from mcpdesk import paths
+from mcpdesk.cli import completion
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.printing import aligned, print_text
 from mcpdesk.setting import allowed, shown
@@ -24,7 +25,7 @@ Examples:
 
 
 @click.command(name="settings", epilog=EPILOG, short_help="Show every setting, its value and its origin.")
-@click.argument("folder", required=False)
+@click.argument("folder", required=False, shell_complete=completion.folder)
 @click.option("--explain", is_flag=True, help="Say what each setting does, may be, and is called elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from mcpdesk.cli import lone_core
+from mcpdesk.cli import completion, lone_core
 from mcpdesk.cli.options import server_folder
 from mcpdesk.transports import pump
 
@@ -21,7 +21,7 @@ Logs go to stderr.
 
 
 @click.command(name="stdio", epilog=EPILOG, short_help="Serve one client over stdin and stdout.")
-@click.argument("folder", metavar="FOLDER")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
 @click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode of the server.")
 @click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
 def command(folder: str, mode: str, alone: bool) -> int:

@@ -1,0 +1,94 @@
+"""`mcpdesk completion`: what a shell offers when Tab is pressed: commands, options, folders, names of tools."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLE = "_MCPDESK_COMPLETE"
+"""Set by the script of the shell while it asks for completions."""
+WITHIN_S = 3.0
+"""How long a server may take to list its items: a person waits for the shell."""
+PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
+"""What makes a folder look like a server folder."""
+MOST_FOLDERS = 200
+EPILOG = """\b
+Examples:
+  eval "$(mcpdesk completion bash)"          in ~/.bashrc
+  eval "$(mcpdesk completion zsh)"           in ~/.zshrc
+  mcpdesk completion fish | source           in ~/.config/fish/config.fish
+"""
+
+
+@click.command(name="completion", epilog=EPILOG, short_help="Print a script that completes in a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the script that lets SHELL complete commands, options, folders, and the names of tools and prompts.
+
+    To complete a name the shell asks the server for its list, as `mcpdesk list` does.
+    """
+    from click.shell_completion import get_completion_class
+
+    from mcpdesk.cli.main import program
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(program, {}, "mcpdesk", VARIABLE).source())
+
+
+def server_folders(incomplete: str) -> Iterator[CompletionItem]:
+    """Folders below the working folder that look like a server's, as whole words."""
+    with contextlib.suppress(OSError), os.scandir() as entries:
+        for entry in sorted(entries, key=lambda each: each.name)[:MOST_FOLDERS]:
+            if entry.name.startswith(incomplete) and any(Path(entry.path, part).exists() for part in PARTS):
+                yield CompletionItem(entry.name)
+
+
+def folder(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """A folder, at any depth; URLs are typed out."""
+    return [] if "://" in incomplete else [CompletionItem(incomplete, type="dir")]
+
+
+def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Completes the names of what a list method of the target gives, with their descriptions."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [
+            CompletionItem(item["name"], help=_first_line(item))
+            for item in _listed(ctx, method, key)
+            if str(item.get("name", "")).startswith(incomplete)
+        ]
+
+    return complete
+
+
+def _first_line(item: dict[str, Any]) -> str:
+    return str(item.get("description") or item.get("title") or "").strip().partition("\n")[0][:80]
+
+
+def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
+    """The items of the target that stands before; none where it cannot be asked. Nothing is printed."""
+    from mcpdesk.cli.reach import Reach, secret
+    from mcpdesk.cli.target import client
+    from mcpdesk.errors import DeskError
+
+    given = ctx.params
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        try:
+            token, api_key = (
+                secret(given.get("token_env"), "--token-env"),
+                secret(given.get("key_env"), "--key-env"),
+            )
+            with client(str(given.get("target", "")), Reach(given.get("mode") or "", token, api_key)) as peer:
+                return peer.request_all(method, key, WITHIN_S)
+        except (DeskError, OSError):
+            return []

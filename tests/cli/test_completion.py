@@ -1,0 +1,76 @@
+"""What a shell offers when Tab is pressed, asked through the scripts the shells get."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+def offered(mcpdesk: Run, *words: str) -> list[str]:
+    """What is offered for the last of the words behind `mcpdesk`, as `type,value`."""
+    finished = mcpdesk(
+        _MCPDESK_COMPLETE="bash_complete",
+        COMP_WORDS=" ".join(("mcpdesk", *words)),
+        COMP_CWORD=str(len(words)),
+    )
+    assert finished.stderr == ""
+    return finished.stdout.split()
+
+
+def test_first_word_is_a_command_a_server_folder_here_or_a_path(mcpdesk: Run) -> None:
+    assert offered(mcpdesk, "ca") == ["plain,call"]
+    assert {"plain,call", "plain,completion"} <= set(offered(mcpdesk, ""))
+    assert offered(mcpdesk, "sample_servers/he") == ["dir,sample_servers/he"]
+    assert "plain,--version" in offered(mcpdesk, "--")
+
+
+def test_arguments_of_a_command_are_folders_options_and_names_of_tools(mcpdesk: Run, folder: Path) -> None:
+    assert offered(mcpdesk, "serve", "sam") == ["dir,sam"]
+    assert offered(mcpdesk, "call", str(folder), "gr") == ["plain,greet"]
+    assert offered(mcpdesk, "prompt", str(folder), "") == ["plain,summarize"]
+    assert "plain,--json" in offered(mcpdesk, "call", str(folder), "--")
+
+
+def test_a_target_that_cannot_be_asked_offers_nothing(mcpdesk: Run, folder: Path) -> None:
+    (folder / "mcp.json").write_text("{")
+    assert offered(mcpdesk, "call", str(folder), "") == []
+    assert offered(mcpdesk, "call", "http://127.0.0.1:1/mcp", "") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script(mcpdesk: Run, shell: str) -> None:
+    if shell == "bash" and shutil.which("bash") is None:
+        pytest.skip("there is no bash here")
+    script = mcpdesk("completion", shell).stdout
+    assert "_MCPDESK_COMPLETE" in script and f"{shell}_complete" in script
+
+
+def test_bash_completes_with_its_script(folder: Path, tmp_path: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash here")
+    program = tmp_path / "bin" / "mcpdesk"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m mcpdesk "$@"\n')
+    program.chmod(0o755)
+    asked = (
+        'eval "$(mcpdesk completion bash)"; '
+        f"COMP_WORDS=(mcpdesk call {folder} gr); COMP_CWORD=3; _mcpdesk_completion mcpdesk; "
+        'echo "${COMPREPLY[@]}"'
+    )
+    finished = subprocess.run(
+        ["bash", "--norc", "-c", asked],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert (finished.stdout, finished.stderr) == ("greet\n", "")
