@@ -1,4 +1,4 @@
-"""`mcpdesk completion`: what a shell offers when Tab is pressed: commands, options, folders, names of tools."""
+"""`mcpdesk completion`: what a shell offers when Tab is pressed: commands, options, folders, tool names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Examples:
 @click.command(name="completion", epilog=EPILOG, short_help="Print a script that completes in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script that lets SHELL complete commands, options, folders, and the names of tools and prompts.
+    """Print the script that lets SHELL complete commands, options, folders, names of tools and prompts.
 
     To complete a name the shell asks the server for its list, as `mcpdesk list` does.
     """
@@ -84,11 +84,9 @@ def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     given = ctx.params
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         try:
-            token, api_key = (
-                secret(given.get("token_env"), "--token-env"),
-                secret(given.get("key_env"), "--key-env"),
-            )
-            with client(str(given.get("target", "")), Reach(given.get("mode") or "", token, api_key)) as peer:
+            token = secret(given.get("token_env"), "--token-env")
+            reach = Reach(given.get("mode") or "", token, secret(given.get("key_env"), "--key-env"))
+            with client(str(given.get("target", "")), reach) as peer:
                 return peer.request_all(method, key, WITHIN_S)
         except (DeskError, OSError):
             return []

@@ -41,7 +41,15 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
     """Raises: DeskUserError, with `instead` as hint, where no terminal is to draw on and read keys from."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+    is_typed, is_shown, is_drawn = (
+        each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
+    )
+    if is_typed and is_shown and not is_drawn:
+        # Said where the person looks, too: stderr is a file.
+        told = "The desk draws on stderr, which is not a terminal: leave the redirection out."
+        print(f"mcpdesk: {told}")
+        raise DeskUserError(told, "Its log is on the screen, under 5.")
+    if not (is_typed and is_drawn):
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")

@@ -4,6 +4,7 @@ imported when it is called for."""
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -36,6 +37,8 @@ COMMANDS = {
 """Every command and the module that offers it as `command`, in the order the help lists them."""
 
 INTERRUPTED = 130
+OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""Numbers of errors without a file name: of writing to stdout."""
 EPILOG = """\b
 Examples:
   mcpdesk                              the desk on the bundled sample
@@ -121,12 +124,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has left. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 1
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS or error.filename is not None:
+            return report_crash()
+        _give_up_output()
+        return report(DeskUserError(f"The output cannot be written: {error.strerror}."))
     except Exception:
         return report_crash()
     return code if isinstance(code, int) else 0
+
+
+def _give_up_output() -> None:
+    """Nobody takes what stdout still holds. Python would complain once more when it flushes at the end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:

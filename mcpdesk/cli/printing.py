@@ -6,6 +6,7 @@ a file gets results as they are; messages are cleaned everywhere.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import click
 
+from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean, json_escaped
 
 
@@ -21,6 +23,8 @@ def print_text(text: str, *, exact: bool = False) -> None:
 
     With `exact`, a pipe or a file gets the text only, without a line end that is not its own.
     """
+    if sys.stdout is None:
+        raise DeskUserError("The output cannot be written: stdout is closed.")
     is_terminal = sys.stdout.isatty()
     if is_terminal:
         text = clean(text)
@@ -32,17 +36,19 @@ def print_text(text: str, *, exact: bool = False) -> None:
 
 def tell(text: str) -> None:
     """Write a message to stderr."""
-    click.echo(clean(text), err=True)
+    with contextlib.suppress(OSError):  # where it cannot be told, the exit code still tells
+        click.echo(clean(text), err=True)
 
 
 def print_json(value: Any) -> None:
     """Write a value as indented JSON; it stays JSON on a terminal, too."""
-    print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not sys.stdout.isatty())))
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not is_terminal)))
 
 
 def print_bytes(data: bytes, mime_type: str) -> None:
     """Write bytes as they are; a terminal gets their size instead."""
-    if sys.stdout.isatty():
+    if sys.stdout is None or sys.stdout.isatty():
         print_text(f"[{mime_type or 'binary'}, {len(data)} bytes; redirect the output to a file to get them]")
         return
     sys.stdout.buffer.write(data)

@@ -118,6 +118,9 @@ def greeting(host: Host) -> list[str]:
         lines.append(f"a browser shows it at {address}/")
     if host.protection == "key":
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_whereabouts(host)}")
+    elif host.is_exposed:
+        where = f"ANYBODY who reaches {host.settings.host} from another machine can call the tools"
+        lines.append(f"{where}: set MCPDESK_API_KEY to ask for a key, or leave --host out")
     elif host.protection == "open":
         lines.append("ANYBODY who reaches the port can run programs: --no-auth was given")
     guarded = [each.name for each in host.endpoints() if each.server.access.requires_token]

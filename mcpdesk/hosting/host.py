@@ -125,7 +125,17 @@ class Host:
             return "offline"
         if self.rules.api_key:
             return "key"
-        return "open" if self._is_key_due(no_auth=False) else "loopback"
+        return "open" if self._is_key_due(no_auth=False) or self.is_exposed else "loopback"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other machines can call a server of it without a key and without a token."""
+        from mcpdesk.auth.policy import is_loopback
+
+        if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
+            return False
+        is_anybodys = any(not each.server.requires_jwt for each in self.by_name.values())
+        return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
         """The server of that name, seen in a mode; the first one for an empty name.

@@ -128,9 +128,9 @@ class Protection(StrEnum):
 
     KEY = "key"
     LOOPBACK = "loopback"
-    """No key asked, but only this machine can reach it and no tool runs programs."""
+    """Callers need no key, but only this machine can reach it and no tool runs programs."""
     OPEN = "open"
-    """A key would be due, and `--no-auth` switched it off."""
+    """Callers need no key, although a tool runs programs or other machines can reach it."""
     OFFLINE = "offline"
     """Nothing listens on TCP."""
 

@@ -36,3 +36,15 @@ def test_dumb_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     with pytest.raises(DeskUserError, match="dumb"):
         require_terminal()
+
+
+def test_a_desk_whose_stderr_is_a_file_says_why_where_the_person_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with pytest.raises(DeskUserError, match="leave the redirection out"):
+        require_terminal()
+    assert "The desk draws on stderr" in shown.getvalue()

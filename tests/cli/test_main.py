@@ -12,6 +12,8 @@ from mcpdesk.cli.main import COMMANDS, run, with_command
 from mcpdesk.errors import DeskUserError
 from mcpdesk.version import __version__
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.parametrize("first", [*COMMANDS, "--help", "-h", "--version"])
 def test_command_stays_first(first: str) -> None:
@@ -79,3 +81,33 @@ def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
         ["bash", "-c", command], cwd=repository, capture_output=True, text=True, timeout=30, check=False
     )
     assert finished.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        ("list sample_servers/hello", ">/dev/full"),
+        ("--help", ">/dev/full"),
+        ("settings --json", ">/dev/full"),
+        ("settings", ">&-"),
+    ],
+)
+def test_output_that_cannot_be_written_ends_with_a_sentence(words: str, output: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    finished = subprocess.run(
+        f"{sys.executable} -m mcpdesk {words} {output}",
+        shell=True, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert finished.returncode in (1, 2), finished.stderr
+    assert finished.stderr.startswith("mcpdesk: The output cannot be written: "), finished.stderr
+    assert finished.stderr.count("\n") == 1
+
+
+def test_a_full_stderr_leaves_the_exit_code(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "mcpdesk", "nonsense"]
+        finished = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, check=False)
+    assert (finished.returncode, finished.stdout) == (2, b"")

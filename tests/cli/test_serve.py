@@ -361,3 +361,13 @@ def test_an_only_folder_with_a_mistake_is_served_in_its_mode_once_it_is_mended(
     (first / "mcp.json").write_text('{"modes": {"review": {"tools": []}}}')
     service.says("mcp.json is mended, first is served")
     assert service.end() == 0
+
+
+def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder: Path) -> None:
+    service = serve(str(folder), "--http", "0.0.0.0:0")
+    told = service.says("ANYBODY who reaches 0.0.0.0 from another machine can call the tools")
+    assert "MCPDESK_API_KEY" in told
+    assert service.end() == 0
+    guarded = serve(str(folder), "--http", "127.0.0.1:0")
+    guarded.says("a browser shows it at")
+    assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)

@@ -52,6 +52,7 @@ def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/
         endpoints=lambda: [SimpleNamespace(name="small", server=Server("small"))],
         url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
         protection=protection,
+        is_exposed=False,
         rules=SimpleNamespace(api_key_header="X-API-Key"),
         settings=SimpleNamespace(api_key=configured, state_dir=state),
         journal=Journal(),

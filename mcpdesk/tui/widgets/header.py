@@ -16,7 +16,11 @@ from mcpdesk.tui.widgets.part_line import Part, PartLine
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.KEY: ("key ●", "$text-success", "Callers need the key."),
     Protection.LOOPBACK: ("loopback ○", "$text-muted", "No key: only this machine can reach it."),
-    Protection.OPEN: ("OPEN ▲", "bold $text-error", "A key would be due, and is switched off."),
+    Protection.OPEN: (
+        "OPEN ▲",
+        "bold $text-error",
+        "Callers need no key, although tools run programs or other machines can reach it.",
+    ),
     Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
 }
 """Word and glyph, style, and what they mean."""
