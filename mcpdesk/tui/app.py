@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -103,6 +104,24 @@ class DeskApp(App[None]):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy what is meant: stand-ins of a field are the terminal's affair. The toolkit encodes it."""
         super().copy_to_clipboard(from_field(text).encode("utf-8", "replace").decode())
+
+    @contextmanager
+    def batch_update(self) -> Generator[None, None, None]:
+        """Hold back all drawing within the block, and draw what changed as soon as it ends.
+
+        The toolkit wakes only the application at the end of a batch. The screens are woken here: one that
+        tried to draw during the batch, or was resized, would otherwise wait for its next message.
+        Every batch comes through here, the toolkit's own ones too.
+        """
+        try:
+            with super().batch_update():
+                yield
+        finally:
+            screens = self.screen_stack
+            for screen in screens[:-1]:
+                screen.check_idle()
+            if screens:
+                screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
         """Wake the screen; note keys, so that no question opens under somebody's fingers."""
