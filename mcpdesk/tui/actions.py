@@ -49,10 +49,10 @@ MAIN: tuple[Action, ...] = (
 )  # fmt: skip
 
 WORKBENCH: tuple[Action, ...] = (
-    Action("call", "ctrl+r,r", "call", "Workbench", "workbench",
-        "Call the tool, read the resource, get the prompt."),
+    Action("call", "ctrl+r", "call", "Workbench", "workbench",
+        "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
     Action("again", "R", "same again", "Workbench", "workbench",
-        "Repeat the last call with its arguments.", footer=False),
+        "Put the arguments of the last call into the form, and call with them.", footer=False),
     Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call.", priority=True),
     Action("toggle_json", "ctrl+e", "form or JSON", "Workbench", "workbench",
         "Edit the same arguments the other way.", priority=True),

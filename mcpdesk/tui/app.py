@@ -21,6 +21,7 @@ from textual.screen import Screen
 from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import clean, from_field
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.call_menus import DestructiveCalls
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.terminal_gate import TerminalGate
 from mcpdesk.tui.screens.main import MainScreen
@@ -65,6 +66,7 @@ class DeskApp(App[None]):
         self.main = self.make_main(link, panes)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
+        self.destructive_calls = DestructiveCalls()
         self.last_key = -math.inf
         self._interrupted = -math.inf
         self._asking = False

@@ -1,20 +1,22 @@
-"""The menus of a call: what can be copied of it, and what was called before."""
+"""The menus of a call: what can be copied of it, what was called before, and whether to call at all."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from mcpdesk.link.values import ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.drafts import Draft, Drafts
 from mcpdesk.tui.history import PastCall
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import plain_text
 from mcpdesk.tui.render.json_text import compact, pretty, preview
+from mcpdesk.tui.render.shelves import is_destructive
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.saved_calls import saved_menu
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -23,6 +25,34 @@ from mcpdesk.tui.widgets.name_prompt import NamePrompt
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.tui.app import DeskApp
+
+
+class DestructiveCalls:
+    """Asks before a destructive tool is called from the screen.
+
+    One object per program: it remembers the tools the person need not be asked about again until the end.
+    """
+
+    def __init__(self) -> None:
+        self._allowed: set[tuple[str, str]] = set()
+
+    def must_ask(self, server: str, item: CatalogueItem) -> bool:
+        """Whether the person must be asked before this item is called."""
+        return is_destructive(item) and (server, item.name) not in self._allowed
+
+    async def ask(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
+        """Ask; True when the call may be made. Must run in a worker."""
+        choices = [
+            Choice("Do not call", "no", key="n"),
+            Choice("Call", "once", "asks again the next time", key="y"),
+            Choice("Call, and do not ask again", "always", "for this tool, in this session", key="s"),
+        ]
+        choices = [replace(choice, help=f"arguments: {preview(arguments, 200)}") for choice in choices]
+        title = f"Call {one_line(item.name, 40)}? It is destructive."
+        chosen = await app.push_screen_wait(Menu(title, choices))
+        if chosen == "always":
+            self._allowed.add((server, item.name))
+        return chosen in ("once", "always")
 
 
 def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:

@@ -13,9 +13,10 @@ from textual.widgets import Input, TextArea
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.widgets.catalogue import CatalogueList
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.result_view import ResultContent, ResultView
+from mcpdesk.tui.widgets.result_view import CallButton, ResultContent, ResultView
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until
@@ -37,9 +38,77 @@ async def test_typing_arguments_and_calling_shows_the_result() -> None:
         assert it.pane.query_one("#structured", JsonTree).row_count == 6
 
 
+async def test_enter_and_a_click_open_a_tool_and_call_nothing() -> None:
+    tools = [tool(name, {"type": "object"}) for name in ("first", "second")]
+    async with bench(link_with(*tools)) as it:
+        await it.pilot.press("down", "enter")
+        await it.until(lambda: it.pane.item == tools[1])
+        await it.until(it.has_opened)
+        await it.pilot.press("enter", "enter")
+        await it.pilot.click(CatalogueList, offset=(6, 1))
+        await it.until(lambda: it.pane.item == tools[0])
+        await it.until(it.has_opened)
+        await it.pilot.click(CatalogueList, offset=(6, 1))
+        await it.until(it.has_opened)
+        assert it.sent == []
+
+
+async def test_a_click_on_the_call_button_calls() -> None:
+    async with bench(link_with(tool("first", {"type": "object"}))) as it:
+        await it.pilot.click(CallButton)
+        await it.until(lambda: it.sent == [("tools/call", {"name": "first", "arguments": {}})])
+
+
+async def test_enter_in_the_last_field_goes_on_to_the_call_button_and_the_next_enter_calls() -> None:
+    async with bench(link_with(tool("first", {"properties": {"x": {"type": "string"}}}))) as it:
+        await it.pilot.press("enter", "a", "enter")
+        await it.until(lambda: isinstance(it.app.focused, CallButton))
+        assert it.sent == []
+        await it.pilot.press("enter")
+        await it.until(lambda: it.sent == [("tools/call", {"name": "first", "arguments": {"x": "a"}})])
+
+
+async def test_a_resource_without_variables_is_read_by_enter() -> None:
+    async with bench() as it:
+        await it.open("file:///config.json")
+        await it.until(lambda: it.sent == [("resources/read", {"uri": "file:///config.json"})])
+
+
+async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_this_session() -> None:
+    drop = tool("drop", {"type": "object"}, annotations={"destructiveHint": True})
+    async with bench(link_with(drop)) as it:
+
+        async def answer(key: str) -> int:
+            await it.pilot.press("ctrl+r")
+            await it.until(lambda: isinstance(it.app.screen, Menu))
+            await it.pilot.press(key)
+            await it.until(lambda: it.app.screen is it.app.main)
+            await it.app.workers.wait_for_complete()
+            await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
+            return len(it.sent)
+
+        assert [await answer(key) for key in ("n", "escape", "enter", "y", "s")] == [0, 0, 0, 1, 2]
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: len(it.sent) == 3)
+        await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
+        await it.pilot.press("R")
+        await it.until(lambda: len(it.sent) == 4)
+
+
+async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_cursor() -> None:
+    tools = [tool(name, {"type": "object"}) for name in ("first", "second", "third")]
+    async with bench(link_with(*tools)) as it:
+        it.pane.rest(CatalogueList.Highlighted(tools[1]))
+        it.pane.rest(CatalogueList.Highlighted(tools[2]))
+        assert it.pane.item is None, "what is drawn is hidden, so nothing else can be called"
+        it.pane.action_call()
+        await it.until(lambda: it.sent == [("tools/call", {"name": "third", "arguments": {}})])
+        assert it.pane.item == tools[2]
+
+
 async def test_arguments_that_do_not_fit_are_held_back_once() -> None:
     async with bench() as it:
-        await it.pilot.press("r")
+        await it.pilot.press("ctrl+r")
         await it.pilot.pause()
         assert it.sent == []
         assert "✗ required" in it.shown()
@@ -171,10 +240,12 @@ async def test_errors_say_what_they_are() -> None:
     async with bench() as it:
         await it.open("place-order")
         await it.pilot.press("ctrl+r", "ctrl+r")
-        await it.until(lambda: "✗ tool error" in it.title)
+        await it.until(lambda: isinstance(it.app.screen, Menu))
+        await it.pilot.press("y")
+        await it.until(lambda: it.app.screen is it.app.main and "✗ tool error" in it.title)
         assert "the oven is cold" in it.shown()
     async with bench(link_with(tool("nowhere", {}))) as it:
-        await it.pilot.press("r")
+        await it.pilot.press("ctrl+r")
         await it.until(lambda: "✗ error -32602" in it.title)
         assert "Unknown tool: nowhere" in it.shown()
 
@@ -247,7 +318,7 @@ async def test_an_unavailable_tool_says_why_instead_of_being_called() -> None:
 async def test_violations_of_the_output_schema_are_marked() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "integer"}}}
     async with bench(link_with(tool("user-profile", {}, outputSchema=schema))) as it:
-        await it.pilot.press("r")
+        await it.pilot.press("ctrl+r")
         await it.until(lambda: "Structured ✗1" in it.shown())
         it.pane.query_one(ResultView).content.focus()
         await it.pilot.press("right_square_bracket")
@@ -274,7 +345,7 @@ async def test_links_are_followed() -> None:
         link = {"type": "resource_link", "uri": "file:///config.json", "name": "settings"}
         it.link.calls[-1].finish({"content": [link]})
         await it.until(lambda: "settings" in it.shown())
-        await it.pilot.press("tab", "tab", "enter")
+        await it.pilot.press("tab", "tab", "tab", "enter")
         await it.until(lambda: "debug: false" in it.shown())
 
 
@@ -361,6 +432,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
             save(folder / "mcp.json", '{"name": "own"}')
             await it.until(lambda: [item.name for item in link.catalogue("own").items] == ["greet"])
             await it.open("greet")
+            await pilot.press("ctrl+r")
             await it.until(lambda: "✓ ok" in it.title)
 
 

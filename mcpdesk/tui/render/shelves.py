@@ -83,6 +83,11 @@ def badges(item: CatalogueItem) -> list[Badge]:
     ]
 
 
+def is_destructive(item: CatalogueItem) -> bool:
+    """Whether the item says of itself that it may destroy something."""
+    return (item.definition.get("annotations") or {}).get("destructiveHint") is True
+
+
 def seen_in(mode: ModeView | None, items: Iterable[CatalogueItem]) -> list[CatalogueItem]:
     """What a mode leaves: its tools in its order, those it names and has not, and all that is no tool."""
     if mode is None:

@@ -29,7 +29,6 @@ from mcpdesk.tui.traffic_words import counts, mode
 from mcpdesk.tui.traffic_words import lesson as how_to_connect
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.json_tree import JsonTree
-from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 
@@ -306,14 +305,11 @@ class TrafficPane(Vertical):
     async def _is_meant(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
         """Ask before a tool runs again that says it destroys something."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
-        said = [one.definition.get("annotations") or {} for one in items if one.name == params.get("name")]
-        if not any(one.get("destructiveHint") is True for one in said):
+        named = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
+        item, guard = next(named, None), self.app.destructive_calls
+        if item is None or not guard.must_ask(server, item):
             return True
-        choices = [
-            Choice("No", False, key="n"),
-            Choice("Send it again", True, "this tool is destructive", "y"),
-        ]
-        return bool(await self.app.push_screen_wait(Menu("Send again?", choices)))
+        return await guard.ask(self.app, server, item, params.get("arguments"))
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """The input schema of a called tool, where its server is hosted here."""

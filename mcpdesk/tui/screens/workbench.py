@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events, on, work
@@ -24,7 +26,7 @@ from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.watches import Turn, Watches
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
-from mcpdesk.tui.widgets.item_pane import ItemPane
+from mcpdesk.tui.widgets.item_pane import ItemPane, is_same_item
 from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.result_view import ResultView
 
@@ -38,7 +40,22 @@ _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
 _QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _SETTLE_S = 0.1
-"""How long the cursor rests on an item before its form is built."""
+"""A cursor that moves more often than this is let come to rest before a form is built."""
+_READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE)
+"""Kinds of items that Enter may read: reading is not calling."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """An item that is about to be shown, and what follows once it is."""
+
+    item: CatalogueItem
+    enter: bool = False
+    """Whether the focus goes to its arguments."""
+    arguments: Any = UNSET
+    """Put into its form."""
+    call: bool = False
+    """Whether it is called then."""
 
 
 class WorkbenchPane(Vertical):
@@ -68,8 +85,11 @@ class WorkbenchPane(Vertical):
         self._watches = Watches(link)
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
-        self._aimed: CatalogueItem | None = None
-        self._loading, self._turn = asyncio.Lock(), 0
+        self._opening: _Opening | None = None
+        """What is about to be shown; None once the pane shows what it should."""
+        self._moved = 0.0
+        """When the cursor came to another item, in monotonic seconds."""
+        self._loading = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         """Everything but the traffic strip, which is imported when there is room for it."""
@@ -90,8 +110,7 @@ class WorkbenchPane(Vertical):
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with arguments of a call that was seen, ready to be changed and sent."""
         self._follow(self._link.view())
-        self._aimed = item = self._revealed(kind, name)
-        self._load(item, False, arguments)
+        self._open(self._revealed(kind, name), arguments=arguments)
 
     def on_resize(self, event: events.Resize) -> None:
         """Stack or set side by side; show the strip where there is room."""
@@ -130,8 +149,11 @@ class WorkbenchPane(Vertical):
 
     @property
     def draft(self) -> Draft | None:
-        """What is open."""
-        return self.item_pane.draft
+        """What is open; None while another item is about to be shown."""
+        draft, opening = self.item_pane.draft, self._opening
+        if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):
+            return None
+        return draft
 
     @property
     def item(self) -> CatalogueItem | None:
@@ -145,39 +167,78 @@ class WorkbenchPane(Vertical):
 
     @on(CatalogueList.Highlighted)
     def rest(self, event: CatalogueList.Highlighted) -> None:
-        """Open the item once the cursor rests on it."""
+        """Show the item under the cursor: at once, or after the last of many moves."""
         event.stop()
-        if self._pending is not None:
-            self._pending.stop()
-        if event.item is not self._aimed:
-            self._pending = self.set_timer(_SETTLE_S, lambda: self._open(event.item))
+        if event.item == self._target:
+            return
+        before, self._moved = self._moved, time.monotonic()
+        self._open(event.item, soon=self._moved - before < _SETTLE_S)
 
     @on(CatalogueList.Chosen)
     def enter(self, event: CatalogueList.Chosen) -> None:
-        """Open the item and go to its arguments; read at once what takes none."""
+        """Open the item and go to its arguments; a resource that takes none is read at once."""
         event.stop()
         self._open(event.item, enter=True)
 
-    def _open(self, item: CatalogueItem, enter: bool = False) -> None:
+    @property
+    def _target(self) -> CatalogueItem | None:
+        """The item that is open or about to be."""
+        return self._opening.item if self._opening is not None else self.item
+
+    def _open(
+        self,
+        item: CatalogueItem,
+        *,
+        enter: bool = False,
+        arguments: Any = UNSET,
+        call: bool = False,
+        soon: bool = False,
+    ) -> None:
+        """Show an item. Asked for the same item again before it is shown, do all that was asked for."""
+        before = self._opening
+        if before is not None and is_same_item(before.item, item):
+            enter, call = enter or before.enter, call or before.call
+            arguments = before.arguments if arguments is UNSET else arguments
+        self._opening = _Opening(item, enter, arguments, call)
+        self.item_pane.expect(item)
+        self._stop_waiting()
+        if soon:
+            self._pending = self.set_timer(_SETTLE_S, self._load)
+        else:
+            self._load()
+
+    def _stop_waiting(self) -> None:
         if self._pending is not None:
             self._pending.stop()
-        self._aimed = item
-        self._load(item, enter)
+            self._pending = None
 
     @work(group="open")
-    async def _load(self, item: CatalogueItem, enter: bool, arguments: Any = UNSET) -> None:
-        """One at a time, and of those that wait the last: half a form would not react."""
-        self._turn = turn = self._turn + 1
+    async def _load(self) -> None:
+        """Show what is wanted by now: one item at a time, because half a form would not react."""
         async with self._loading:
-            if turn != self._turn:
+            wanted = self._opening
+            if wanted is None:
                 return
-            await self.item_pane.load(self._drafts.of(self.server, item))
+            await self.item_pane.load(self._drafts.of(self.server, wanted.item))
+            if wanted.arguments is not UNSET and self._opening is wanted:
+                await self.arguments.put(wanted.arguments)
+                self.item_pane.on_arguments_swapped()
+            if self._opening is not wanted:
+                return  # another item is wanted by now, or more of this one
+            self._opening = None
             self.refresh_bindings()
-            if arguments is not UNSET:
-                await self.arguments.put(arguments)
-                self.arguments.focus_first()
-            if enter and not self.arguments.focus_first():
-                self.action_call()
+            self._go_on(wanted)
+
+    def _go_on(self, wanted: _Opening) -> None:
+        """Move the focus and make the call, as far as that was asked for."""
+        call = wanted.call
+        to_arguments = wanted.enter or (wanted.arguments is not UNSET and not call)
+        is_nothing_to_enter = to_arguments and not self.arguments.focus_first()
+        if is_nothing_to_enter and wanted.enter:
+            call = call or wanted.item.kind in _READABLE
+            self.item_pane.result.content.focus()
+        if call:
+            self.action_call()
 
     @on(ResultView.Followed)
     def follow(self, event: ResultView.Followed) -> None:
@@ -186,7 +247,13 @@ class WorkbenchPane(Vertical):
         self._open(self._revealed(ItemKind.RESOURCE, event.uri), enter=True)
 
     def action_call(self) -> None:
-        """Call with what is entered; the second time even if it does not fit."""
+        """Call with what is entered; the second time even if it does not fit.
+
+        An item that is about to be shown is called once it is: what is drawn is what is called.
+        """
+        if self._opening is not None:
+            self._open(self._opening.item, call=True)
+            return
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
@@ -206,7 +273,7 @@ class WorkbenchPane(Vertical):
         self._start(draft, arguments)
 
     def action_again(self) -> None:
-        """The last call once more, whatever the form says by now."""
+        """The last call once more: its arguments go into the form, and are sent."""
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
@@ -214,17 +281,24 @@ class WorkbenchPane(Vertical):
         if draft.arguments is None and not past:
             self.app.notify("nothing was called here yet", markup=False)
             return
-        self._start(draft, draft.arguments if draft.arguments is not None else past[0].arguments)
+        arguments = draft.arguments if draft.arguments is not None else past[0].arguments
+        draft.insisted = compact(arguments)
+        self._open(draft.item, arguments=arguments, call=True)
 
     @on(Arguments.Submitted)
     def submit(self, event: Arguments.Submitted) -> None:
-        """Enter in the last field calls, unless that could destroy something."""
+        """Enter in the last field goes on to the Call button; what can be read is read."""
         event.stop()
-        said = self.item.definition.get("annotations") or {} if self.item else {}
-        if said.get("destructiveHint") is True:
-            self.app.notify("this tool is destructive: ctrl+r calls it", severity="warning", markup=False)
-        else:
+        if self.item is not None and self.item.kind in _READABLE:
             self.action_call()
+        else:
+            self.item_pane.result.call_button.focus()
+
+    @on(ResultView.CallAsked)
+    def call_asked(self, event: ResultView.CallAsked) -> None:
+        """The Call button was pressed."""
+        event.stop()
+        self.action_call()
 
     def action_cancel(self) -> None:
         """Cancel the running call of this item."""
@@ -323,7 +397,8 @@ class WorkbenchPane(Vertical):
         wanted = getattr(self.app, "server", "") or (names[0] if names else "")
         if wanted != self.server:
             self.server, self._seen = wanted, None
-            self._aimed = self.item_pane.draft = None
+            self._stop_waiting()
+            self._opening = self.item_pane.draft = None
             self.catalogue.filter.value = ""  # it was for the items of another server
         shown = next((one for one in view.servers if one.name == self.server), None)
         if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
@@ -343,12 +418,12 @@ class WorkbenchPane(Vertical):
         self.catalogue.rows.load(catalogue.items, server.modes)
         if not catalogue.items:
             self.item_pane.teach(server)
-        open_item = self.item
-        name = open_item and (open_item.kind, open_item.name)
-        fresh = next((one for one in catalogue.items if (one.kind, one.name) == name), open_item)
-        if fresh is not None and fresh != open_item:
+        target = self._target
+        if target is None:
+            return
+        fresh = next((one for one in catalogue.items if is_same_item(one, target)), target)
+        if fresh != target:
             self._open(fresh)
-            self.item_pane.describe(fresh)
 
     def _check(self, draft: Draft, arguments: Any) -> list[Failure]:
         return self._drafts.failures(self.server, draft, arguments)
@@ -363,8 +438,20 @@ class WorkbenchPane(Vertical):
         return True
 
     def _start(self, draft: Draft, arguments: Any) -> None:
+        if cast("DeskApp", self.app).destructive_calls.must_ask(self.server, draft.item):
+            self._ask_to_start(self.server, draft, arguments)
+        else:
+            self._send(self.server, draft, arguments)
+
+    @work(exclusive=True, group="menu")
+    async def _ask_to_start(self, server: str, draft: Draft, arguments: Any) -> None:
+        guard = cast("DeskApp", self.app).destructive_calls
+        if await guard.ask(self.app, server, draft.item, arguments):
+            self._send(server, draft, arguments)
+
+    def _send(self, server: str, draft: Draft, arguments: Any) -> None:
         try:
-            self._drafts.start(self.server, draft, arguments)
+            self._drafts.start(server, draft, arguments)
         except ValueError as error:
             self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
             return

@@ -62,6 +62,7 @@ class ItemPane(Vertical):
         self._title = ""
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
+        self._expected: CatalogueItem | None = None
 
     def compose(self) -> ComposeResult:
         """Header, lesson, arguments and result."""
@@ -89,30 +90,56 @@ class ItemPane(Vertical):
         """Right or below."""
         return self.query_one(ResultView)
 
+    def expect(self, item: CatalogueItem) -> None:
+        """Show the header of an item that is about to be loaded; hide what belongs to another item."""
+        self._expected = item
+        self.describe(item)
+        shown = self.draft.item if self.draft is not None else None
+        self._work.visible = shown is not None and is_same_item(shown, item)
+
     async def load(self, draft: Draft) -> None:
-        """Show a draft. Of the one that is shown, what was entered and what came of it stay as they are."""
+        """Show a draft. Of the one that is shown, what was entered and what came of it stay as they are.
+
+        What was loaded stays hidden when another item is expected by then.
+        """
         if draft is self.draft and draft.node is self.arguments.form.node:
             if draft.call is None and draft.outcome is None:
                 await self.draw_result()
+            self._reveal(draft)
             return
         self.draft = draft
         with self.app.batch_update():
             self.set_class(False, "-empty")
-            self.describe(draft.item)
+            if self._is_expected(draft):
+                self.describe(draft.item)
             await self.arguments.load(draft)
             self.on_arguments_swapped()
             await self.draw_result()
+            self._reveal(draft)
+
+    def _is_expected(self, draft: Draft) -> bool:
+        return self._expected is None or is_same_item(self._expected, draft.item)
+
+    def _reveal(self, draft: Draft) -> None:
+        if self._is_expected(draft):
+            self._work.visible = True
+
+    @property
+    def _work(self) -> Container:
+        return self.query_one("#work", Container)
 
     def teach(self, server: ServerView) -> None:
         """Show how to add the first tool instead of an item."""
-        self.draft = None
+        self.draft = self._expected = None
         self.set_class(True, "-empty")
         self.describe(None)
         self.query_one(Lesson).teach(server)
 
     def describe(self, item: CatalogueItem | None) -> None:
-        """Show what is said about an item."""
+        """Show what is said about an item, and whether it can be called."""
         self.query_one(ItemHeader).show(item)
+        if item is not None:
+            self.result.call_button.offer(item)
 
     def look(self, view: CoreView, server: str) -> None:
         """Show how the call goes, and whose token the server is called with."""
@@ -146,6 +173,11 @@ class ItemPane(Vertical):
             self._title = title
             self.result.border_title = Content.styled(title, style)
             self.set_class(title == "Result", "-fresh")
+
+
+def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
+    """Whether both describe the same item, perhaps in different versions."""
+    return (one.kind, one.name) == (other.kind, other.name)
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:

@@ -9,14 +9,14 @@ import orjson
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.link.link import Call
-from mcpdesk.link.values import Outcome
+from mcpdesk.link.values import CatalogueItem, ItemKind, Outcome
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
@@ -36,6 +36,7 @@ _ABOUT_TOKENS = {
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
 """What to do about a refusal, by the code of its error."""
+_CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
 
@@ -62,6 +63,28 @@ class LinkChip(Chip):
         self.uri = uri
 
 
+class CallButton(Chip):
+    """Makes the call with what is entered."""
+
+    DEFAULT_CSS = """
+    CallButton { dock: right; background: $primary 15%; }
+    CallButton:focus { text-style: bold reverse; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_call_label(ItemKind.TOOL), tooltip="Make the call with what is entered (ctrl+r)")
+
+    def offer(self, item: CatalogueItem) -> None:
+        """Say what pressing the button does to this item; hide where nothing can be called."""
+        self.label = _call_label(item.kind)
+        self.display = item.stale or not item.problem
+        self.refresh(layout=True)
+
+
+def _call_label(kind: ItemKind) -> str:
+    return f"▸ {_CALL_VERBS.get(kind, 'Read')} ^r"
+
+
 class ResultView(Vertical):
     """Shows one outcome, a running call, or a word about what to do."""
 
@@ -69,6 +92,7 @@ class ResultView(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
     DEFAULT_CSS = """
     ResultView { height: 1fr; }
+    ResultView > .top { height: 1; }
     ResultView ContentSwitcher { height: 1fr; }
     ResultView ResultContent { padding: 0 1; scrollbar-size-vertical: 1; }
     ResultView ResultContent > Static { height: auto; }
@@ -88,13 +112,18 @@ class ResultView(Vertical):
             super().__init__()
             self.uri = uri
 
+    class CallAsked(Message):
+        """The Call button was pressed."""
+
     def __init__(self) -> None:
         super().__init__()
         self._said: tuple[Content, ...] | None = None
 
     def compose(self) -> ComposeResult:
         """Tabs above what they show."""
-        yield TabStrip(TABS)
+        with Horizontal(classes="top"):
+            yield TabStrip(TABS)
+            yield CallButton()
         with ContentSwitcher(initial="content"):
             yield ResultContent(id="content")
             yield JsonTree(id="structured")
@@ -104,6 +133,11 @@ class ResultView(Vertical):
     def content(self) -> ResultContent:
         """Where the blocks are."""
         return self.query_one(ResultContent)
+
+    @property
+    def call_button(self) -> CallButton:
+        """Makes the call."""
+        return self.query_one(CallButton)
 
     async def say(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
@@ -140,8 +174,10 @@ class ResultView(Vertical):
 
     @on(Chip.Pressed)
     def follow(self, event: Chip.Pressed) -> None:
-        """Follow a resource link."""
+        """Follow a resource link, or ask for the call."""
         event.stop()
+        if isinstance(event.chip, CallButton):
+            self.post_message(self.CallAsked())
         if isinstance(event.chip, LinkChip):
             self.post_message(self.Followed(event.chip.uri))
 
