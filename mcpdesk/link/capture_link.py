@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +25,8 @@ from mcpdesk.link.values import (
     Severity,
     TodoView,
 )
-from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.archive import MOST_FRAMES, Archive
+from mcpdesk.recorder.gaps import gaps_in_words
 
 
 class CaptureLink:
@@ -35,7 +36,8 @@ class CaptureLink:
         self.path: Path = archive.path
         self.traffic = archive.index
         self._view = CoreView((), (), Protection.OFFLINE, capture_path=str(archive.path))
-        self._notices = [_damage(archive.unreadable)] if archive.unreadable else []
+        said = _problems(archive)
+        self._notices = [Notice(at, each, Severity.WARNING, "traffic") for at, each in enumerate(said)]
 
     def view(self) -> CoreView:
         """Nothing but where the capture lies."""
@@ -162,6 +164,12 @@ def _not_done() -> Future[bool]:
     return done
 
 
-def _damage(lines: int) -> Notice:
-    said = "1 line" if lines == 1 else f"{lines:,} lines"
-    return Notice(0, f"{said} of the capture cannot be read: cut off or damaged", Severity.WARNING, "traffic")
+def _problems(archive: Archive) -> Iterator[str]:
+    """What a capture lacks, a sentence each."""
+    if lines := archive.unreadable:
+        said = "1 line" if lines == 1 else f"{lines:,} lines"
+        yield f"{said} of the capture cannot be read: cut off or damaged"
+    if missing := gaps_in_words(archive.index):
+        yield missing
+    if archive.is_cut:
+        yield f"only the first {MOST_FRAMES:,} frames of the capture are shown"

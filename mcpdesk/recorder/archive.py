@@ -1,20 +1,50 @@
-"""A capture file opened from disk, looked at like a running recording. Only places stay in memory."""
+"""A capture file opened from disk, looked at like a running recording. Only places stay in memory.
+
+The file may be damaged, or made by somebody who means harm: what it says takes memory and time in proportion
+to its own size, and no line of it ends the program. Frames are numbered anew, without gaps: where some are
+missing, `gaps` says so.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import IO, Final
 
 import msgspec
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import Line, line_bytes, line_frame, line_note, read_line
+from mcpdesk.recorder.lines import (
+    Line,
+    json_start,
+    line_bytes,
+    long_frame,
+    read_bytes,
+    read_frame,
+    read_line,
+    read_note,
+)
 from mcpdesk.recorder.places import Places, part_path
-from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HttpNote
+from mcpdesk.recorder.source import up_to_most
 
-_LONGEST_GAP = 10_000_000
+MOST_FRAMES: Final = 5_000_000
+"""Frames that are shown: each takes about a hundred bytes of memory, however few it has in the file."""
+_LONGEST_GAP: Final = 10_000_000
+"""Frames that may be missing where no line says so; more is a damaged number."""
+_LONG_LINE: Final = 256 << 10
+"""Bytes of a line that are read at once; of a longer one with a JSON frame, only beginning and end are."""
+_LONGEST_OTHER: Final = 32 << 20
+"""Bytes of a line that has to be read as a whole; a longer one is damage."""
+_LONGEST_FRAME: Final = 64 << 20
+"""Bytes of a frame that are read back; nothing longer is written."""
+_MOST_RUN_BYTES: Final = 4 << 20
+_HEAD_BYTES: Final = 200
+_first = itemgetter(0)
 
 
 class Archive:
@@ -29,7 +59,18 @@ class Archive:
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
         """Lines that are no lines of a capture: the last one of a killed process, or damage."""
+        self.is_cut = False
+        """Whether there are more frames than are shown."""
         self._places = Places()
+        self._gaps: list[Gap] = []
+        self._spans: list[tuple[int, int]] = [(0, 0)]
+        """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
+        self._next = 0
+        """The number in the file of the frame that should come next."""
+        self._lost: tuple[int, str] = (0, "")
+        """The last frame the file says is missing (excluded), and why."""
+        self._long: dict[int, int] = {}
+        """Lengths of long lines, by frame."""
         self._last = 0.0
         """Unix time in seconds of the last frame."""
         for part, at in enumerate(_parts(path)):
@@ -40,13 +81,28 @@ class Archive:
 
     @property
     def count(self) -> int:
-        """Frames up to the last one found; those before the first part's first are gone."""
+        """Frames found."""
         return len(self._places)
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """Where frames are missing."""
+        return self._gaps
 
     def frame(self, number: int) -> Frame | None:
         """One frame, read from disk."""
-        line = self._places.frame_line(number)
-        return None if line is None else line_frame(read_line(line))
+        if (size := self._long.get(number)) is not None:
+            head = self._places.read(number, 0, _LONG_LINE)
+            tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
+            try:
+                found = long_frame(head, tail, size)
+            except ValueError:
+                return None
+        elif (read := read_frame(self._places.frame_line(number))) is not None:
+            found = read
+        else:
+            return None
+        return found if found.number == number else msgspec.structs.replace(found, number=number)
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Successive frames, read from disk."""
@@ -54,17 +110,18 @@ class Archive:
 
     def whole(self, number: int) -> bytes:
         """All bytes of a frame."""
-        line = self._places.frame_line(number)
-        return b"" if line is None else line_bytes(read_line(line))
+        if (size := self._long.get(number)) is None:
+            return read_bytes(self._places.frame_line(number))
+        start = json_start(self._places.read(number, 0, _HEAD_BYTES))
+        return self._places.read(number, start, min(size - start - 2, _LONGEST_FRAME)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame."""
-        line = self._places.note_line(number)
-        return None if line is None else line_note(read_line(line), number)
+        return read_note(self._places.note_line(number), number)
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames."""
-        return [self.whole(number) for number in range(start, stop)]
+        """The bytes of successive frames, of as many as can be held."""
+        return up_to_most(map(self.whole, range(start, stop)))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -72,40 +129,88 @@ class Archive:
 
     def _read_part(self, part: int, path: Path) -> None:
         offset = 0
-        with path.open("rb") as lines:
-            for raw in lines:
-                size = len(raw)
+        with path.open("rb") as file:
+            for raw in iter(partial(file.readline, _LONG_LINE), b""):
+                if len(self._places) >= MOST_FRAMES:
+                    self.is_cut = True
+                    return
+                is_long = len(raw) == _LONG_LINE and not raw.endswith(b"\n")
+                size, tail = _rest_of_line(raw, file) if is_long else (len(raw), b"")
                 try:
-                    line = read_line(raw)
-                    run = [len(each) for each in islice(lines, line.run) if self._is_whole(each)]
-                    size += sum(run)
-                    self._place(line, part, offset, len(run) if line.run else 1)
+                    if is_long and json_start(raw):
+                        self._place_long(long_frame(raw, tail, size), part, offset, size)
+                    elif is_long and size > _LONGEST_OTHER:
+                        raise ValueError(f"a line of {size} bytes")
+                    else:
+                        line = read_line(_again(file, offset, size) if is_long else raw)
+                        count, length = self._run(line.run, file) if line.run else (1, 0)
+                        size += length
+                        self._place(line, part, offset, count)
                 except ValueError:
                     self.unreadable += 1
                 offset += size
 
-    def _is_whole(self, line: bytes) -> bool:
-        """Whether a line of a run was not cut off; counts those that were."""
-        is_whole = line.endswith(b"\n")
-        self.unreadable += not is_whole
-        return is_whole
+    def _run(self, count: int, file: IO[bytes]) -> tuple[int, int]:
+        """How many lines of a run are there, and their bytes; counts one that is cut off as unreadable."""
+        frames = size = 0
+        while frames < count and size < _MOST_RUN_BYTES:
+            raw = file.readline(_LONG_LINE)
+            size += len(raw)
+            if not raw.endswith(b"\n"):
+                self.unreadable += bool(raw)
+                size += _rest_of_line(raw, file)[0] - len(raw)
+                break
+            frames += 1
+        return frames, size
 
     def _place(self, line: Line, part: int, offset: int, count: int) -> None:
         """Remember where a line of one kind or another is; if one of frames, of `count`."""
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
-            self._places.set_note(line.note.frame, part, offset)
+            self._places.set_note(self._position(line.note.frame), part, offset)
         elif line.same:
-            self._places.share_note(line.same[0], line.same[1:])
+            noted, *others = map(self._position, line.same)
+            self._places.share_note(noted, others)
+        elif line.lost is not None:
+            self._lost = (line.lost[1], line.why)
+        elif line.capture is not None:
+            if line.first and not len(self._places):
+                self._lost = (line.first, "they are in an earlier part")
         elif line.n >= 0:
-            gap = line.n - len(self._places)
-            if not 0 <= gap <= _LONGEST_GAP:
-                raise ValueError(f"frame {line.n} cannot follow {len(self._places) - 1}")
             line_bytes(line)
+            self._place_frames(line.n, count, part, offset, is_run=line.run > 0)
             self._last = line.t
-            self._places.skip_frames(gap)
-            self._places.add(count, part, offset, is_run=line.run > 0)
+        else:
+            raise ValueError("a line of no kind that is known")
+
+    def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
+        self._place_frames(frame.number, 1, part, offset)
+        self._long[len(self._places) - 1] = size
+        self._last = frame.time
+
+    def _place_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
+        """Remember where frames are, of which the first has a number in the file."""
+        if not count:
+            return  # a run that was cut off before its first frame
+        gap, (stop, why) = number - self._next, self._lost
+        if gap < 0 or (gap > _LONGEST_GAP and number > stop):
+            raise ValueError(f"frame {number} cannot follow {self._next - 1}")
+        if gap:
+            self._gaps.append(Gap(len(self._places), gap, why if self._next < stop else ""))
+            self._spans.append((number, len(self._places)))
+        self._places.add(count, part, offset, is_run=is_run)
+        self._next = number + count
+
+    def _position(self, number: int) -> int:
+        """The number here of a frame that has a number in the file; -1 for one that is not there."""
+        if number < 0:
+            return -1
+        at = bisect_right(self._spans, number, key=_first)
+        first, position = self._spans[at - 1]
+        stop = self._spans[at][1] if at < len(self._spans) else len(self._places)
+        found = position + number - first
+        return found if found < stop else -1
 
     def _close_connections(self) -> None:
         """What was open when the file ends is closed there: nothing more will come."""
@@ -128,6 +233,9 @@ def _check(path: Path) -> None:
     """Refuse what is no capture, before reading all of it."""
     hint = "Captures lie where `mcpdesk settings` says, and end in .jsonl."
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # Opening a pipe would wait for somebody to write to it.
+            raise DeskUserError(f"{path} is not a file.", hint)
         with path.open("rb") as file:
             start = file.readline(4096)
     except OSError as error:
@@ -136,5 +244,22 @@ def _check(path: Path) -> None:
         is_capture = read_line(start).capture is not None
     except ValueError:
         is_capture = False
+    if not start and (further := part_path(path, 2)).is_file():
+        raise DeskUserError(f"{path} is empty.", f"The capture goes on: use `mcpdesk open {further}`.")
     if not is_capture:
         raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)
+
+
+def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
+    """The length of a line of which `raw` was read, and its end. Reads on to the next one."""
+    size, tail = len(raw), raw
+    while not tail.endswith(b"\n") and (piece := file.readline(_LONG_LINE)):
+        size += len(piece)
+        tail = tail[-END_BYTES - 2 :] + piece
+    return size, tail[-END_BYTES - 2 :]
+
+
+def _again(file: IO[bytes], offset: int, size: int) -> bytes:
+    """A line that was passed over, as a whole."""
+    file.seek(offset)
+    return file.read(size)

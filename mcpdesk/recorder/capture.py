@@ -48,6 +48,8 @@ _CATCH_UP = 2
 """Segments they may go back to, or let go from memory."""
 _TURN = 2
 """Segments the writer settles between two pauses: requests under way are held up by those, not by all."""
+_TURN_BYTES = 1 << 20
+"""Bytes of lines it writes before it settles more: what is in memory only is lost with the process."""
 _PAUSE_S = 0.0025
 _END_S = 5.0
 """How long the end waits for the disk."""
@@ -384,11 +386,12 @@ class Recording:
 
     def _settle_all(self) -> None:
         hurry = monotonic() + _PATIENCE_S
-        while not self._settle(in_a_hurry=self._closing or monotonic() > hurry):
-            sleep(_PAUSE_S)
+        while not self._settle(in_a_hurry=(is_late := self._closing or monotonic() > hurry)):
+            if not is_late:
+                sleep(_PAUSE_S)
 
     def _settle(self, *, in_a_hurry: bool) -> bool:
-        """Settle and write some segments, in a hurry everything; then let the oldest frames go from memory.
+        """Settle and write some frames, in a hurry as many as may be; then let the oldest go from memory.
 
         Returns whether that was all that can be done now.
         """
@@ -405,9 +408,9 @@ class Recording:
                 count, noted = self._store.count, len(self._new_notes)
                 connections = self._taken_connections()
             latest = ((settling.frames >> SEGMENT_BITS) + _TURN) << SEGMENT_BITS
-            is_all = in_a_hurry or count <= latest
             settling.announce(connections.values())
-            settling.settle(count if is_all else latest)
+            settling.settle(count if in_a_hurry else min(count, latest), most=_TURN_BYTES)
+            is_all = settling.frames >= count
             if is_all:
                 settling.share()
                 for _ in range(noted):

@@ -13,14 +13,17 @@ from typing import Any
 import orjson
 
 from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.gaps import gap_in_words, with_gaps
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, message
-from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.record import Direction, Gap
 
 _PRETTY = orjson.OPT_INDENT_2
 _OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
 """Headers curl sends by itself."""
 _STATELESS_FROM = "2026"
+_MOST_NOTIFICATIONS = 1_000
+"""Messages that came with one exchange and are written with it."""
 _LONGEST = 4000
 """Characters of one message in a report."""
 
@@ -49,7 +52,10 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
         if frame is not None:
             record[side] = _side(index, exchange, frame)
     if exchange.notifications:
-        record["notifications"] = [message(index, exchange, frame).value for frame in exchange.notifications]
+        shown = exchange.notifications[:_MOST_NOTIFICATIONS]
+        record["notifications"] = [message(index, exchange, frame).value for frame in shown]
+        if more := len(exchange.notifications) - len(shown):
+            record["notifications_left_out"] = more
     return record
 
 
@@ -59,9 +65,10 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
 
 
 def json_lines(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """One line per exchange, newline included."""
-    for number in numbers:
-        yield orjson.dumps(as_dict(index, number), option=orjson.OPT_APPEND_NEWLINE, default=str)
+    """One line per exchange and per gap, newline included."""
+    for one in with_gaps(index, numbers):
+        record = _gap(one) if isinstance(one, Gap) else as_dict(index, one)
+        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str)
 
 
 def as_json(index: Index, number: int) -> str:
@@ -124,12 +131,16 @@ def summary(exchange: Exchange) -> str:
 
 
 def _report(index: Index, numbers: Iterable[int]) -> Iterator[str]:
-    chosen = [index.exchange(number) for number in numbers]
+    chosen = list(with_gaps(index, numbers))
     yield "# MCP traffic\n\n| # | time | peer | message | id | status | took | bytes |\n"
     yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
-    for exchange in chosen:
-        yield _row(exchange)
-    for exchange in chosen:
+    for one in chosen:
+        yield _gap_row(one) if isinstance(one, Gap) else _row(index.exchange(one))
+    for one in chosen:
+        if isinstance(one, Gap):
+            yield f"\n**{_plain(gap_in_words(one))}**\n"
+            continue
+        exchange = index.exchange(one)
         yield f"\n## {exchange.number}. {_plain(_title(exchange))}\n\n{_plain(summary(exchange))}\n"
         for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
             if frame is not None:
@@ -157,6 +168,14 @@ def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterat
         lines = "\n".join([said[0], *(f"{name}: {value}" for name, value in said[1])])
         yield f"{fence}http\n{lines}\n{fence}\n\n"
     yield f"{fence}json\n{text}\n{fence}\n"
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    return {"kind": "gap", "frames": gap.frames, "why": gap.why}
+
+
+def _gap_row(gap: Gap) -> str:
+    return f"| | | | {_plain(gap_in_words(gap))} | | | | |\n"
 
 
 def _row(exchange: Exchange) -> str:

@@ -13,13 +13,14 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.gaps import gaps_in_words
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, message
 from mcpdesk.version import __version__
 
 Pairs = tuple[tuple[str, str], ...]
 
-_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"entries":['
+_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"comment":%b,"entries":['
 
 
 def posted(index: Index, numbers: Iterable[int]) -> list[int]:
@@ -30,7 +31,7 @@ def posted(index: Index, numbers: Iterable[int]) -> list[int]:
 
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """The archive in pieces: one entry for each exchange that passed over HTTP."""
-    yield _START % __version__.encode()
+    yield _START % (__version__.encode(), orjson.dumps(gaps_in_words(index)))
     comma = b"\n"
     for number in posted(index, numbers):
         exchange = index.exchange(number)
@@ -42,7 +43,7 @@ def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
 def _entry(index: Index, exchange: Exchange) -> dict[str, Any]:
     kept = None if exchange.response is None else index.frame(exchange.response)
     ended = kept.time if kept else exchange.ended
-    took_ms = 0.0 if ended is None else round((ended - exchange.started) * 1000, 3)
+    took_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
     return {
         "startedDateTime": datetime.fromtimestamp(exchange.started, UTC).isoformat(timespec="milliseconds"),
         "time": took_ms,
@@ -79,7 +80,7 @@ def _response(index: Index, exchange: Exchange) -> dict[str, Any]:
     body, said = ("", "") if frame is None else _body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {
-        "status": int(status) if status.isdecimal() else 0,
+        "status": int(status) if len(status) == 3 and status.isdecimal() else 0,
         "statusText": words,
         "httpVersion": version,
         **_common(headers, body, said),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from enum import IntEnum
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,8 @@ import msgspec
 Id = int | str | float
 """A JSON-RPC id as sent; `1` and `"1"` are different ids."""
 
+_LARGEST_ID = 1 << 63
+"""Larger numbers cannot be written as JSON again."""
 MOST_HEADS = 2_048
 """Messages of a batch that are looked at one by one; a longer array is shown as one thing."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -55,6 +58,8 @@ class Head(msgspec.Struct, gc=False, frozen=True):
 
 
 MALFORMED = Head(Shape.MALFORMED)
+_LONGEST_WORD = 1_000
+"""Characters of a method, a name or an id that are kept: they stay in memory for every exchange."""
 
 _Maybe = int | str | float | None
 
@@ -126,6 +131,23 @@ def _single(data: bytes) -> Head:
         return loose_head(_any.decode(data))
 
 
+def _short(text: str) -> str:
+    """A word as it is kept: one that is too long is cut, and still differs from others."""
+    if len(text) <= _LONGEST_WORD:
+        return text
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{text[:_LONGEST_WORD]}… {digest}"
+
+
+def _key(identifier: _Maybe) -> _Maybe:
+    """An id as it is kept."""
+    if isinstance(identifier, str):
+        return _short(identifier)
+    if isinstance(identifier, int) and not -_LARGEST_ID <= identifier < 2 * _LARGEST_ID:
+        return _short(hex(identifier))
+    return identifier
+
+
 def _strict(message: _Message) -> Head:
     """The head of a message whose known members have the types the specification gives them."""
     given = message.id
@@ -133,7 +155,7 @@ def _strict(message: _Message) -> Head:
     if message.method is not None:
         return _calling(message.method, message.params or _Params(), identifier, given is not msgspec.UNSET)
     if not isinstance(message.error, msgspec.UnsetType):
-        return Head(Shape.RESPONSE, identifier, failed=True)
+        return Head(Shape.RESPONSE, _key(identifier), failed=True)
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
     return _answering(message.result or _Result(), identifier, failed=False)
@@ -143,13 +165,13 @@ def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
     """The head of a response."""
     return Head(
         Shape.RESPONSE,
-        identifier,
-        revision=result.revision or "",
+        _key(identifier),
+        revision=_short(result.revision or ""),
         failed=failed,
         tool_failed=result.is_error is True,
         asks=result.kind == "input_required",
         state=result.state or "",
-        task=result.task_id or (result.task.id if result.task else "") or "",
+        task=_short(result.task_id or (result.task.id if result.task else "") or ""),
     )
 
 
@@ -160,14 +182,14 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
     meta = params.meta or _Meta()
     return Head(
         Shape.REQUEST if has_id else Shape.NOTIFICATION,
-        identifier,
-        method,
-        params.name or params.uri or params.task or _program(params),
-        revision=meta.revision or "",
-        token=meta.token if has_id else params.token,
-        cancels=params.cancels,
+        _key(identifier),
+        _short(method),
+        _short(params.name or params.uri or params.task or _program(params)),
+        revision=_short(meta.revision or ""),
+        token=_key(meta.token if has_id else params.token),
+        cancels=_key(params.cancels),
         state=params.state or "",
-        task=(meta.task.id if meta.task else "") or "",
+        task=_short((meta.task.id if meta.task else "") or ""),
     )
 
 

@@ -14,7 +14,7 @@ from typing import overload
 from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange
 from mcpdesk.recorder.operations import Operations
 from mcpdesk.recorder.pairing import Pairing
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HttpNote
 from mcpdesk.recorder.source import Source
 from mcpdesk.recorder.table import NO_FRAME, Table
 
@@ -61,8 +61,7 @@ class Index:
         """Grows with every change."""
         self.paired = 0
         """Frames looked at so far."""
-        self.gone = 0
-        """Frames that had left memory, and were in no file, before anybody looked."""
+        self._gone = 0
 
     @property
     def table(self) -> Table:
@@ -88,6 +87,16 @@ class Index:
     def connections(self) -> Mapping[int, ConnectionInfo]:
         """The latest of every connection, by number."""
         return self._source.connections
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """Where frames are missing in a capture from disk, rising."""
+        return self._source.gaps
+
+    @property
+    def gone(self) -> int:
+        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
+        return self._gone + sum(gap.frames for gap in self._source.gaps)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
         """Pair frames that came since, for about `budget_s` seconds; True when anything changed.
@@ -168,7 +177,7 @@ class Index:
         return self._source.note(number)
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone."""
+        """The bytes of successive frames, empty for those that are gone; of as many as can be held."""
         return self._source.data(start, stop)
 
     @property
@@ -199,7 +208,7 @@ class Index:
         seconds = []
         for frame in self._source.frames(self.paired, stop):
             if frame is None:
-                self.gone += 1
+                self._gone += 1
                 self._pairing.skip()
             else:
                 self._pairing.add(frame)

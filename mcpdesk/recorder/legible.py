@@ -15,6 +15,8 @@ from mcpdesk.recorder.record import Frame
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
 _BEGINNING = 16 << 10
+DEEPEST = 200
+"""Levels of a message beyond which it is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
 """What is not noted around an answer to a POST: only others are."""
 
@@ -38,6 +40,8 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         value = decode(whole)
     except ProtocolError as error:
         return Legible(_text(whole[:_BEGINNING]), _cut(whole, kept) or error.message)
+    if is_deep(whole, value):
+        return Legible(_text(whole[:_BEGINNING]), f"nested more than {DEEPEST} levels deep: shown as text")
     return Legible(mask_message(_part(index, exchange, frame, value), schema))
 
 
@@ -84,9 +88,30 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     if kept.size > LARGEST:
         raise ValueError(f"a frame of {kept.size:,} bytes is too large")
     try:
-        return _part(index, exchange, frame, decode(whole := index.whole(frame)))
+        value = decode(whole := index.whole(frame))
     except ProtocolError as error:
         raise ValueError(_cut(whole, kept) or error.message) from None
+    if is_deep(whole, value):
+        raise ValueError(f"a message nested more than {DEEPEST} levels deep")
+    return _part(index, exchange, frame, value)
+
+
+def is_deep(data: bytes, value: Any) -> bool:
+    """Whether a decoded message is nested so deeply that walking through it would end the program."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return False
+    level = [value]
+    for _ in range(DEEPEST):
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += [item for item in one.values() if isinstance(item, dict | list)]
+            elif isinstance(one, list):
+                below += [item for item in one if isinstance(item, dict | list)]
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _cut(whole: bytes, kept: Frame) -> str:

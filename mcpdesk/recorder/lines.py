@@ -19,6 +19,7 @@ Format 1 had no `"json"`, format 2 no `"run"`. Knows no file.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Container, Sequence
 from typing import Annotated, Any
@@ -30,11 +31,14 @@ from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
     ConnectionInfo,
+    Count,
     Direction,
     Entry,
     Frame,
     HttpNote,
+    Moment,
     Run,
+    beginning,
 )
 
 FORMAT = 3
@@ -45,8 +49,9 @@ _JSON = b',"json":'
 _RUN = b',"run":'
 _HEAD_BYTES = 120
 """What stands before the frame in a line is shorter."""
-_LATEST = 253_402_214_400
-"""Unix time of the last day before the year 10000: no calendar here goes further."""
+LONGEST_RUN = 4_096
+"""Frames one line may announce; what is written here has 256 at most."""
+_LONG_HEAD = re.compile(rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",')
 
 
 class Line(msgspec.Struct, gc=False):
@@ -54,22 +59,23 @@ class Line(msgspec.Struct, gc=False):
 
     capture: int | None = None
     part: int = 1
-    first: int = 0
+    first: Count = 0
     started: float = 0.0
-    n: int = -1
-    t: Annotated[float, msgspec.Meta(ge=0, lt=_LATEST)] = 0.0
-    c: int = 0
+    n: Annotated[int, msgspec.Meta(ge=-1, le=1 << 53)] = -1
+    t: Moment = 0.0
+    c: Count = 0
     d: str = "in"
     json: msgspec.Raw = msgspec.Raw()
     text: str | None = None
     base64: str | None = None
-    size: int | None = None
+    size: Count | None = None
     end: str | None = None
-    run: int = 0
+    run: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_RUN)] = 0
     connection: ConnectionInfo | None = None
     note: HttpNote | None = None
     same: list[int] | None = None
     lost: tuple[int, int] | None = None
+    why: str = ""
 
 
 class _FrameLine(msgspec.Struct, gc=False):
@@ -215,9 +221,12 @@ def read_line(line: bytes) -> Line:
     Raises: ValueError (msgspec.DecodeError is one) for a line that is cut off or not of this format.
     """
     at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
-    if at < 0:
-        return _decoder.decode(line)
-    read = _decoder.decode(line[:at] + b"}")
+    try:
+        if at < 0:
+            return _decoder.decode(line)
+        read = _decoder.decode(line[:at] + b"}")
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     read.json = msgspec.Raw(line[at + len(_JSON) : -2])
     return read
 
@@ -244,6 +253,56 @@ def line_frame(line: Line) -> Frame:
     elif size > KEPT_BYTES:
         end = data[-END_BYTES:]
     return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size, end)
+
+
+def read_frame(line: bytes | None) -> Frame | None:
+    """The frame of a frame's line, None when there is none, or it is not what it was when it was found."""
+    if line is None:
+        return None
+    try:
+        return line_frame(read_line(line))
+    except ValueError:
+        return None
+
+
+def read_bytes(line: bytes | None) -> bytes:
+    """The bytes a frame's line carries, none when there is no such line any more."""
+    if line is None:
+        return b""
+    try:
+        return line_bytes(read_line(line))
+    except ValueError:
+        return b""
+
+
+def read_note(line: bytes | None, number: int) -> HttpNote | None:
+    """The note of a note's line, as one on frame `number`; None when there is no such line any more."""
+    if line is None:
+        return None
+    try:
+        return line_note(read_line(line), number)
+    except ValueError:
+        return None
+
+
+def json_start(head: bytes) -> int:
+    """Where the frame begins in a frame's line of which only the head is at hand; 0: it cannot be told."""
+    found = _LONG_HEAD.match(head)
+    return found.end() + len(_JSON) - 1 if found and head.startswith(_JSON, found.end() - 1) else 0
+
+
+def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
+    """The frame of a line of `size` bytes, newline included, of which beginning and end are at hand.
+
+    Raises: ValueError for a line that is not one of a JSON frame.
+    """
+    start = json_start(head)
+    if not start or not tail.endswith(b"}\n"):
+        raise ValueError("a long line that is not one of a frame")
+    line = read_line(head[: start - len(_JSON)] + b"}")
+    data = beginning(head[start:], KEPT_BYTES)
+    end = tail[:-2][-END_BYTES:]
+    return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data, size - start - 2, end)
 
 
 def line_note(line: Line, number: int) -> HttpNote | None:

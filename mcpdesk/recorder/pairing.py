@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 
 from mcpdesk.recorder.cut_head import read_cut
 from mcpdesk.recorder.exchange import Code
@@ -28,18 +29,25 @@ _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/re
 """Requests whose work may ask the client."""
 _MANY = 8
 """Requests under way beyond which nobody tries to tell which one asks."""
+_LARGEST_READ = 4 << 20
+"""Bytes of a frame that is decoded where its beginning and end do not say enough."""
+_MOST_NOTIFICATIONS = 10_000
+"""That are linked to one exchange; further ones stand for themselves."""
 
 
 class Way:
     """The requests that went one way over one connection and may still be answered."""
 
-    __slots__ = ("cancelled", "malformed", "tokens", "waiting")
+    __slots__ = ("cancelled", "malformed", "token_of", "tokens", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: dict[Id, list[int]] = {}
+        self.waiting: dict[Id, deque[int]] = {}
         """Rows by id, oldest first: ids may clash where a peer breaks the rules."""
         self.cancelled: dict[Id, int] = {}
         self.tokens: dict[Id, int] = {}
+        """Rows by the token their progress is reported with."""
+        self.token_of: dict[int, Id] = {}
+        """The other way round."""
         self.malformed = NO_FRAME
 
 
@@ -95,7 +103,9 @@ class Pairing:
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
-        return read_heads(self._source.whole(frame.number)) if head.shape is Shape.MALFORMED else [head]
+        if head.shape is not Shape.MALFORMED or frame.size > _LARGEST_READ:
+            return [head]
+        return read_heads(self._source.whole(frame.number))
 
     def _way(self, connection: int, direction: int) -> Way:
         key = connection << 1 | direction
@@ -162,7 +172,7 @@ class Pairing:
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         way = self._ways.get(frame.connection << 1 | (1 - frame.direction))
-        if way is None or len(way.waiting) > _MANY:
+        if way is None or len(way.waiting) > _MANY or sum(map(len, way.waiting.values())) > _MANY:
             return None
         rows = [row for waiting in way.waiting.values() for row in waiting]
         calls = [row for row in rows if self.table.method(row) in _ASKED_FOR]
@@ -171,10 +181,11 @@ class Pairing:
     def _asked(self, head: Head, frame: Frame, row: int) -> None:
         way = self._way(frame.connection, frame.direction)
         if head.id is not None:
-            way.waiting.setdefault(head.id, []).append(row)
+            way.waiting.setdefault(head.id, deque()).append(row)
             way.cancelled.pop(head.id, None)
         if head.token is not None:
             way.tokens[head.token] = row
+            way.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
         """The row a response ends, or None when nothing waits for it."""
@@ -188,7 +199,7 @@ class Pairing:
                 self.table.answer(row, frame, Code.LATE)
                 self.altered.append(row)
             return row
-        row = rows.pop(0)
+        row = rows.popleft()
         if not rows:
             del way.waiting[head.id]
         self._end(row, head, frame, way)
@@ -233,8 +244,9 @@ class Pairing:
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)
         self.altered.append(row)
-        if way.tokens:
-            way.tokens = {token: other for token, other in way.tokens.items() if other != row}
+        token = way.token_of.pop(row, None)
+        if token is not None and way.tokens.get(token) == row:
+            del way.tokens[token]
 
     def _refused(self, way: Way, frame: Frame) -> int | None:
         """The malformed frame an error without id speaks of, if it is still unanswered."""
@@ -260,8 +272,10 @@ class Pairing:
             row = self.operations.expected(task_key(self._server(frame.connection), head.name))
         if row is not None:
             row = self.operations.whole.get(row, row)
-            self.notifications.setdefault(row, array("q")).append(frame.number)
-            self.altered.append(row)
+            linked = self.notifications.setdefault(row, array("q"))
+            if len(linked) < _MOST_NOTIFICATIONS:
+                linked.append(frame.number)
+                self.altered.append(row)
 
     def _cancelled(self, identifier: Id, frame: Frame) -> None:
         way = self._way(frame.connection, frame.direction)

@@ -127,9 +127,21 @@ class Places:
         if read is None:
             return None
         found = read.split(b"\n")[:-1]
-        lines = run_lines(found) if is_run else [line + b"\n" for line in found]
+        try:
+            lines = run_lines(found) if is_run else [line + b"\n" for line in found]
+        except ValueError:
+            return None  # the file is not what it was any more
         self._group = (place, start, lines)
         return lines[number - start]
+
+    def read(self, number: int, start: int, count: int) -> bytes:
+        """Bytes of the line of a frame, from `start` on; none when they are not on disk any more."""
+        place = self._frames[number] & ~_RUN
+        with self._lock:
+            try:
+                return os.pread(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
+            except OSError:
+                return b""
 
     def _read(self, part: int, offset: int, count: int = 1) -> bytes | None:
         """Whole lines at a place; None when the file ends before they do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,14 @@ KEPT_BYTES = 64 << 10
 """At most so many bytes of a frame stay in memory."""
 END_BYTES = 1 << 10
 """Bytes of the end of a larger frame that stay beside them."""
+
+
+LATEST: Final = 253_402_214_400
+"""Unix time of the last day before the year 10000: no calendar here goes further."""
+Moment = Annotated[float, msgspec.Meta(ge=0, lt=LATEST)]
+"""Unix time in seconds that a calendar has."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""A number that fits in every table."""
 
 
 def beginning(data: bytes, most: int) -> bytes:
@@ -85,16 +93,15 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
     Recorded anew, with the same number, whenever something more is known: the peer's name, the revision.
     """
 
-    number: int
+    number: Count
     server: str
     transport: str
     """`memory`, `http`, `stdio`, `unix`."""
     peer: str
     """Display name: `desk`, `claude-code 2.1`, or an address until the peer has told its name."""
     revision: str
-    opened: float
-    """Unix time in seconds."""
-    closed: float | None = None
+    opened: Moment
+    closed: Moment | None = None
     principal: str = ""
     """Who opened it, where that was proved: `key`, or the subject of a token. Never a key or a token."""
 
@@ -115,6 +122,16 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
     frame: int
     line: str
     headers: tuple[tuple[str, str], ...]
+
+
+class Gap(msgspec.Struct, gc=False, frozen=True):
+    """Frames that are missing in a capture."""
+
+    before: int
+    """The number of the frame that follows them."""
+    frames: int
+    """How many they are."""
+    why: str = ""
 
 
 class CaptureHealth(msgspec.Struct, gc=False, frozen=True):

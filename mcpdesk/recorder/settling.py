@@ -15,6 +15,8 @@ from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_MASK, Segment
 from mcpdesk.recorder.shared_notes import SharedNotes
 from mcpdesk.recorder.store import Store
 
+_FEW = 16
+"""Frames that are settled at once where some are large."""
 _TOGETHER = 128
 """Notes gathered before they are settled: those that repeat each other become one line."""
 
@@ -47,12 +49,17 @@ class Settling:
             for info in connections:
                 file.add_connection(info)
 
-    def settle(self, upto: int, *, is_pressed: bool = False) -> None:
-        """Settle the frames below `upto`; who is pressed leaves large ones to others, and all after them."""
+    def settle(self, upto: int, *, is_pressed: bool = False, most: int | None = None) -> None:
+        """Settle the frames below `upto`; who is pressed leaves large ones to others, and all after them.
+
+        No further ones are begun once `most` bytes wait for the disk.
+        """
         ring, file = self._store.ring, self.file
-        while (start := self.frames) < upto:
+        while (start := self.frames) < upto and (most is None or file is None or file.waiting < most):
             stop = min((start | SEGMENT_MASK) + 1, upto)
             if segment := ring.segment(start):
+                if not segment.is_whole:
+                    stop = min(stop, start + _FEW)
                 made = segment.make(start, stop, self._group_bytes, self._store.waiting)
                 if is_pressed and not made.is_small:
                     return

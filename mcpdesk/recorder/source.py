@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
-from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HttpNote
+
+MOST_HELD: Final = 8 << 20
+"""Bytes of frames that are looked through at once."""
 
 
 class Source(Protocol):
@@ -32,4 +35,22 @@ class Source(Protocol):
         """What HTTP said around a frame."""
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone."""
+        """The bytes of successive frames, empty for those that are gone.
+
+        Of all frames up to `stop`, or of as many as hold `MOST_HELD`; always of one at least.
+        """
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """Where frames are missing that have no numbers, rising."""
+
+
+def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
+    """The first of some pieces, until they hold `MOST_HELD` bytes together."""
+    held, found = 0, list[bytes]()
+    for piece in pieces:
+        found.append(piece)
+        held += len(piece)
+        if held >= MOST_HELD:
+            break
+    return found

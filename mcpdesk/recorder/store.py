@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mcpdesk.recorder.lines import line_bytes, line_frame, line_note, read_line
+from mcpdesk.recorder.lines import read_bytes, read_frame, read_note
 from mcpdesk.recorder.places import Places
-from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HttpNote
 from mcpdesk.recorder.ring import Ring
+from mcpdesk.recorder.source import up_to_most
 
 _decode_note = msgspec.json.Decoder(HttpNote).decode
 
@@ -33,8 +34,7 @@ class Store:
         frame = self.ring.frame(number)
         if frame is not None or self.places is None:
             return frame
-        line = self.places.frame_line(number)
-        return None if line is None else line_frame(read_line(line))
+        return read_frame(self.places.frame_line(number))
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Successive frames; None for those that are gone."""
@@ -51,10 +51,8 @@ class Store:
         frame = self.ring.frame(number)
         if frame is not None and (len(frame.data) == frame.size or self.places is None):
             return frame.data
-        line = self.places.frame_line(number) if self.places else None
-        if line is not None:
-            return line_bytes(read_line(line))
-        return frame.data if frame else b""
+        written = read_bytes(self.places.frame_line(number)) if self.places else b""
+        return written or (frame.data if frame else b"")
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame, from memory, else from the file."""
@@ -63,17 +61,22 @@ class Store:
             if note is None and (said := segment.said.get(number)) is not None:
                 return HttpNote(number, said.line, said.headers)
             return _decode_note(note) if isinstance(note, bytes) else note
-        line = self.places.note_line(number) if self.places else None
-        return None if line is None else line_note(read_line(line), number)
+        return read_note(self.places.note_line(number), number) if self.places else None
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """None: frames that are gone keep their numbers."""
+        return ()
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone."""
+        """The bytes of successive frames, empty for those that are gone; as many as can be held."""
         segment = self.ring.segment(start)
         if segment is not None and segment.is_whole:
             found = segment.data(start, stop)
             if len(found) == stop - start:
                 return found
-        return [b"" if frame is None else self._all_of(frame) for frame in self.frames(start, stop)]
+        frames = self.frames(start, stop)
+        return up_to_most(b"" if frame is None else self._all_of(frame) for frame in frames)
 
     def _all_of(self, frame: Frame) -> bytes:
         return frame.data if len(frame.data) == frame.size else self.whole(frame.number)

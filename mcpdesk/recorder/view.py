@@ -119,9 +119,13 @@ class View:
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the filter's words; an earlier row may match by what came for it now."""
-        if not self._matcher.needles:
-            return
-        pieces = self._index.data(start, stop)
+        while self._matcher.needles and start < stop:
+            pieces = self._index.data(start, stop)
+            self._search_pieces(start, pieces)
+            start += len(pieces)
+
+    def _search_pieces(self, start: int, pieces: Sequence[bytes]) -> None:
+        """Search some frames, of which the first has the number `start`."""
         block = _SEPARATOR.join(pieces).lower()
         needles = [needle for needle in self._matcher.needles if needle.bytes in block]
         if not needles:

@@ -131,11 +131,12 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     recording.close()
     stated = [line for line in (tmp_path / "a.jsonl").read_bytes().splitlines() if b'{"lost"' in line]
     archive = Archive(tmp_path / "a.jsonl")
-    there = [at for at in range(archive.count) if archive.whole(at)]
-    assert recording.missing == 20_300 - len(there) > 5_000
+    (gap,) = archive.gaps
+    assert recording.missing == gap.frames == 20_300 - archive.count > 5_000
+    assert gap.why == os.strerror(number)
     assert len(stated) == 1 and b'"missing":%d' % recording.missing in stated[0]
     assert os.strerror(number).encode() in stated[0] and os.strerror(number) in recording.error
-    assert archive.unreadable == 0 and archive.whole(there[-1]) == frame(20_299)
+    assert archive.unreadable == 0 and archive.whole(archive.count - 1) == frame(20_299)
     archive.close()
 
 
