@@ -64,7 +64,7 @@ async def test_a_tool_that_runs_programs_makes_a_key_due(tmp_path: Path) -> None
         view = desk.view()
         assert view.protection == "key"
         async with client.post(view.servers[0].url, json=CALL) as answer:
-            assert answer.status == 401
+            assert answer.status == 403
         async with client.post(view.servers[0].url, json=CALL, headers={"X-API-Key": view.api_key}) as answer:
             assert answer.status == 200
     async with running_desk(folder, http=True, no_auth=True) as desk:
@@ -205,7 +205,7 @@ async def test_a_server_that_asks_everybody_for_a_token_needs_no_key_besides(
         desk.host.call_soon(lambda: desk.host.reload("gate"))
         await until(lambda: bool(desk.host.rules.api_key))
         async with client.post(url, json=CALL) as answer:
-            assert answer.status == 401 and "key" in (await answer.json())["error"]
+            assert answer.status == 403 and "key" in (await answer.json())["error"]
 
 
 async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_it_is_mended(

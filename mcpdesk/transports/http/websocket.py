@@ -203,7 +203,9 @@ class _Line:
         if sum(map(len, pieces)) <= ONE_WRITE:
             transport.write(b"".join(pieces))
         else:
-            transport.writelines(pieces)
+            # Not `writelines`: in Python 3.12.0 to .8 and 3.13.0 to .1 it tells nobody that it is full.
+            for piece in pieces:
+                transport.write(piece)
         unread = transport.get_write_buffer_size()
         if unread > HIGH_WATER:
             self._hold_back(unread, transport)
