@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,24 +41,14 @@ def command(file: Path, theme: str | None) -> int:
 
 def _show(archive: Archive, theme: str | None) -> int:
     """Run the screen until the person leaves."""
-    import asyncio
-
+    from mcpdesk.cli.screen_runs import ScreenRuns
     from mcpdesk.cli.signals import Ending
     from mcpdesk.cli.terminal import Terminal
     from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.paths import state_folder
     from mcpdesk.tui.capture_app import CaptureApp
 
-    leaving: list[Callable[[], object]] = []
-
-    def begin() -> None:
-        leaving.append(partial(asyncio.get_running_loop().call_soon_threadsafe, app.exit))
-
-    def stop(reason: str) -> None:
-        for leave in leaving:
-            leave()
-
-    app = CaptureApp(CaptureLink(archive), theme, begin)
     terminal = Terminal(sys.stderr.fileno())
-    with Ending(stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
-        app.run()
-    return app.return_code or 0
+    runs = ScreenRuns(partial(CaptureApp, CaptureLink(archive), theme), state_folder(), terminal)
+    with Ending(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+        return runs.run()

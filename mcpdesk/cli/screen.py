@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,13 +10,18 @@ from msgspec.structs import replace
 
 from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
+from mcpdesk.cli.screen_runs import ScreenRuns
 from mcpdesk.cli.signals import Ending
 from mcpdesk.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.effective import Plan
-    from mcpdesk.tui.app import DeskApp
+    from mcpdesk.link.link import Link
+    from mcpdesk.transports.descriptors import Claimed
 
 GRACE_S = 8.0
 """How long screen and core may take to end before they are ended."""
@@ -42,11 +44,10 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
     with claiming(host, "screen") as claimed:
         core = CoreThread(host)
         link = LocalLink(host)
-        terminal = Terminal(claimed.stderr_fd)
         try:
             history = plan.settings.state_dir / "calls.jsonl"
             app = partial(DeskApp, link, theme, history=history, settled=host.screen_drawn)
-            code = _show(app, core, claimed.redirect_prints, terminal)
+            code = _show(app, core, claimed, plan.settings.state_dir, link)
         finally:
             link.close()
             core.stop()
@@ -55,26 +56,20 @@ def run_desk(plan: Plan, theme: str | None = None) -> int:
     return code
 
 
-def _show(
-    app: Callable[..., DeskApp], core: CoreThread, redirect_prints: Callable[[], None], terminal: Terminal
-) -> int:
+def _show(app: MakeApp, core: CoreThread, claimed: Claimed, state: Path, link: Link) -> int:
     """Run the screen; the core loads its folders and begins to serve once the screen stands."""
-    leaving: list[Callable[[], object]] = []
+    terminal = Terminal(claimed.stderr_fd)
 
     def begin() -> None:
         gc.enable()
-        redirect_prints()
-        leaving.append(partial(asyncio.get_running_loop().call_soon_threadsafe, desk.exit))
-        core.started.add_done_callback(lambda started: stop("") if started.exception() else None)
+        claimed.redirect_prints()
+        core.started.add_done_callback(lambda started: runs.stop() if started.exception() else None)
         core.start()
 
-    def stop(reason: str) -> None:
-        for leave in leaving:
-            leave()
+    def serving() -> str:
+        urls = [server.url for server in link.view().servers if server.url]
+        return f"The server goes on at {', '.join(urls)}." if urls else "The server goes on."
 
-    desk = app(begin=begin)
-    if sys.__stderr__ is not None:
-        desk.error_console.file = sys.__stderr__  # `sys.stderr` is the journal's by now
-    with Ending(stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
-        desk.run()
-    return desk.return_code or 0
+    runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
+    with Ending(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+        return runs.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import termios
+from contextlib import suppress
 
 LEAVE = (
     "\x1b[<u"  # keyboard protocol
@@ -22,6 +23,11 @@ class Terminal:
             self._settings: list[object] | None = termios.tcgetattr(fd)
         except termios.error:
             self._settings = None
+
+    def write(self, text: str) -> None:
+        """Write plain text. A terminal that is gone is none of our business."""
+        with suppress(OSError):
+            os.write(self._fd, text.encode())
 
     def restore(self) -> None:
         """Put the settings back and leave the screen. A terminal that is gone is none of our business."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -22,6 +23,7 @@ from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import clean, from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.call_menus import DestructiveCalls
+from mcpdesk.tui.crash import Crash, Place
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.terminal_gate import TerminalGate
 from mcpdesk.tui.screens.main import MainScreen
@@ -29,12 +31,15 @@ from mcpdesk.tui.theme_shelf import ThemeShelf
 from mcpdesk.tui.themes import without_auto, without_colour
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from textual.driver import Driver
 
     from mcpdesk.link.link import Link
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
+NEWS_S = 20.0
+"""How long a screen that was started again says why."""
 COPY_DOUBT = 75_000
 """Characters beyond which some terminals refuse a copy."""
 
@@ -55,15 +60,21 @@ class DeskApp(App[None]):
         history: Path | None = None,
         begin: Callable[[], None] = lambda: None,
         settled: Callable[[], None] = lambda: None,
+        place: Place | None = None,
+        news: str = "",
     ) -> None:
         """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
-        `begin` is called once the frame is painted, `settled` once it shows a server."""
+        `begin` is called once the frame is painted, `settled` once it shows a server.
+        `place` and `news` are where a screen that failed was, and what to say about it."""
         super().__init__()
+        self.crash: Crash | None = None
+        """The exception that ended the screen, once one did."""
+        self._news = news
         self._begin = begin
         self._settled = settled
         self.link = link
         self.history_path = history
-        self.main = self.make_main(link, panes)
+        self.main = self.make_main(link, panes, place)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
         self.destructive_calls = DestructiveCalls()
@@ -72,9 +83,9 @@ class DeskApp(App[None]):
         self._asking = False
         self._gate = TerminalGate()
 
-    def make_main(self, link: Link, panes: Panes) -> MainScreen:
+    def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
         """The screen behind all dialogs."""
-        return MainScreen(link, panes)
+        return MainScreen(link, panes, place)
 
     @property
     def server(self) -> str:
@@ -142,6 +153,27 @@ class DeskApp(App[None]):
     def stand(self) -> None:
         """The frame is painted: the core may begin."""
         self._begin()
+        if self._news:
+            self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
+
+    def bell(self) -> None:
+        """Ring. Textual also rings while it handles an exception that ends the application: keep that one."""
+        error = sys.exception()
+        if self.return_code and error is not None:
+            self._keep(error)
+        super().bell()
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End the application; Textual calls this for exceptions that render themselves."""
+        error = next((one for one in renderables if isinstance(one, BaseException)), sys.exception())
+        if error is not None:
+            self._keep(error)
+        super().panic(*renderables)
+
+    def _keep(self, error: BaseException) -> None:
+        """Remember the first exception, and where the person is."""
+        if self.crash is None:
+            self.crash = Crash.of(error, self.main.place())
 
     def settle(self) -> None:
         """What is hosted is painted: now there is time for the rest."""

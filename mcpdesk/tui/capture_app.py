@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
+    from mcpdesk.tui.crash import Place
 
 _NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
@@ -49,12 +50,19 @@ class CaptureScreen(MainScreen):
 class CaptureApp(DeskApp):
     """One capture."""
 
-    def __init__(self, link: Link, theme: str | None = None, begin: Callable[[], Any] = lambda: None) -> None:
-        super().__init__(link, theme, {"traffic": PANES["traffic"]}, begin=begin)
+    def __init__(
+        self,
+        link: Link,
+        theme: str | None = None,
+        begin: Callable[[], None] = lambda: None,
+        place: Place | None = None,
+        news: str = "",
+    ) -> None:
+        super().__init__(link, theme, {"traffic": PANES["traffic"]}, begin=begin, place=place, news=news)
 
-    def make_main(self, link: Link, panes: Panes) -> MainScreen:
+    def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
         """The frame without what needs a server."""
-        return CaptureScreen(link, panes)
+        return CaptureScreen(link, panes, place)
 
     def stand(self) -> None:
         """The frame is painted, and there is nothing to wait for."""

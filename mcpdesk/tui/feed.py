@@ -7,7 +7,7 @@ and the rest goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import Question, QuestionState
@@ -18,6 +18,7 @@ from mcpdesk.tui.widgets.tabs import SCREENS
 
 if TYPE_CHECKING:
     from textual.timer import Timer
+    from textual.widget import Widget
 
     from mcpdesk.tui.screens.main import MainScreen
 
@@ -41,7 +42,8 @@ _log = logging.getLogger(__name__)
 class Feed:
     """Looks on behalf of one main screen."""
 
-    def __init__(self, main: MainScreen) -> None:
+    def __init__(self, main: MainScreen, opened: Collection[int] = ()) -> None:
+        """`opened` are questions that do not open by themselves."""
         self._main = main
         self._link = main.link
         self._frames = -1
@@ -55,7 +57,7 @@ class Feed:
         self._failed: dict[str, str] = {}
         self._questions_version = -1
         self._waiting: tuple[Question, ...] = ()
-        self._put: set[int] = set()
+        self._put = set(opened)
         self._jobs = JobWatch(main.link)
 
     @property
@@ -108,10 +110,19 @@ class Feed:
         self._try("notices", self._announce)
         self._try("jobs", lambda: self._mourn(view))
         self._try("question", self._offer)
-        pane = self._main.pane
+        self.look_at(self._main.pane, view)
+
+    def look_at(self, pane: Widget | None, view: CoreView | None = None) -> None:
+        """Let a pane look at the core."""
+        seen = view or self._try("core", self._link.view)
         look: Callable[[CoreView], None] | None = getattr(pane, "look", None)
-        if look is not None:
-            self._try(f"{self._main.shown} pane", lambda: look(view))
+        if look is not None and seen is not None:
+            self._try(f"{self._main.shown} pane", lambda: look(seen))
+
+    @property
+    def opened(self) -> frozenset[int]:
+        """Questions that were opened."""
+        return frozenset(self._put)
 
     def put(self, question: Question) -> None:
         """Remember that a question was opened: it does not open by itself again."""

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -70,10 +70,14 @@ class Desk:
 
     def see(self, pattern: str, within_s: float = WAIT_S) -> str:
         """Wait until the screen shows `pattern`, and return the screen."""
+        return self.wait(lambda: re.search(pattern, self.text), repr(pattern), within_s)
+
+    def wait(self, condition: Callable[[], object], what: str, within_s: float = WAIT_S) -> str:
+        """Take in what is drawn until `condition` holds; returns the screen. A failure names `what`."""
         end = time.monotonic() + within_s
-        while not re.search(pattern, self.text):
+        while not condition():
             if time.monotonic() > end or not self._read():
-                raise AssertionError(f"{pattern!r} did not appear:\n{self.text}")
+                raise AssertionError(f"{what} did not appear:\n{self.text}")
         return self.text
 
     def end(self, within_s: float = WAIT_S) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -15,6 +16,7 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.crash import Place
 from mcpdesk.tui.feed import Feed
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.widgets.footer import DeskFooter
@@ -32,6 +34,7 @@ CALM_S = 1.0
 """Nothing opens by itself sooner after a key press."""
 LEAD_S = 60.0
 """How long a notice decides which part of a screen is shown first."""
+_log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -40,6 +43,17 @@ class Parted(Protocol):
 
     def show_section(self, name: str) -> None:
         """Bring one up."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A pane that a screen which is started again brings back to where it was."""
+
+    def place(self) -> Any:
+        """What it needs to come back."""
+
+    def return_to(self, place: Any) -> None:
+        """Come back. The pane is mounted, and has looked at the core."""
 
 
 class MainScreen(Screen[None]):
@@ -52,15 +66,16 @@ class MainScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
     app: DeskApp
 
-    def __init__(self, link: Link, panes: Panes = PANES) -> None:
+    def __init__(self, link: Link, panes: Panes = PANES, place: Place | None = None) -> None:
         super().__init__()
         self.link = link
-        self.server = ""
-        self.feed = Feed(self)
+        self._place = place or Place()
+        self.server = self._place.server
+        self.feed = Feed(self, self._place.opened)
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner = QuestionBanner()
         self._panes = panes
-        self._first = next(iter(panes))
+        self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._is_settled = False
         self._lead = ("", 0.0)
@@ -145,6 +160,17 @@ class MainScreen(Screen[None]):
             self._lead = ("", 0.0)
             self._show_part(part)
 
+    def place(self) -> Place:
+        """Where the person is. Never raises: it is asked while an exception ends the screen."""
+        panes = dict[str, Any]()
+        for pane in list(self.switcher.children):
+            if pane.id and isinstance(pane, Placed):
+                try:
+                    panes[pane.id] = pane.place()
+                except Exception:
+                    _log.exception("where the %s pane was is not known", pane.id)
+        return Place(self.server, self.shown, panes, self.feed.opened)
+
     def lead_to(self, part: str) -> None:
         """A notice concerned a part of the activity screen (empty: it did not): show it at the next visit."""
         if part:
@@ -159,6 +185,9 @@ class MainScreen(Screen[None]):
             pane = self._panes[name](self.link)
             pane.id = name
             await self.switcher.add_content(pane)
+            if name in self._place.panes and isinstance(pane, Placed):
+                self.feed.look_at(pane)
+                pane.return_to(self._place.panes[name])
 
     def _focus_pane(self, name: str) -> None:
         pane = self.switcher.get_child_by_id(name)

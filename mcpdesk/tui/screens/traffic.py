@@ -100,6 +100,17 @@ class TrafficPane(Vertical):
             self.detail.look()
         self._count(view)
 
+    def place(self) -> tuple[str, int | None]:
+        """The filter, and the selected exchange unless the newest one is followed."""
+        return self.query_one(Input).value, None if self.listing.following else self.listing.selected
+
+    def return_to(self, place: tuple[str, int | None]) -> None:
+        """Filter and select as before."""
+        query, selected = place
+        self.set_filter(query)
+        if selected is not None:
+            self.listing.select(selected)
+
     def set_filter(self, query: str) -> None:
         """Show only what matches, as if it had been typed."""
         field = self.query_one(LineField)

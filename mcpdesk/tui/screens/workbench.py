@@ -102,6 +102,16 @@ class WorkbenchPane(Vertical):
         """Earlier calls are kept where the application says."""
         self._drafts.remember_at(getattr(self.app, "history_path", None))
 
+    def place(self) -> tuple[Drafts, CatalogueItem | None]:
+        """What was entered everywhere, the calls under way, and what is open."""
+        return self._drafts, self.item
+
+    def return_to(self, place: tuple[Drafts, CatalogueItem | None]) -> None:
+        """Go on with what was entered and with the calls under way."""
+        self._drafts, item = place
+        if item is not None:
+            self._open(self._revealed(item.kind, item.name))
+
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item and go to its arguments."""
         if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):

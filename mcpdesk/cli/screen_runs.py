@@ -1,0 +1,147 @@
+"""Runs the screen, and starts it again when an exception ended it. The core does not notice."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import select
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from mcpdesk.cli.terminal import Terminal
+    from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.crash import Crash, Place
+
+MOST_CRASHES = 3
+"""So many crashes within `WITHIN_S` seconds: the screen stays closed until the person asks for it."""
+WITHIN_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class MakeApp(Protocol):
+    """Makes an application. `begin` is called once it is painted; `place`, `news`: of the last one."""
+
+    def __call__(self, *, begin: Callable[[], None], place: Place | None, news: str) -> DeskApp: ...
+
+
+class ScreenRuns:
+    """One screen after another, until a person leaves or `stop` is called."""
+
+    def __init__(
+        self,
+        make: MakeApp,
+        state: Path,
+        terminal: Terminal,
+        *,
+        keys_fd: int = -1,
+        begin: Callable[[], None] = lambda: None,
+        what_goes_on: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Reports of crashes are written to the state folder `state`.
+
+        `begin` is called once, when the first screen is painted or has failed. `keys_fd` is where a person
+        types after too many crashes; without it the run ends then. `what_goes_on` tells of the core.
+        """
+        self._make = make
+        self._state = state
+        self._terminal = terminal
+        self._keys_fd = keys_fd
+        self._begin: Callable[[], None] | None = begin
+        self._what_goes_on = what_goes_on
+        self._leave: Callable[[], object] = lambda: None
+        self._is_over = False
+        self._waker, self._wake = os.pipe()
+
+    def stop(self, reason: str = "") -> None:
+        """End the run. May be called from any thread and by a signal's handler."""
+        self._is_over = True
+        with suppress(OSError):
+            os.write(self._wake, b"\0")
+        with suppress(RuntimeError):  # the loop of that screen has just ended
+            self._leave()
+
+    def run(self) -> int:
+        """Show screens; returns the exit code."""
+        try:
+            return self._run()
+        finally:
+            for fd in (self._waker, self._wake):
+                os.close(fd)
+
+    def _run(self) -> int:
+        from mcpdesk.tui.crash import FOLDER, Place
+
+        place: Place | None = None
+        news, crashes = "", list[float]()
+        while True:
+            crash = self._show(place, news)
+            if crash is None:
+                return 0
+            path = crash.write(self._state / FOLDER)
+            where = f" · {path}" if path else ""
+            _log.error("The screen failed and was closed: %s%s", crash.summary, where)
+            if self._is_over:
+                return 1
+            self._begin_once()
+            news = f"The screen failed and was started again: {crash.summary}{where}"
+            crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
+            # What the person was looking at may be what cannot be shown: the second time it is left.
+            place = crash.place if len(crashes) == 1 else Place(opened=crash.place.opened)
+            if len(crashes) >= MOST_CRASHES:
+                crashes = []
+                if not self._is_wanted_again(crash, where):
+                    return 1
+
+    def _show(self, place: Place | None, news: str) -> Crash | None:
+        """Run one screen; returns what ended it, None when it was left."""
+        from mcpdesk.tui.crash import Crash, Place
+
+        app: DeskApp | None = None
+        try:
+            app = self._make(begin=lambda: self._painted(app), place=place, news=news)
+            app.error_console.file = io.StringIO()  # its own report shows the values of local variables
+            app.run()
+        except Exception as error:
+            self._terminal.restore()
+            return (app and app.crash) or Crash.of(error, place or Place())
+        finally:
+            self._leave = lambda: None
+        return app.crash
+
+    def _painted(self, app: DeskApp | None) -> None:
+        import asyncio
+
+        if app is not None:
+            self._leave = partial(asyncio.get_running_loop().call_soon_threadsafe, app.exit)
+            if self._is_over:
+                app.exit()
+        self._begin_once()
+
+    def _begin_once(self) -> None:
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            begin()
+
+    def _is_wanted_again(self, crash: Crash, where: str) -> bool:
+        """Tell the person in plain text, and wait for Enter; False when the run is to end."""
+        said = [
+            f"The screen failed {MOST_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
+            f"{crash.summary}{where}",
+        ]
+        can_ask = self._keys_fd >= 0
+        if can_ask:
+            said += [self._what_goes_on(), "Press Enter to open the screen again, Ctrl+C to end mcpdesk."]
+        self._terminal.write("\n".join(line for line in said if line) + "\n")
+        if not can_ask:
+            return False
+        with suppress(termios.error):
+            termios.tcflush(self._keys_fd, termios.TCIFLUSH)  # what was typed before was for the screen
+        readable, _, _ = select.select([self._keys_fd, self._waker], [], [])
+        return self._waker not in readable and bool(os.read(self._keys_fd, 4096))

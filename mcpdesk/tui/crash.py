@@ -1,0 +1,72 @@
+"""What is kept of an exception that ended the screen: a report in a file, and where the person was."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.version import __version__
+
+FOLDER = "crashes"
+"""The folder of the reports inside the state folder."""
+REPORTS_KEPT = 20
+"""Newer reports replace the oldest."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a person was: what a screen that is started again opens on."""
+
+    server: str = ""
+    screen: str = ""
+    """Name of a pane; empty: the first."""
+    panes: Mapping[str, object] = field(default_factory=dict)
+    """What each visited pane needs to come back to where it was, by the name of its screen."""
+    opened: frozenset[int] = frozenset()
+    """Questions that were opened: they do not open by themselves again."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An exception that ended a screen."""
+
+    summary: str
+    """One line: the exception's type and message."""
+    report: str
+    """The traceback without the values of local variables, which may be secret."""
+    place: Place = Place()
+
+    @classmethod
+    def of(cls, error: BaseException, place: Place) -> Crash:
+        """Describe an exception."""
+        lines = traceback.TracebackException.from_exception(error, capture_locals=False).format()
+        return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), place)
+
+    def write(self, folder: Path) -> Path | None:
+        """Write the report to a new file in `folder` and return its path; None when that is not possible."""
+        import platform
+        from datetime import datetime
+        from importlib.metadata import version
+
+        now = datetime.now().astimezone()
+        about = (
+            f"mcpdesk {__version__}, Textual {version('textual')}, Python {platform.python_version()}\n"
+            f"{now.isoformat(timespec='seconds')}, screen: {self.place.screen or 'none'}\n\n"
+        )
+        path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(about + self.report)
+            for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
+                with suppress(OSError):
+                    old.unlink()
+        except OSError:
+            return None
+        return path
