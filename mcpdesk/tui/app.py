@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 import sys
 import time
-import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import BindingType
+from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
-from mcpdesk.plain_text import clean, from_field
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.call_menus import DestructiveCalls
 from mcpdesk.tui.crash import Crash, Place
@@ -142,7 +141,20 @@ class DeskApp(App[None]):
             self.last_key = time.monotonic()
         if isinstance(event, events.InputEvent):
             self.main.feed.stir()
+        if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
+            return
         await super().on_event(event)
+
+    def _is_on_removed(self, event: events.MouseEvent) -> bool:
+        """Whether the mouse is on a widget that was just removed and is still drawn, such as a toast.
+
+        Textual looks for its parent, and ends the application when it has none.
+        """
+        try:
+            widget, _ = self.screen.get_widget_at(event.x, event.y)
+        except NoWidget:
+            return False
+        return widget.parent is None and not isinstance(widget, Screen)
 
     def watch_theme(self) -> None:
         """NO_COLOR needs another filter for the terminal's own colours; the toolkit chooses once only."""
@@ -185,13 +197,6 @@ class DeskApp(App[None]):
         self.copy_to_clipboard(text)
         doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
         self.notify(f"copied {what}{doubt}", markup=False)
-
-    def _fatal_error(self) -> None:
-        """Report a crash without the local variables, which may hold tokens and arguments marked secret.
-
-        The toolkit's own report shows them, and offers nothing to switch that off.
-        """
-        self.panic(Text(clean(traceback.format_exc()), no_wrap=True, overflow="ignore"))
 
     @work
     async def action_palette(self) -> None:

@@ -18,7 +18,16 @@ class Dialog(ModalScreen[Result]):
         """Close with a result. Does nothing once it is not on top any more."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it was closed: its widgets may be gone, or may never have been made."""
+        return self not in self.app.screen_stack
+
     async def on_event(self, event: events.Event) -> None:
-        """Hear no key any more once it was closed: what it would act on may be half gone."""
-        if self.is_active or not isinstance(event, events.InputEvent):
+        """Hear no key any more once it was closed, and do not begin when it was closed before it began."""
+        if isinstance(event, events.InputEvent):
+            is_late = not self.is_active
+        else:
+            is_late = isinstance(event, (events.Mount, events.Resize)) and self.has_left
+        if not is_late:
             await super().on_event(event)

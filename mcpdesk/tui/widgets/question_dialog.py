@@ -229,7 +229,11 @@ class QuestionScreen(Dialog[None]):
         old, fresh = self.page, QuestionPage(self._drafts[at])
         self.set_focus(None)
         await old.remove()
+        if self.has_left:
+            return  # it ended elsewhere while the page went
         await self.query_one(Vertical).mount(fresh, before=0)
+        if self.has_left:
+            return
         self._fit()
         self._show_keys()
         self._show_title()

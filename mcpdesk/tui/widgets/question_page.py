@@ -225,8 +225,8 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.words.focus()
             return
         self.screen.set_focus(None)
-        if self._count:
-            self.query(OptionRow)[self.cursor].scroll_visible(animate=False)
+        if self._count and (rows := list(self.query(OptionRow))):  # a fresh page has none yet
+            rows[self.cursor].scroll_visible(animate=False)
 
     def _show(self) -> None:
         for row in self.query(OptionRow):
