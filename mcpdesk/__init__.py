@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.asked import Elicited, Root, Sampled
     from mcpdesk.server.authoring import fail, header, message, prompt, refuse, resource, tool
     from mcpdesk.server.context import Context, RequestView
+    from mcpdesk.server.sync_context import SyncContext
     from mcpdesk.server.tool import ToolResult
     from mcpdesk.version import __version__
 
@@ -31,6 +32,7 @@ __all__ = [
     "RequestView",
     "Root",
     "Sampled",
+    "SyncContext",
     "ToolResult",
     "__version__",
     "audio",
@@ -55,6 +57,7 @@ _HOMES = {
     "mcpdesk.server.asked": ("Elicited", "Root", "Sampled"),
     "mcpdesk.server.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.context": ("Context", "RequestView"),
+    "mcpdesk.server.sync_context": ("SyncContext",),
     "mcpdesk.server.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),
 }

@@ -56,6 +56,7 @@ class Settings(Struct, frozen=True):
     max_sessions: int
     max_in_flight: int
     max_subscriptions: int
+    max_threads: int
     max_tasks: int
     task_ttl_s: int
     """0: kept for good."""
@@ -136,6 +137,9 @@ SETTINGS: tuple[Setting, ...] = (
             "Requests a connection or session may have in flight; further ones are refused.", least=1),
     Setting("max_subscriptions", Kind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Resources a connection or session may subscribe to; further ones are refused.", least=1),
+    Setting("max_threads", Kind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
+            "Plain functions (`def`) that run at a time; others wait 5 s for a thread, then are refused.",
+            least=1),
     Setting("max_tasks", Kind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Tasks and jobs kept for a server, half of them for one client; then a further one is refused.",
             least=1),

@@ -26,6 +26,8 @@ class JournalPrinter:
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
         self._last = -1
+        self._following = threading.Lock()
+        host.on_stuck = self.follow
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
         self._said = self._written = 0
         self._more = threading.Event()
@@ -46,9 +48,10 @@ class JournalPrinter:
 
     def follow(self) -> None:
         """Write what came since the last look."""
-        for line in self._journal.lines(self._last):
-            self._last = line.number
-            self.say(_told(line), line.time)
+        with self._following:  # a thread follows when the loop is stuck
+            for line in self._journal.lines(self._last):
+                self._last = line.number
+                self.say(_told(line), line.time)
 
     def say(self, text: str, when: float | None = None) -> None:
         """Write one line with its time."""

@@ -24,7 +24,7 @@ def _manifest(name: str) -> str:
 
 _FILES = {
     "tools/greet.py": '''\
-"""A tool is an `async def`: its type hints and its docstring are what clients see of it."""
+"""A tool is a function: its type hints and its docstring are what clients see of it."""
 
 from typing import Annotated, Literal
 

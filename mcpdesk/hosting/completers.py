@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.module_file import awaitable
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context
@@ -60,10 +61,11 @@ def _called(name: str, function: Callable[..., Any], place: str) -> Completer:
     if wanted not in (1, 2, 3):
         raise RegistrationError(f"complete[{name!r}] has to be {SHAPE}", place)
 
+    awaited = awaitable(function)
+
     async def suggest(typed: str, given: dict[str, str], context: Context) -> Iterable[str]:
         try:
-            found = function(*(typed, given, context)[:wanted])
-            found = await found if inspect.isawaitable(found) else found
+            found = await awaited(*(typed, given, context)[:wanted])
         except HandlerError as error:
             raise invalid_params(error.message, error.data) from error
         return [found] if isinstance(found, str) else found or ()

@@ -20,12 +20,13 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.manifest import FILE
-from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.hosting.metrics import Heartbeat, Stuck
 from mcpdesk.hosting.private_process import withhold
 from mcpdesk.jobs.crossing import later
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.services import Services
+from mcpdesk.server.threads import WORKERS
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class Host:
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
-        self.heartbeat = Heartbeat(self._roots, self._tool_at)
+        self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
+        self.on_stuck: Callable[[], None] = lambda: None
+        """Called on a thread of its own once the journal says that the loop is stuck."""
         self.http: HttpService | None = None
         self.jobs: Jobs  # There are none before it listens for HTTP.
         self._key = ""
@@ -227,6 +230,7 @@ class Host:
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        WORKERS.most = self.settings.max_threads
         self.recording.start()
         self._watches.add(asyncio.create_task(self._watch_capture()))
         self.heartbeat.start()
@@ -483,13 +487,21 @@ class Host:
         # Asked by other threads, also while folders are still being added.
         return [hosted.folder for hosted in list(self.folders.values())]
 
-    def _tool_at(self, folder: Path, place: str) -> str:
+    def _tool_at(self, folder: Path, place: str, lines: range) -> str:
         for hosted in list(self.folders.values()):
             if hosted.folder == folder:
-                for tool in hosted.server.tools:
-                    if tool.source.rpartition(":")[0] == place:
-                        return tool.name
+                server = hosted.server
+                for item in (*server.tools, *server.resources, *server.templates, *server.prompts):
+                    file, _, line = item.source.rpartition(":")
+                    if file == place and line.isdigit() and int(line) in lines:
+                        return str(item.name)
         return ""
+
+    def _note_stuck(self, stuck: Stuck) -> None:
+        told = f"holds up the server: nothing else was answered for {stuck.seconds:.1f} s"
+        told += "; await what takes time, or write a plain def, which runs in a thread"
+        self.journal.log("warning", stuck.tool or "server", told, stuck.where)
+        self.on_stuck()
 
 
 def _masked(value: Any, schema: Any = None) -> Any:

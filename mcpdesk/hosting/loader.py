@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.found import Found, nothing_new, unfit, without_duplicates
 from mcpdesk.hosting.manifest import FILE, Manifest, read_manifest
-from mcpdesk.hosting.module_file import ModuleFile, dashed
+from mcpdesk.hosting.module_file import ModuleFile, awaitable, dashed
 from mcpdesk.hosting.namespace import Namespace
 from mcpdesk.hosting.python_items import read_module
 from mcpdesk.server.prompt import Prompt
@@ -210,12 +210,14 @@ def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
 def _create_context(module: Any, place: str) -> CreateContext:
     function = getattr(module, "create_context", None)
     if function is None:
-        raise RegistrationError("lacks `async def create_context(request)`", place)
-    if not inspect.iscoroutinefunction(function):
-        line = function.__code__.co_firstlineno if inspect.isfunction(function) else 1
-        raise RegistrationError("create_context is not async: write `async def`", f"{place}:{line}")
-    checked: CreateContext = function
-    return checked
+        raise RegistrationError("lacks `def create_context(request)`", place)
+    if not inspect.isfunction(function):
+        raise RegistrationError("create_context is no function: write `def create_context(request)`", place)
+    try:
+        return awaitable(function)
+    except RegistrationError as error:
+        error.source = f"{place}:{function.__code__.co_firstlineno}"
+        raise
 
 
 def _refusing(problem: str) -> CreateContext:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from msgspec import Struct
 
@@ -29,12 +29,20 @@ class Stuck(Struct, frozen=True):
 class Heartbeat:
     """Beats on the core's loop; any other thread may ask whether it still does.
 
-    `tool_at(file)` names the tool a file in a hosted folder belongs to; `folders` gives those folders.
+    `tool_at` names the tool whose function begins on one of some lines of a file in a hosted folder;
+    `folders` gives those folders. `told` hears, on a thread of its own, each time it is stuck in their code.
     """
 
-    def __init__(self, folders: Callable[[], list[Path]], tool_at: Callable[[Path, str], str]) -> None:
+    def __init__(
+        self,
+        folders: Callable[[], list[Path]],
+        tool_at: Callable[[Path, str, range], str],
+        told: Callable[[Stuck], None] = lambda _: None,
+    ) -> None:
         self._folders = folders
         self._tool_at = tool_at
+        self._told = told
+        self._over = threading.Event()
         self._last = time.monotonic()
         self._thread_id = 0
         self._handle: asyncio.TimerHandle | None = None
@@ -42,11 +50,14 @@ class Heartbeat:
     def start(self) -> None:
         """Begin to beat on the running loop."""
         self._thread_id = threading.get_ident()
+        self._over.clear()
         self._beat()
+        threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
         """Stop beating; the loop no longer counts as stuck."""
         self._thread_id = 0
+        self._over.set()
         if self._handle is not None:
             self._handle.cancel()
 
@@ -63,14 +74,33 @@ class Heartbeat:
         self._last = time.monotonic()
         self._handle = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
+    def _watch(self) -> None:
+        """Tell once of each time the loop is stuck in code of a hosted folder."""
+        was_stuck = False
+        while not self._over.wait(BEAT_S):
+            stuck = self.stuck()
+            is_authors = stuck is not None and bool(stuck.where)  # importing libraries takes its time, too
+            if stuck is not None and is_authors and not was_stuck:
+                self._told(stuck)
+            was_stuck = is_authors
+
     def _place(self, innermost: FrameType) -> tuple[str, str]:
-        folders = self._folders()
+        """The tool that runs, and the innermost line of the folder's own code."""
+        folders, where = self._folders(), ""
         frame: FrameType | None = innermost
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             for folder in folders:
                 if path.is_relative_to(folder):
                     place = str(path.relative_to(folder))
-                    return self._tool_at(folder, place), f"{place}:{frame.f_lineno}"
+                    where = where or f"{place}:{frame.f_lineno}"
+                    if tool := self._tool_at(folder, place, _lines(frame.f_code)):
+                        return tool, where
             frame = frame.f_back
-        return "", ""
+        return "", where
+
+
+def _lines(code: CodeType) -> range:
+    """The lines of a function, its decorators included."""
+    numbers = [line for _, _, line in code.co_lines() if line]
+    return range(code.co_firstlineno, max(numbers, default=code.co_firstlineno) + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -66,20 +66,20 @@ class ModuleFile(Struct, frozen=True):
         return 1
 
 
-def require_async(function: Function) -> None:
-    """Refuse what is not a plain `async def`.
+def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
+    """A function as one to be awaited; a plain `def` runs in a worker thread.
 
-    Raises: RegistrationError saying what to write instead.
+    Raises: RegistrationError for a generator.
     """
-    if inspect.isasyncgenfunction(function):
+    if inspect.iscoroutinefunction(function):
+        return function
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise RegistrationError(
             f"{function.__name__} yields; return one value, and report on the way with ctx"
         )
-    if not inspect.iscoroutinefunction(function):
-        raise RegistrationError(
-            f"{function.__name__} is not async: write `async def {function.__name__}`, "
-            f"or `def _{function.__name__.lstrip('_')}` if it is only a helper"
-        )
+    from mcpdesk.server import sync_context  # many folders have async functions alone
+
+    return sync_context.awaitable(function)
 
 
 def dashed(name: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
 from mcpdesk.hosting.completers import completers, listed
-from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, dashed, require_async
+from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, awaitable, dashed
 from mcpdesk.hosting.typed import Typed, typed
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
@@ -24,7 +24,7 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
 
     Raises: RegistrationError.
     """
-    require_async(function)
+    awaited = awaitable(function)
     place = file.place(function)
     try:
         template = UriTemplate(note.uri)
@@ -39,7 +39,7 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
         given = {**variables, "uri": uri} if wants_uri else variables
-        return await _call(function, signature, given, context)
+        return await _call(awaited, signature, given, context)
 
     fields: dict[str, Any] = {
         "name": note.name or dashed(function.__name__),
@@ -86,7 +86,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
     Raises: RegistrationError.
     """
-    require_async(function)
+    awaited = awaitable(function)
     place = file.place(function)
     signature = typed(function, place, with_output=False)
     properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
@@ -98,7 +98,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
     async def render(given: dict[str, str], context: Context) -> Any:
         check_arguments(name, arguments, given)
-        return await _call(function, signature, given, context)
+        return await _call(awaited, signature, given, context)
 
     return Prompt(
         name=name,
@@ -141,7 +141,9 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Map
             raise invalid_params(f"Prompt {name}: the argument {key} has to be a string")
 
 
-async def _call(function: Function, signature: Typed, given: Mapping[str, str], context: Context) -> Any:
+async def _call(
+    function: Callable[..., Awaitable[Any]], signature: Typed, given: Mapping[str, str], context: Context
+) -> Any:
     """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller.
 
     Raises: MissingCapability, which has an error of its own.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, require_async
+from mcpdesk.hosting.module_file import Function, ModuleFile, Origin, awaitable
 from mcpdesk.hosting.typed import Typed, typed
 from mcpdesk.server.authoring import Note
 from mcpdesk.server.tool import CLAIMS, Handler, Tool
@@ -28,7 +28,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     Raises: RegistrationError.
     """
     _check_tool_name(name)
-    require_async(function)
+    awaited = awaitable(function)
     if note.timeout_s is not None and note.timeout_s <= 0:
         raise RegistrationError(f"timeout has to be more than 0 seconds, not {note.timeout_s}")
     place = file.place(function)
@@ -37,8 +37,8 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
 
     return Tool(
         name=name,
-        handler=_handler(function, signature),
-        plain=function if signature.takes_json and not signature.context_name else None,
+        handler=_handler(awaited, signature),
+        plain=awaited if signature.takes_json and not signature.context_name else None,
         input_schema=signature.input_schema,
         description=note.description or signature.doc.text,
         title=note.title,
@@ -59,7 +59,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     )
 
 
-def _handler(function: Function, signature: Typed) -> Handler:
+def _handler(function: Callable[..., Awaitable[Any]], signature: Typed) -> Handler:
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         return await function(**signature.bind(arguments, context))
 
@@ -104,7 +104,7 @@ def _compile(what: str, schema: dict[str, Any], place: str) -> None:
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
     """The tool of a module that exports `handler(args, context)` and its schemas."""
     _check_tool_name(name)
-    require_async(function)
+    awaited = awaitable(function)
     values = vars(file.module)
     input_schema = _schema(file, "INPUT_SCHEMA", values.get("INPUT_SCHEMA", {"type": "object"}))
     output = values.get("OUTPUT_SCHEMA")
@@ -115,7 +115,7 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         if context.claims is not None:
             arguments = arguments | {CLAIMS: dict(context.claims)}
-        return await function(*(arguments, context.context, context)[:wanted])
+        return await awaited(*(arguments, context.context, context)[:wanted])
 
     return Tool(
         name=name,

@@ -145,9 +145,9 @@ def _with_fingerprint(item: Item, fingerprint: str) -> Item:
 
 
 HOW = {
-    "tool": "write an `async def`",
-    "prompt": "write an `async def`",
-    "resource": "decorate an `async def` with @resource",
+    "tool": "write a function",
+    "prompt": "write a function",
+    "resource": "decorate a function with @resource",
 }
 
 

@@ -28,6 +28,7 @@ from mcpdesk.hosting.hints import (
 from mcpdesk.server.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
+OWN_CONTEXTS = ("mcpdesk.server.context", "mcpdesk.server.sync_context")
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` only their own servers can provide."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
@@ -78,7 +79,7 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
     hints = _hints(function, place)
     doc = read_docstring(function.__doc__)
     parameters = dict(inspect.signature(function).parameters)
-    context_name = _context_name(parameters, hints, place)
+    context_name = _context_name(function, parameters, hints, place)
     parameters.pop(context_name, None)
     defaults = _field_defaults(parameters, hints)
     fields: dict[str, Any] = {}
@@ -120,7 +121,7 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
 
     known = getattr(function, "__globals__", {})
     # Authors may import Context for the type checker only.
-    extra = {} if "Context" in known else {"Context": Context}
+    extra = {name: Context for name in ("Context", "SyncContext") if name not in known}
     try:
         return get_type_hints(function, localns=extra, include_extras=True)
     except NameError as error:
@@ -129,13 +130,19 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
         raise RegistrationError(f"a type hint is not a type: {error}", place) from error
 
 
-def _context_name(parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], place: str) -> str:
+def _context_name(
+    function: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
+    place: str,
+) -> str:
     """The parameter annotated as the context, else the one called so that is not annotated otherwise.
 
     Raises: RegistrationError for the context of another framework.
     """
     for name in parameters:
         if _is_context(hints.get(name)):
+            _check_kind(function, hints[name], place)
             return name
         if stranger := _foreign_context(hints.get(name)):
             told = f"parameter {name} is a Context of {stranger}, which mcpdesk cannot provide"
@@ -146,7 +153,17 @@ def _context_name(parameters: Mapping[str, inspect.Parameter], hints: Mapping[st
 
 def _is_context(hint: Any) -> bool:
     candidates = (hint, *get_args(hint))
-    return any(getattr(each, "__module__", "") == "mcpdesk.server.context" for each in candidates)
+    return any(getattr(each, "__module__", "") in OWN_CONTEXTS for each in candidates)
+
+
+def _check_kind(function: Callable[..., Any], hint: Any, place: str) -> None:
+    """Raises: RegistrationError for an async function that expects the context of plain ones."""
+    asks_for_plain = any(
+        getattr(each, "__module__", "") == "mcpdesk.server.sync_context" for each in (hint, *get_args(hint))
+    )
+    if asks_for_plain and inspect.iscoroutinefunction(function):
+        told = f"{function.__name__} is async: its context is a Context, not a SyncContext"
+        raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
 
 
 def _foreign_context(hint: Any) -> str:

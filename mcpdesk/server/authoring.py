@@ -104,7 +104,7 @@ def tool(
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:
-    """Offer an `async def` as a tool; `@tool` and `@tool(...)` both work.
+    """Offer a function as a tool; `@tool` and `@tool(...)` both work.
 
     `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
     those names; None leaves one out. `task` says whether a call may, must or cannot outlive its request as a
@@ -154,7 +154,7 @@ def resource(
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]:
-    """Offer an `async def` as the resource at `uri`, or as a template when `uri` has `{variables}`.
+    """Offer a function as the resource at `uri`, or as a template when `uri` has `{variables}`.
 
     The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well. Returning
     None says that there is no such resource.
@@ -204,7 +204,7 @@ def prompt(
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:
-    """Offer an `async def` as a prompt. It returns a text (one user message) or a list of `message(...)`.
+    """Offer a function as a prompt. It returns a text (one user message) or a list of `message(...)`.
 
     `complete` suggests values: a list of texts per argument, or a function of `(value)`,
     `(value, arguments)` or `(value, arguments, ctx)`.

@@ -46,8 +46,11 @@ class RequestView(Struct, frozen=True):
     claims: Mapping[str, Any] | None = None
 
 
-class Context:
-    """Handed to every handler. `context` is what `context.py` returned; `tool` the name of what runs."""
+class CallContext:
+    """Who calls, and what holds for the call: what `Context` and `SyncContext` have in common.
+
+    `context` is what `context.py` returned; `tool` the name of what runs.
+    """
 
     __slots__ = ("_call", "_request", "_services", "context", "server", "tool")
 
@@ -134,14 +137,24 @@ class Context:
         """How long the handler may take, in seconds."""
         return self._call.limit_s
 
-    def own_limit(self) -> AbstractContextManager[None]:
-        """For handlers that keep to their limit by themselves: what is spent in here is not counted."""
-        return self._services.deadlines.paused(self._call)
-
     @property
     def audience(self) -> int:
         """How many front ends could answer a question now."""
         return self._services.inbox.audience
+
+    def offers(self, needed: Mapping[str, Any]) -> bool:
+        """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
+        return client_features.declares(self._call.terms, dict(needed))
+
+
+class Context(CallContext):
+    """Handed to every handler that is an `async def`; plain functions get a `SyncContext`."""
+
+    __slots__ = ()
+
+    def own_limit(self) -> AbstractContextManager[None]:
+        """For handlers that keep to their limit by themselves: what is spent in here is not counted."""
+        return self._services.deadlines.paused(self._call)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
@@ -248,10 +261,6 @@ class Context:
     def keep_asked(self, question: Question) -> None:
         """Show on the desk what became of a question that was asked elsewhere."""
         self._services.inbox.keep(question)
-
-    def offers(self, needed: Mapping[str, Any]) -> bool:
-        """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
-        return client_features.declares(self._call.terms, dict(needed))
 
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None

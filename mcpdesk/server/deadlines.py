@@ -36,14 +36,25 @@ class Deadlines:
     def __iter__(self) -> Iterator[Call]:
         return iter(list(self._calls.values()))
 
-    def watch(self, call: Call, limit_s: float) -> None:
-        """End the call once it has run for `limit_s` seconds."""
+    def watch(self, call: Call, limit_s: float, deadline: float | None = None) -> None:
+        """End the call once it has run for `limit_s` seconds, or at a deadline that was set before."""
         call.limit_s = limit_s
         if not call.pauses:
-            call.deadline = time.monotonic() + limit_s
+            call.deadline = time.monotonic() + limit_s if deadline is None else deadline
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    @staticmethod
+    def note_overrun(call: Call) -> bool:
+        """Whether a handler that just ended was over its time: it held up the loop, so nothing could end it.
+
+        The call counts as timed out then.
+        """
+        if call.stop or call.deadline is None or time.monotonic() < call.deadline:
+            return False
+        call.stop = TIMED_OUT
+        return True
 
     def forget(self, call: Call) -> None:
         """The call is over."""

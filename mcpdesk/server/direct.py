@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -112,6 +113,7 @@ class DirectCalls:
     async def run(self, call: Call, usual: Usual, conversation: Conversation) -> Reply:
         """The reply to a call."""
         call.task = current_task(self._loop or self._look_for_loop())
+        call.deadline = monotonic() + call.limit_s  # what ran before it in this turn is not its time
         try:
             if call.stop:
                 return ACCEPTED
@@ -122,7 +124,7 @@ class DirectCalls:
                 else:
                     context = Context(self._server, self._services, call, tool.name)
                     output = await tool.handler(call.params["arguments"], context)
-                if call.stop:
+                if call.stop or self._services.deadlines.note_overrun(call):
                     raise asyncio.CancelledError
             except BaseException as error:  # whatever a handler raises, which the long way judges
                 result = await self._dispatcher.encoded(call, self._failed(call, usual, error))

@@ -119,7 +119,7 @@ class DirectWay:
             for call in begun:
                 if not call.is_over:
                     call.is_settled = True
-                    deadlines.watch(call, call.limit_s)
+                    deadlines.watch(call, call.limit_s, call.deadline)
                     ended -= 1
         conversation.count(len(begun), ended, time.monotonic() - self._came)
 

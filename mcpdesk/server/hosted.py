@@ -39,7 +39,7 @@ async def run_hosted(work: Awaitable[T], call: Call, deadlines: Deadlines, limit
             raise RuntimeError(f"it raised {described(error)}").with_traceback(error.__traceback__) from None
         place = error.__traceback__
     else:
-        if call.stop not in ANSWERED:
+        if call.stop not in ANSWERED and not deadlines.note_overrun(call):
             return output
     finally:
         deadlines.forget(call)

@@ -172,7 +172,7 @@ def test_hidden_files_and_helpers_are_no_items(load: Load) -> None:
 
 def test_imported_file_of_plain_functions_is_a_helper(load: Load) -> None:
     files = {"tools/shared.py": "def double(n): return 2 * n", "tools/a.py": "async def a(): ..."}
-    assert list(out(load(files))) == ["double"]
+    assert names(load(files).tools) == ["a", "double"]
     helped = load({"tools/a.py": "from shared import double\nasync def a(): return double(2)"})
     assert (names(helped.tools), helped.unavailable, helped.problems) == (["a"], [], ())
 
@@ -189,10 +189,10 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
     ("text", "problem"),
     [
         (
-            "\ndef create_context(request): ...",
-            "context.py:2: create_context is not async: write `async def`",
+            "\ndef create_context(request): yield 1",
+            "context.py:2: create_context yields; return one value, and report on the way with ctx",
         ),
-        ("x = 1", "context.py: lacks `async def create_context(request)`"),
+        ("x = 1", "context.py: lacks `def create_context(request)`"),
         ("1 / 0", "context.py:1: ZeroDivisionError: division by zero"),
     ],
 )
@@ -228,11 +228,18 @@ async def test_file_that_breaks_keeps_its_previous_version_until_repaired(load: 
 
 async def test_item_that_breaks_keeps_its_previous_version(load: Load) -> None:
     load({"tools/a.py": "async def one(): return 1\nasync def two(): return 2"})
-    loaded = load({"tools/a.py": "def one(): return 10\nasync def two(): return 20"})
+    loaded = load({"tools/a.py": "def one(): yield 10\nasync def two(): return 20"})
     assert await call(loaded, "one") == 1
     assert await call(loaded, "two") == 20
     assert out(loaded)["one"].serving
     assert names(load({"tools/a.py": "async def two(): return 2"}).tools) == ["two"]
+
+
+async def test_a_plain_create_context_runs_in_a_thread(load: Load) -> None:
+    text = "import threading\ndef create_context(request): return threading.current_thread().name"
+    loaded = load({"context.py": text})
+    assert loaded.create_context is not None
+    assert await loaded.create_context(REQUEST) == "worker"
 
 
 async def test_context_that_breaks_keeps_its_previous_version(load: Load) -> None:

@@ -14,7 +14,7 @@ from tests.support.patience import WITHIN_S
 
 async def test_a_turning_loop_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "STUCK_S", WITHIN_S)
-    heart = Heartbeat(lambda: [Path("/nowhere")], lambda folder, place: "")
+    heart = Heartbeat(lambda: [Path("/nowhere")], lambda folder, place, lines: "")
     heart.start()
     await asyncio.sleep(0)
     assert heart.stuck() is None

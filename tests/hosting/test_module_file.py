@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.module_file import dashed, require_async
+from mcpdesk.hosting.module_file import awaitable, dashed
 from tests.support.module import module_file
 
 TEXT = """
@@ -68,7 +68,7 @@ def test_a_function_changed_in_nothing_keeps_its_fingerprint_whoever_its_neighbo
     assert len(set(after)) == 3
 
 
-def test_only_plain_async_functions_will_do() -> None:
+async def test_plain_functions_can_be_awaited_and_generators_cannot() -> None:
     def plain() -> None: ...
 
     async def stream():  # type: ignore[no-untyped-def]
@@ -76,13 +76,10 @@ def test_only_plain_async_functions_will_do() -> None:
 
     async def good() -> None: ...
 
-    require_async(good)
-    with pytest.raises(
-        RegistrationError, match="plain is not async: write `async def plain`, or `def _plain`"
-    ):
-        require_async(plain)
+    assert awaitable(good) is good
+    assert await awaitable(plain)() is None
     with pytest.raises(RegistrationError, match="stream yields"):
-        require_async(stream)
+        awaitable(stream)
 
 
 def test_names_are_dashed() -> None:

@@ -69,7 +69,7 @@ async def test_wrong_variable_and_failure_are_the_callers_mistake(
         ("@resource('x://{a}')\nasync def f(a, b): ...", "has no variable for the parameter b"),
         ("@resource('x://{a*}')\nasync def f(a): ...", "only levels 1 to 3"),
         ("@resource('just-text')\nasync def f(): ...", "is not a URI"),
-        ("@resource('x://a')\ndef f(): ...", "is not async"),
+        ("@resource('x://a')\ndef f(): yield 1", "f yields"),
     ],
 )
 def test_unusable_resource_is_refused(tmp_path: Path, text: str, reason: str) -> None:

@@ -103,7 +103,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
 @pytest.mark.parametrize(
     ("text", "reason", "line"),
     [
-        ("\ndef handler(args, context): ...", "handler is not async", 2),
+        ("\ndef handler(args, context): yield 1", "handler yields", 2),
         ("async def handler(): ...", "handler takes (args)", 1),
         ("NAME = 'no spaces'\nasync def handler(args): ...", "is not a tool name", 2),
         ("\nINPUT_SCHEMA = {'type': 'strin'}\nasync def handler(args): ...", '"type": "object"', 2),

@@ -59,7 +59,7 @@ def test_handler_module_is_one_tool(tmp_path: Path) -> None:
 
 
 def test_one_bad_function_leaves_the_others(tmp_path: Path) -> None:
-    found = found_in(tmp_path, "async def a(): ...\ndef b(): ...\nasync def c(x: complex): ...")
+    found = found_in(tmp_path, "async def a(): ...\ndef b(): yield\nasync def c(x: complex): ...")
     assert [name_of(item) for item in found.items] == ["a"]
     assert [(each.name, each.source) for _, each in found.broken] == [
         ("b", "tools/my_file.py:2"),
@@ -68,7 +68,7 @@ def test_one_bad_function_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_file_that_offers_nothing_is_remarked(tmp_path: Path) -> None:
-    assert found_in(tmp_path, "X = 1").remarks == ["tools/my_file.py: offers nothing; write an `async def`"]
+    assert found_in(tmp_path, "X = 1").remarks == ["tools/my_file.py: offers nothing; write a function"]
     found = found_in(tmp_path, "async def a(): ...", "resources/a.py", "resource")
     assert found.items == []
     assert "with @resource" in found.remarks[0]

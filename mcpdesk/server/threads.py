@@ -1,0 +1,171 @@
+"""Threads in which plain functions of authors run, so that one that blocks holds up nobody.
+
+The threads are daemons: one that is stuck does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent import futures
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from mcpdesk.errors import HandlerError
+
+T = TypeVar("T")
+
+MOST = 64
+"""Functions that may run at one time, unless the setting `max_threads` says otherwise."""
+QUEUE_S = 5.0
+"""How long a function waits for a thread at most."""
+IDLE_S = 10.0
+"""How long a thread without work stays."""
+
+
+class ThreadedCall:
+    """One function that runs in a thread, or waits for one. The loop that waits for it may give it up."""
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.result: asyncio.Future[Any] = loop.create_future()
+        self.has_begun = False
+        self._function = function
+        self._loop = loop
+        self._context = copy_context()
+        self._lock = threading.Lock()
+        self._reason: str | None = None
+        """Why nobody waits for it any longer; None: somebody does."""
+        self._awaited: futures.Future[Any] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its result is dropped."""
+        return self._reason is not None
+
+    def abandon(self, reason: str) -> None:
+        """Drop the result; what the function asks for from now on raises CancelledError. On the loop."""
+        with self._lock:
+            self._reason = reason
+            awaited = self._awaited
+        if awaited is not None:
+            awaited.cancel()
+
+    def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """In the thread: have the loop run a coroutine, and wait for what it returns or raises.
+
+        Raises: CancelledError once the call was cancelled or timed out.
+        """
+        with self._lock:
+            if self._reason is not None:
+                raise asyncio.CancelledError(self._reason)
+            awaited = self._awaited = asyncio.run_coroutine_threadsafe(make(), self._loop)
+        try:
+            result: T = awaited.result()
+            return result
+        except futures.CancelledError:
+            raise asyncio.CancelledError(self._reason or "the call ended") from None
+        finally:
+            self._awaited = None
+
+    def run(self) -> None:
+        """In the thread: run the function, and hand over what came of it."""
+        if self.is_abandoned:
+            return
+        self.has_begun = True
+        try:
+            value, error = self._context.run(self._function), None
+        except BaseException as raised:  # hosted code may raise anything, and the thread goes on
+            value, error = None, raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._settle, value, error)
+
+    def _settle(self, value: Any, error: BaseException | None) -> None:
+        if self.result.done():
+            return
+        if error is None:
+            self.result.set_result(value)
+        elif isinstance(error, StopIteration):  # no future takes it
+            self.result.set_exception(RuntimeError("it raised StopIteration"))
+        else:
+            self.result.set_exception(error)
+
+
+class WorkerThreads:
+    """Runs functions in at most `most` threads. Any loop may use it."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most = most
+        self._waiting: SimpleQueue[ThreadedCall] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._running: set[ThreadedCall] = set()
+        self._threads = 0
+        self._spare = 0
+        """Threads without work, less the calls that wait for one."""
+
+    async def run(self, call: ThreadedCall) -> Any:
+        """What a function returns or raises. When the wait is cancelled, its late result is dropped.
+
+        Raises: HandlerError when no thread gets free.
+        """
+        self._hand_over(call)
+        try:
+            if self._spare < 0:
+                patience_s = QUEUE_S if self._blocked() < self.most else 0.0
+                await asyncio.wait({call.result}, timeout=patience_s)
+                if not call.has_begun:
+                    call.abandon("no thread was free")
+                    raise HandlerError(self._exhausted())
+            return await call.result
+        except asyncio.CancelledError:
+            call.abandon("the call was cancelled or timed out")
+            raise
+
+    def _blocked(self) -> int:
+        """How many threads are held by calls that nobody waits for any longer."""
+        return sum(each.is_abandoned for each in list(self._running))
+
+    def _exhausted(self) -> str:
+        blocked = self._blocked()
+        told = f", {blocked} of them by functions that block although their call ended" if blocked else ""
+        advice = "Call again later, or raise the setting max_threads."
+        return f"All {self.most} threads for plain functions are in use{told}. {advice}"
+
+    def _hand_over(self, call: ThreadedCall) -> None:
+        with self._lock:
+            must_start = self._spare <= 0 and self._threads < self.most
+            if must_start:
+                self._threads += 1
+            else:
+                self._spare -= 1
+                self._waiting.put(call)
+        if must_start:
+            threading.Thread(target=self._work, args=(call,), name="worker", daemon=True).start()
+
+    def _work(self, call: ThreadedCall | None) -> None:
+        while call is not None:
+            self._running.add(call)
+            call.run()
+            self._running.discard(call)
+            with self._lock:
+                self._spare += 1
+            del call  # nothing of it is kept while this thread waits
+            call = self._next()
+
+    def _next(self) -> ThreadedCall | None:
+        """The next function to run; None: this thread may end."""
+        while True:
+            try:
+                return self._waiting.get(timeout=IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._spare > 0:
+                        self._spare -= 1
+                        self._threads -= 1
+                        return None
+
+
+WORKERS = WorkerThreads()
+"""One for this operating system process: whatever a function blocks in, it does not hold up the process."""
