@@ -77,6 +77,7 @@ class Settings(Struct, frozen=True):
     ask_order: str
     approvals: tuple[str, ...]
     """`TOOL=policy`."""
+    output_chars: int
     search_engines: tuple[str, ...]
     """Empty: the usual ones."""
     search_urls: tuple[str, ...]
@@ -177,6 +178,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("approvals", Kind.LIST, (), ("MCPDESK_APPROVALS",),
             "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
             pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny"),
+    Setting("output_chars", Kind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
+            "Characters of a program's output or a page that a model is given; the whole is in a file then.",
+            least=2000, most=1_000_000),
     Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines WebSearch asks; none: the usual eleven and those of search_urls. Known: "
             f"{', '.join(SEARCH_ENGINES)}.",

@@ -66,6 +66,7 @@ OUTPUT_SCHEMA: dict[str, Any] = {
         "duration_ms": {"type": "integer"},
         "timed_out": {"type": "boolean"},
         "truncated": {"type": "boolean", "description": "Whether only start and end of the output are given"},
+        "output_file": {"type": "string", "description": "File with the whole output, where it is long"},
     },
     "required": ["status", "exit_code", "stdout", "stderr", "stage", "command", "output_files"],
 }
@@ -131,7 +132,8 @@ class CommandRun:
 
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
-        output = Reports(context.home.outputs, form, reporter.text, reporter.progress)
+        most = context.options.output_chars
+        output = Reports(context.home.outputs, form, reporter.text, reporter.progress, most)
         limit_s = context.limit_s
         try:
             async with reporter:
@@ -152,28 +154,36 @@ class CommandRun:
                 context.feed.produced(path)
         failed = ended.timed_out or ended.exit_code != 0
         notes = [*remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
-        return await self._result(ended, output, made, notes, failed)
+        return await self._result(ended, output, made, notes, failed, most)
 
     async def _result(
-        self, ended: Ended, output: Reports, made: list[Path], notes: list[str], failed: bool
+        self, ended: Ended, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
-        lines = [output.text().removesuffix("\n"), *(f"[wrote {path}]" for path in made), *notes]
+        notes = [*(f"[wrote {path}]" for path in made), *notes]
+        room = max(0, most - sum(len(note) + 1 for note in notes))
+        lines = [output.text(room).removesuffix("\n"), *notes]
         text = "\n".join(line for line in lines if line) or "(no output)"
         pictures = await asyncio.to_thread(_pictures, made)
         structured = {
             "status": "error" if failed else "ok",
             "exit_code": ended.exit_code,
-            "stdout": output.stream("stdout"),
-            "stderr": output.stream("stderr"),
+            "stdout": output.stream("stdout", most),
+            "stderr": output.stream("stderr", most),
             "stage": command.stage,
             "command": command.command,
             "output_files": [str(path) for path in made],
             "duration_ms": round(ended.duration_s * 1000),
             "timed_out": ended.timed_out,
-            "truncated": output.is_cut,
+            "truncated": output.is_longer(room),
         }
-        return ToolResult((content.text(text), *pictures), structured, is_error=failed)
+        if output.file is not None:
+            structured["output_file"] = str(output.file)
+        all_of_it = {
+            "stdout": output.stream("stdout"), "stderr": output.stream("stderr"), "truncated": output.is_cut
+        }  # fmt: skip
+        blocks = (content.text(text), *pictures)
+        return ToolResult(blocks, structured, is_error=failed, whole=structured | all_of_it)
 
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command

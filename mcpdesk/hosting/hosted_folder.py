@@ -328,6 +328,7 @@ def _options(settings: Settings) -> ToolOptions:
         search_urls=dict(each.split("=", 1) for each in settings.search_urls),
         search_timeout_s=settings.search_timeout_ms / 1000,
         read_private_urls=settings.read_private_urls,
+        output_chars=settings.output_chars,
         ask_order=settings.ask_order,
         model=settings.model,
     )

@@ -6,6 +6,8 @@ WHOLE_BYTES = 1 << 20
 """Up to this size a stream is kept as it is."""
 END_BYTES = 128 << 10
 """Size of each end that is kept of a larger one."""
+NOTE_LENGTH = 50
+"""Characters of the line that says how much is left out, without the hint."""
 
 
 class Excerpt:
@@ -22,6 +24,10 @@ class Excerpt:
     def is_cut(self) -> bool:
         """Whether something is left out."""
         return self.size > self._whole
+
+    def is_longer(self, most: int) -> bool:
+        """Whether it has more than so many characters."""
+        return self.is_cut or (self.size > most and len(self._head.decode("utf-8", "replace")) > most)
 
     @property
     def head(self) -> bytes:
@@ -43,14 +49,21 @@ class Excerpt:
         if len(self._tail) > 2 * self._end:
             del self._tail[: -self._end]
 
-    def text(self, hint: str = "") -> str:
-        """UTF-8 with replacement; where bytes are left out, a line says how many, followed by `hint`."""
-        if not self.is_cut:
-            return self._head.decode("utf-8", "replace")
-        tail = self._tail[-self._end :]
-        left_out = self.size - len(self._head) - len(tail)
-        note = f"\n[... {left_out:,} bytes left out{hint} ...]\n"
-        return self._head.decode("utf-8", "replace").rstrip("\ufffd") + note + _from_the_middle(tail)
+    def text(self, hint: str = "", most: int | None = None) -> str:
+        """UTF-8 with replacement; where bytes are left out, a line says how many, followed by `hint`.
+
+        At most `most` characters, that line included; None: all that is kept.
+        """
+        head = self._head.decode("utf-8", "replace")
+        if not self.is_cut and (most is None or len(head) <= most):
+            return head
+        tail = _from_the_middle(self._tail[-self._end :]) if self.is_cut else head
+        head = head.rstrip("\ufffd") if self.is_cut else head
+        if most is not None:
+            half = max(0, (most - NOTE_LENGTH - len(hint)) // 2)
+            head, tail = head[:half], tail[max(0, len(tail) - half) :]
+        left_out = self.size - len(head.encode()) - len(tail.encode())
+        return f"{head}\n[... {left_out:,} bytes left out{hint} ...]\n{tail}"
 
     def end(self, limit: int) -> str:
         """The last `limit` bytes as text."""

@@ -23,7 +23,7 @@ FILE_BYTES = 1 << 30
 """A file ends here, so that a runaway program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
 """Kept in memory of what can be read from a file, instead of an excerpt's own sizes."""
-FILES_KEPT = 20
+FILES_KEPT = 100
 FOLDER_BYTES = 3 << 30
 """When a new file is begun the oldest of the folder are removed, until both limits are kept."""
 
@@ -35,7 +35,10 @@ class Output:
     both streams, is at hand.
     """
 
-    def __init__(self, folder: Path | None = None, file: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, file: Path | None = None, given: int = WHOLE_BYTES
+    ) -> None:
+        """`given` is how many characters of it a reader gets: with more bytes than that a file is due."""
         self.file: Path | None = file
         """The file with the whole output, once there is one."""
         self.kept = 0
@@ -43,6 +46,7 @@ class Output:
         self.problem = ""
         """Why `file` is missing or not whole."""
         self._folder = folder
+        self._given = min(given, WHOLE_BYTES)
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._lock = Lock()
@@ -58,6 +62,11 @@ class Output:
     def is_cut(self) -> bool:
         """Whether the texts leave something out."""
         return self._all.is_cut
+
+    def is_longer(self, most: int) -> bool:
+        """Whether both streams have more than so many characters."""
+        with self._lock:
+            return self._all.is_longer(most)
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Take what was read from a stream."""
@@ -81,16 +90,19 @@ class Output:
         with self._lock:
             self._listener = listener
 
-    def text(self) -> str:
-        """Both streams as they came."""
-        hint = f"; all of it is in {self.file}" if self.file else ""
+    def text(self, most: int | None = None) -> str:
+        """Both streams as they came; at most so many characters."""
         with self._lock:
-            return self._all.text(hint)
+            return self._all.text(self._hint, most)
 
-    def stream(self, stream: Stream) -> str:
-        """One stream alone."""
+    def stream(self, stream: Stream, most: int | None = None) -> str:
+        """One stream alone; at most so many characters."""
         with self._lock:
-            return self._streams[stream].text()
+            return self._streams[stream].text("" if most is None else self._hint, most)
+
+    @property
+    def _hint(self) -> str:
+        return f"; all of it is in {self.file}" if self.file else ""
 
     def end(self, limit: int) -> str:
         """The last `limit` bytes of both streams as text."""
@@ -140,7 +152,15 @@ class Output:
             data = data[written:]
 
     def _is_file_due(self, size: int) -> bool:
-        return self._folder is not None and size > WHOLE_BYTES
+        return self._folder is not None and size > self._given
+
+
+def kept_text(folder: Path, text: str) -> Path:
+    """A new file with a text of which a reader gets a part. Raises: OSError."""
+    path, descriptor = _new_file(folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
+    return path
 
 
 def _new_file(folder: Path) -> tuple[Path, int]:

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from mcpdesk.jobs.crossing import later
+from mcpdesk.jobs.excerpt import NOTE_LENGTH
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Ended, Process
 from mcpdesk.jobs.usage import Usage, usage_of
@@ -79,6 +80,8 @@ class Piece:
     """Whether there is more to be read now."""
     is_last: bool
     """Whether nothing more will come."""
+    left_out: int = 0
+    """Bytes before `end` that are not in the text."""
 
 
 class Program:
@@ -139,6 +142,29 @@ class Program:
         end = start + len(data) - len(unfinished)
         has_more = is_full and self.output.kept > end
         return Piece(text, end, has_more, is_last=is_over and not has_more)
+
+    def unread(self, start: int, most: int) -> Piece:
+        """All output from byte `start` on, at most `most` characters: of more than that start and end.
+
+        Raises: OSError when it cannot be read.
+        """
+        output, is_over = self.output, self.over.is_set()
+        end = output.size if output.problem else output.kept
+        if not output.problem and end - start <= most:
+            return self.piece(start, most)
+        half = max(0, most - NOTE_LENGTH) // 2
+        head, tail = self.piece(start, half), ""
+        if room := max(0, min(half, end - head.end)):
+            if output.problem:  # the file lacks the newest, of which a little is in memory
+                tail = output.end(room)
+            else:
+                last = self.piece(end - room, room)
+                tail, end = last.text.lstrip("\ufffd"), last.end
+        left_out = max(0, end - start - len(head.text.encode()) - len(tail.encode()))
+        note = f"\n[... {left_out:,} bytes left out ...]\n" if left_out else ""
+        return Piece(
+            f"{head.text}{note}{tail}", max(head.end, end), has_more=False, is_last=is_over, left_out=left_out
+        )
 
 
 class Programs:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
+from mcpdesk.jobs.excerpt import WHOLE_BYTES
 from mcpdesk.jobs.feed import Progress
 from mcpdesk.jobs.output import Output, Stream
 
@@ -130,8 +131,9 @@ class Reports(Output):
         form: str,
         on_text: Callable[[Stream, str], None],
         on_progress: Callable[[Progress], None],
+        given: int = WHOLE_BYTES,
     ) -> None:
-        super().__init__(folder)
+        super().__init__(folder, given=given)
         self._readers: dict[Stream, _Reader] = {"stdout": _READERS[form](), "stderr": _READERS[form]()}
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self._readers}
         self._on_text = on_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from orjson import dumps
 
 from mcpdesk.errors import Refusal
@@ -16,8 +17,8 @@ from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.direct import DirectCalls, Usual
 from mcpdesk.server.gateway_jobs import JobWork, job_owner, session_mark
-from mcpdesk.server.schema import Failure
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.schema import Failure, Validator
+from mcpdesk.server.tool import Tool, ToolResult
 from mcpdesk.server.tool_call import ToolCalls
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class GatewayCalls(ToolCalls):
         if error is not None:
             raise error
         return gateway.superset(shaping.tool_result(body, call.terms.revision), structured)
+
+    def body(self, tool: Tool, output: Any, check_output: Validator | None) -> JSONObject:
+        """The CallToolResult a handler's output comes to: callers of the dialect are given all there is."""
+        if isinstance(output, ToolResult) and output.whole is not None:
+            output = replace(output, structured=output.whole)
+        return super().body(tool, output, check_output)
 
     def sorry(self, message: str) -> JSONObject:
         """The result that says what went wrong with another one."""

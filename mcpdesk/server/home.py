@@ -44,6 +44,8 @@ class ToolOptions(Struct, frozen=True):
     """What each engine has."""
     read_private_urls: bool = False
     """Whether pages of private networks may be read."""
+    output_chars: int = 30_000
+    """Characters of a program's output, or of a document, that a result carries."""
     ask_order: str = "desk-first"
     """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""

@@ -17,8 +17,8 @@ from mcpdesk.tools.shell import bash_argv, environment_of
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program, ProgramView
 
-PIECE_BYTES = 1 << 20
-"""The most one ReadBgOutput gives; the rest comes with the next."""
+NOTES_LENGTH = 500
+"""Characters of a result that are left for what is said besides the output."""
 SHOWN = 100
 """Characters of a command in a list."""
 
@@ -50,12 +50,12 @@ class NewOutput:
     """What a background task has written since it was last read by this caller.
 
     Attributes:
-        more: Whether there is more to be read now
+        truncated: Whether only the start and the end of that are given
     """
 
     task: Task
     output: str
-    more: bool
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     open_world=False,
 )
 async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
-    """Read new output from a background task: what it has written since this caller read it last.
+    """Read new output from a background task: what it has written since this caller read it last. Of more
+    than fits, its start and its newest end are given, and the next read goes on behind that; all of it is in
+    the file `output_file` of the result.
 
     Args:
         task_id: The task ID returned by BackgroundBash
@@ -110,18 +112,19 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
     async with program.reading:
         start = program.read_by.get(ctx.caller, 0)
         try:
-            piece = await asyncio.to_thread(program.piece, start, PIECE_BYTES)
+            piece = await asyncio.to_thread(
+                program.unread, start, ctx.home.options.output_chars - NOTES_LENGTH
+            )
         except OSError as error:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
         program.read_by[ctx.caller] = piece.end
     task = _task(program.view())
-    notes = [f"[{_words(task)}]"]
-    if piece.has_more:
-        notes.append(f"[{program.output.kept - piece.end:,} bytes more: read again]")
+    is_cut = piece.left_out > 0
+    notes = [f"[{_words(task)}]", *([f"[all of it is in {task.output_file}]"] if is_cut else [])]
     if problem := program.output.problem:
         notes.append(f"[{problem}]")
     text = "\n".join([piece.text.removesuffix("\n") or "(no new output)", *notes])
-    return ToolResult((content.text(text),), NewOutput(task, piece.text, piece.has_more))
+    return ToolResult((content.text(text),), NewOutput(task, piece.text, is_cut))
 
 
 @tool(

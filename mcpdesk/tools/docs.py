@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import codecs
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
@@ -19,14 +21,14 @@ if TYPE_CHECKING:
     from mcpdesk.tools.web.readable import Readable
 
 MOST_WAIT_MS = 30_000
-MOST_CHARACTERS = 1_000_000
-"""Of text that is given; the rest is left out, and that is said."""
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
 UNSAID = frozenset({"", "application/octet-stream"})
 """What servers say of a file they do not know, a text like Makefile among them."""
 LOOKED_AT = 4_096
 """Bytes that have to read as a text then."""
+NOTES_LENGTH = 500
+"""Characters of a result that are left for naming the file."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_PICTURE_BYTES = 5 << 20
 
@@ -41,6 +43,8 @@ class Document:
         url: Where it was found, after redirects
         way: How it was got: playwright or chromium (a browser ran its scripts), or fetch
         note: What is to be known about it, if anything
+        truncated: Whether more of it is left out
+        output_file: File with all of the text, when it was too long to return
     """
 
     url: str
@@ -51,6 +55,7 @@ class Document:
     bytes: int
     truncated: bool
     note: str = ""
+    output_file: str | None = None
 
 
 @tool(
@@ -69,8 +74,9 @@ async def read_docs(
     wait_ms: Annotated[int, Meta(ge=0, le=MOST_WAIT_MS)] = 0,
 ) -> ToolResult[Document]:
     """Fetch URL content as markdown via headless browser. The article is given, without navigation. Where no
-    browser is found the page is read without its scripts, and the result says so. Plain text, JSON and XML
-    come as they are.
+    browser is found the page is read without its scripts, and the result says so; so it does of a page that
+    was still loading when `wait_ms` were over. Plain text, JSON and XML come as they are, pictures too; PDF
+    files cannot be read. Of a long text the start is given, and a file with all of it is named.
 
     Args:
         url: The URL to fetch
@@ -83,7 +89,7 @@ async def read_docs(
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
-        return _result(fetched, fetched.text, "", "text", "fetch", "")
+        return await _result(fetched, fetched.text, "", "text", "fetch", "", ctx)
     return _other(fetched)
 
 
@@ -100,8 +106,8 @@ def _is_text(fetched: Fetched) -> bool:
 
 async def _page(fetched: Fetched, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
     html, way, note = await _html(fetched, wait_ms, ctx)
-    page = await asyncio.to_thread(_converted, html, format)
-    return _result(fetched, page.text, page.title, format, way, note, is_cut=page.is_cut)
+    page = await asyncio.to_thread(_converted, html, format, fetched.url)
+    return await _result(fetched, page.text, page.title, format, way, note, ctx, is_cut=page.is_cut)
 
 
 async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
@@ -119,42 +125,78 @@ async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str,
             )
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
-    return drawn.html, drawn.way, ""
+    if not drawn.is_loading:
+        return drawn.html, drawn.way, ""
+    more = "; a longer wait_ms may give more" if wait_ms < MOST_WAIT_MS else ""
+    return drawn.html, drawn.way, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
 
 
-def _converted(html: str, format: Format) -> Readable:
+def _converted(html: str, format: Format, url: str) -> Readable:
     from mcpdesk.tools.web import readable
 
     if format == "html":
-        return readable.Readable(readable.title_of(html), html)
-    return readable.plain(html) if format == "text" else readable.markdown(html)
+        return readable.markup(html, url)
+    return readable.plain(html) if format == "text" else readable.markdown(html, url)
 
 
 def _other(fetched: Fetched) -> ToolResult[Document]:
-    """A document that is no text: pictures are shown, others described."""
-    kind = fetched.content_type or "unknown type"
-    note = f"{kind}, {len(fetched.body):,} bytes: not a text"
-    document = _document(fetched, "", "none", "fetch", note)
-    told = content.text(f"{fetched.url}\n[{note}]")
-    if kind in PICTURES and len(fetched.body) <= MOST_PICTURE_BYTES:
+    """A document that is no text: pictures are shown. Raises: HandlerError for any other."""
+    kind, size = fetched.content_type or "unknown type", len(fetched.body)
+    if kind in PICTURES and size <= MOST_PICTURE_BYTES:
+        note = f"{kind}, {size:,} bytes: a picture"
+        told = content.text(f"{fetched.url}\n[{note}]")
+        document = _document(fetched, "", "none", "fetch", note)
         return ToolResult((told, content.image(fetched.body, kind)), document)
-    return ToolResult((told,), document)
+    if fetched.body.startswith(b"%PDF-") or kind == "application/pdf":
+        told_how = (
+            "download it and convert it, for example with `pdftotext -layout FILE.pdf -` (poppler-utils)"
+        )
+        raise HandlerError(f"url: {fetched.url} is a PDF file, which cannot be read here; {told_how}")
+    told_how = "download it and use a program for files of that kind"
+    raise HandlerError(f"url: {fetched.url} is no text but {kind} ({size:,} bytes); {told_how}")
 
 
-def _result(
-    fetched: Fetched, text: str, title: str, format: str, way: str, note: str, *, is_cut: bool = False
+async def _result(
+    fetched: Fetched,
+    text: str,
+    title: str,
+    format: str,
+    way: str,
+    note: str,
+    ctx: Context,
+    *,
+    is_cut: bool = False,
 ) -> ToolResult[Document]:
-    is_cut = is_cut or len(text) > MOST_CHARACTERS
-    document = _document(fetched, title, format, way, note, is_cut=is_cut)
+    """What fits is given, the whole goes to a file."""
+    from mcpdesk.jobs.output import kept_text
+
     notes = [note] if note else []
-    if document.truncated:
-        notes.append("the document is larger than what is given")
-    body = text[:MOST_CHARACTERS] or "(no text)"
+    if is_cut or fetched.is_cut:
+        notes.append("the document is larger than what was read of it")
+    most, path = ctx.home.options.output_chars, None
+    room = most - sum(len(each) + 4 for each in notes)
+    if len(text) > room:
+        room -= NOTES_LENGTH
+        left_out = f"{len(text) - room:,} characters more"
+        try:
+            path = await asyncio.to_thread(kept_text, ctx.home.outputs, text)
+            notes.append(f"{left_out}; all of it is in {path}")
+        except OSError as error:
+            notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")
+    document = _document(fetched, title, format, way, note, is_cut=is_cut or len(text) > room, path=path)
+    body = text[:room] or "(no text)"
     return ToolResult((content.text("\n\n".join([body, *(f"[{each}]" for each in notes)])),), document)
 
 
 def _document(
-    fetched: Fetched, title: str, format: str, way: str, note: str, *, is_cut: bool = False
+    fetched: Fetched,
+    title: str,
+    format: str,
+    way: str,
+    note: str,
+    *,
+    is_cut: bool = False,
+    path: Path | None = None,
 ) -> Document:
     return Document(
         url=fetched.url,
@@ -165,4 +207,5 @@ def _document(
         bytes=len(fetched.body),
         truncated=is_cut or fetched.is_cut,
         note=note,
+        output_file=None if path is None else str(path),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,13 +64,15 @@ async def bash(
     command: str, ctx: Context, timeout: Annotated[int, Meta(ge=1, le=MAX_MS)] = 30_000
 ) -> ToolResult[Run]:
     """Execute a bash command in the server's folder, without input, and return its output. Whatever it leaves
-    running in the background is ended with it. A non-zero exit code is reported as an error.
+    running in the background is ended with it. A non-zero exit code is reported as an error. Of long output
+    the start and the end are returned; the whole is in a file whose path is given.
 
     Args:
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    output = Output(ctx.home.outputs) if ctx.feed is None else _fed(ctx.home.outputs, ctx.feed)
+    most, folder = ctx.home.options.output_chars, ctx.home.outputs
+    output = Output(folder, given=most) if ctx.feed is None else _fed(folder, ctx.feed, most)
     is_asked = ctx.wants_progress and ctx.feed is None
     reporter = asyncio.create_task(_report(output, ctx)) if is_asked else None
     try:
@@ -79,7 +81,7 @@ async def bash(
         if reporter is not None:
             reporter.cancel()
             await asyncio.wait({reporter})
-    return _result(ended, output, timeout)
+    return _result(ended, output, timeout, most)
 
 
 def bash_argv(command: str) -> list[str]:
@@ -116,14 +118,14 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> E
         raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
 
 
-def _fed(folder: Path, feed: Feed) -> Output:
+def _fed(folder: Path, feed: Feed, most: int) -> Output:
     """An output that those who follow a job see as it comes."""
     from mcpdesk.jobs.reports import Reports
 
     def written(stream: Stream, text: str) -> None:
         (feed.stdout if stream == "stdout" else feed.stderr)(text)
 
-    return Reports(folder, "", written, lambda _: None)
+    return Reports(folder, "", written, lambda _: None, most)
 
 
 async def _report(output: Output, context: Context) -> None:
@@ -140,18 +142,23 @@ async def _report(output: Output, context: Context) -> None:
         await asyncio.sleep(PROGRESS_EVERY_S)
 
 
-def _result(ended: Ended, output: Output, timeout_ms: int) -> ToolResult[Run]:
+def _result(ended: Ended, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
     from mcpdesk.jobs.remarks import remarks
 
+    notes = remarks(ended, output, timeout_ms)
+    room = most - sum(len(note) + 1 for note in notes)
     run = Run(
         exit_code=ended.exit_code,
         duration_ms=round(ended.duration_s * 1000),
-        stdout=output.stream("stdout"),
-        stderr=output.stream("stderr"),
-        truncated=output.is_cut,
+        stdout=output.stream("stdout", most),
+        stderr=output.stream("stderr", most),
+        truncated=output.is_longer(room),
         output_file=str(output.file) if output.file else None,
         timed_out=ended.timed_out,
     )
-    text = "\n".join([output.text().removesuffix("\n") or "(no output)", *remarks(ended, output, timeout_ms)])
+    text = "\n".join([output.text(room).removesuffix("\n") or "(no output)", *notes])
     failed = ended.timed_out or ended.exit_code != 0
-    return ToolResult((content.text(text),), run, is_error=failed)
+    whole = replace(
+        run, stdout=output.stream("stdout"), stderr=output.stream("stderr"), truncated=output.is_cut
+    )
+    return ToolResult((content.text(text),), run, is_error=failed, whole=whole)

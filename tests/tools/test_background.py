@@ -16,7 +16,6 @@ from mcpdesk.jobs import programs
 from mcpdesk.jobs.priority import NICE
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.background import PIECE_BYTES
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, use
@@ -80,25 +79,30 @@ async def test_every_caller_has_a_place_of_its_own_in_the_output(context: ToolCo
     )
 
 
-async def test_large_output_comes_in_pieces_and_is_whole(context: ToolContext) -> None:
-    number = await begin(context, "seq 1 400000")
+async def test_of_large_output_the_start_and_the_newest_are_given_and_where_it_is(
+    context: ToolContext,
+) -> None:
+    gate = context.home.folder / "gate"
+    number = await begin(context, f"mkfifo {gate}; seq 1 400000; read < {gate}; echo more")
+    await written(context, number, "400000")
+    piece = await read(context, number)
+    told, output = piece.content[0]["text"], piece.structured["output"]
+    assert piece.structured["truncated"] and len(told) <= 30_000
+    assert output.startswith("1\n2\n") and output.endswith("399999\n400000\n") and "left out" in output
+    path = Path(piece.structured["task"]["output_file"])
+    assert f"all of it is in {path}" in told and path.read_text().startswith("1\n2\n")
+    assert (await read(context, number)).structured["output"] == ""
+    gate.write_text("go\n")
     await ended(context, number)
-    pieces = []
-    while True:
-        piece = await read(context, number)
-        pieces.append(piece.structured["output"])
-        if not piece.structured["more"]:
-            break
-    assert len(pieces) > 2
-    assert "".join(pieces) == "".join(f"{each}\n" for each in range(1, 400_001))
+    rest = await read(context, number)
+    assert (rest.structured["output"], rest.structured["truncated"]) == ("more\n", False)
 
 
-async def test_two_reads_at_once_of_one_caller_get_two_pieces(context: ToolContext) -> None:
-    number = await begin(context, "seq 1 400000")
+async def test_two_reads_at_once_of_one_caller_do_not_get_the_same(context: ToolContext) -> None:
+    number = await begin(context, "seq 1 100")
     await ended(context, number)
     both = await asyncio.gather(read(context, number), read(context, number))
-    text = "".join(piece.structured["output"] for piece in both)
-    assert text == "".join(f"{each}\n" for each in range(1, 400_001))[: len(text)]
+    assert sorted(len(piece.structured["output"]) for piece in both) == [0, 292]
 
 
 async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
@@ -221,15 +225,16 @@ async def test_an_output_file_that_was_removed_is_named(context: ToolContext) ->
         await read(context, number)
 
 
-async def test_who_stops_reading_of_a_full_disk_is_not_told_to_read_again(
+async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.jobs.output.FILE_BYTES", PIECE_BYTES)
-    number = await begin(context, f"head -c {2 * PIECE_BYTES} /dev/zero; echo end; sleep 300")
+    monkeypatch.setattr("mcpdesk.jobs.output.FILE_BYTES", 1 << 20)
+    number = await begin(context, f"yes | head -c {2 << 20}; echo end; sleep 300")
     await written(context, number, "end")
     piece = await read(context, number)
-    assert len(piece.structured["output"]) == PIECE_BYTES and not piece.structured["more"]
+    assert piece.structured["output"].startswith("y\n") and piece.structured["output"].endswith("end\n")
     assert "the file holds the first 1,048,576 bytes only" in piece.content[0]["text"]
+    assert (await read(context, number)).structured["output"] == ""
 
 
 async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: Home) -> None:

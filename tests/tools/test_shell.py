@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.builtins import built_in
 from mcpdesk.protocol.trace import Trace
-from mcpdesk.server.home import Home
+from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
@@ -66,6 +66,18 @@ async def test_large_output_is_cut_and_whole_in_a_file(home: Home) -> None:
     assert path.read_text() == "".join(f"{number}\n" for number in range(1, 300_001))
     assert text(result).startswith("1\n2\n") and text(result).endswith("\n299999\n300000")
     assert f"left out; all of it is in {path}" in text(result)
+
+
+@pytest.mark.parametrize("command", ["seq 1 9999", "seq 1 9999 >&2; exit 3", "yes € | head -c 60000"])
+async def test_output_for_a_model_is_bounded_in_every_form(home: Home, command: str) -> None:
+    home.options = ToolOptions(output_chars=3000)
+    result = await call(home, command=command)
+    shown = [text(result), result.structured["stdout"], result.structured["stderr"]]
+    assert max(map(len, shown)) <= 3000 and sum(len(each) > 2500 for each in shown) == 2
+    path = result.structured["output_file"]
+    assert result.structured["truncated"]
+    assert all(f"left out; all of it is in {path}" in each for each in shown if len(each) > 2500)
+    assert Path(path).stat().st_size > 40_000
 
 
 async def test_output_that_is_no_text_is_replaced(home: Home) -> None:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mcpdesk.jobs.output import Output, Stream
-from mcpdesk.tools.web.proxy import guarding_proxy
+from mcpdesk.tools.web.proxy import Proxy, guarding_proxy
 
 NAMES = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
@@ -46,6 +46,8 @@ class Drawn:
     html: str
     way: str
     """`playwright` or `chromium`."""
+    is_loading: bool = False
+    """Whether something it had asked for was still to come."""
 
 
 def find_browser() -> str | None:
@@ -69,12 +71,12 @@ async def draw(
             asyncio.timeout(PATIENCE_S + wait_ms / 1000),
             guarding_proxy(private=private, local=local) as proxy,
         ):
-            html = await WAYS[way](program, url, wait_ms, proxy, environment)
+            html, is_loading = await WAYS[way](program, url, wait_ms, proxy, environment)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
     if NO_PAGE in html:
         raise BrowserError("the browser was led to where it found nothing, or may not look")
-    return Drawn(html, way)
+    return Drawn(html, way, is_loading)
 
 
 def _switches(proxy: str, profile: str) -> list[str]:
@@ -100,24 +102,29 @@ def _switches(proxy: str, profile: str) -> list[str]:
 class _Page(Output):
     """What the browser wrote, without what it complained of."""
 
-    def __init__(self) -> None:
+    def __init__(self, proxy: Proxy) -> None:
         super().__init__()
         self.html = bytearray()
+        self.is_loading = False
+        self._proxy = proxy
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Keep the page, up to a bound."""
         if stream == "stdout":
+            self.is_loading = self.is_loading if self.html else self._proxy.pending > 0
             self.html += data[: MOST_BYTES - len(self.html)]
 
 
-async def _with_dump(program: str, url: str, wait_ms: int, proxy: str, environment: dict[str, str]) -> str:
+async def _with_dump(
+    program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
+) -> tuple[str, bool]:
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
-        output = _Page()
+        output = _Page(proxy)
         argv = [
             program,
-            *_switches(proxy, profile),
+            *_switches(proxy.url, profile),
             f"--virtual-time-budget={max(wait_ms, 1)}",
             f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it shows what is there
             "--dump-dom",
@@ -129,17 +136,19 @@ async def _with_dump(program: str, url: str, wait_ms: int, proxy: str, environme
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
     if ended.exit_code or not output.html.strip():
         raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
-    return output.html.decode("utf-8", "replace")
+    return output.html.decode("utf-8", "replace"), output.is_loading
 
 
 async def _with_playwright(
-    program: str, url: str, wait_ms: int, proxy: str, environment: dict[str, str]
-) -> str:
+    program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
+) -> tuple[str, bool]:
     from playwright.async_api import Error, TimeoutError, async_playwright
 
     try:
         with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
-            switches = [each for each in _switches(proxy, profile) if not each.startswith("--user-data-dir")]
+            switches = [
+                each for each in _switches(proxy.url, profile) if not each.startswith("--user-data-dir")
+            ]
             async with async_playwright() as playwright:
                 context = await playwright.chromium.launch_persistent_context(
                     profile,
@@ -155,15 +164,15 @@ async def _with_playwright(
                 with contextlib.suppress(TimeoutError):
                     await page.wait_for_load_state("load", timeout=1000 * LOAD_S)
                 await page.wait_for_timeout(wait_ms)
-                html = await page.content()
+                html, is_loading = await page.content(), proxy.pending > 0
                 await context.close()
     except Error as error:
         raise BrowserError(str(error).splitlines()[0][:300]) from error
-    return html[:MOST_BYTES]
+    return html[:MOST_BYTES], is_loading
 
 
-WAYS: dict[str, Callable[[str, str, int, str, dict[str, str]], Awaitable[str]]] = {
+WAYS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple[str, bool]]]] = {
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Program, URL, milliseconds to wait, a proxy and the browser's environment in; the page's HTML out."""
+"""Program, URL, milliseconds, a proxy and the browser's environment in; HTML, and whether it still loads, out."""

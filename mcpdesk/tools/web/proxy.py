@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from mcpdesk.errors import HandlerError
@@ -28,23 +29,33 @@ OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
 
 
 @asynccontextmanager
-async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[str]:
-    """A proxy's URL, for the block. What it reaches is what `resolve` allows."""
-    guard = _Guard(private, local)
+async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
+    """A proxy, for the block. What it reaches is what `resolve` allows."""
+    guard = Proxy(private, local)
     server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES)
-    port = server.sockets[0].getsockname()[1]
+    guard.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield guard
     finally:
         server.close()
         await guard.close()
 
 
-class _Guard:
+class Proxy:
+    """One page's proxy, at `url`. `pending` may be read on any thread."""
+
     def __init__(self, private: bool, local: bool) -> None:
+        self.url = ""
+        self._waiting: set[object] = set()
+        """Connections on which the page waits for an answer, or the rest of one."""
         self._private, self._local = private, local
         self._left = MOST_BYTES
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pending(self) -> int:
+        """Requests of the page that have no whole answer; of encrypted ones, none at all."""
+        return len(self._waiting)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of the browser."""
@@ -85,22 +96,39 @@ class _Guard:
         except OSError:
             writer.write(UNREACHABLE)
             return
+        asked: Callable[[], None] = partial(self._waiting.add, writer)
+        answered: Callable[[], None] = partial(self._waiting.discard, writer)
         try:
             if is_tunnel:
                 writer.write(CONNECTED)
             else:
+                asked()
                 far_writer.write(_passed_on(method, place.path, place.query, rest))
-            await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
+            await asyncio.gather(
+                self._pass(reader, far_writer, asked if is_tunnel else None),
+                self._pass(far_reader, writer, answered if is_tunnel else None, answered),
+            )
         finally:
+            answered()
             far_writer.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        passed: Callable[[], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> None:
         while data := await reader.read(HEAD_BYTES):
+            if passed is not None:
+                passed()
             self._left -= len(data)
             if self._left < 0:
                 return
             writer.write(data)
             await writer.drain()
+        if ended is not None:
+            ended()
         with contextlib.suppress(OSError):
             writer.write_eof()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin
 
 NOISE = (
     "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "svg", "iframe",
@@ -14,6 +15,7 @@ ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dial
 ARTICLES = ("main", "article", "[role=main]")
 MOST_ARTICLES = 100
 """That are looked at: some pages open thousands within each other."""
+LINKS = ("href", "src", "action", "poster")
 LEAST = 200
 """Characters an article has to have; with fewer the whole body is taken."""
 MOST_CHARACTERS = 5_000_000
@@ -33,11 +35,12 @@ class Readable:
     """Whether the page has more than is converted."""
 
 
-def markdown(page: str) -> Readable:
-    """The article as Markdown. Blocks for milliseconds to seconds: not for a loop."""
+def markdown(page: str, url: str = "") -> Readable:
+    """The article as Markdown, links absolute by the page's URL. Blocks for up to seconds: not for a loop."""
     import markdownify
 
     soup = _soup(page)
+    _absolute(soup, url)
     article = _article(soup)
     try:
         text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
@@ -52,9 +55,37 @@ def plain(page: str) -> Readable:
     return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)), _is_cut(page))
 
 
+def markup(page: str, url: str = "") -> Readable:
+    """The page as it is, but for its links, which are absolute. Blocks, as `markdown`."""
+    soup = _soup(page)
+    if not _absolute(soup, url) or _is_cut(page):
+        return Readable(_title(soup), page)
+    return Readable(_title(soup), str(soup))
+
+
 def title_of(page: str) -> str:
     """The title alone."""
     return _title(_soup(page))
+
+
+def _absolute(soup: Any, url: str) -> bool:
+    """Make links absolute, by the base the page names or its URL; whether any changed.
+
+    Pictures that are written into the page lose their data, which nobody reads as text.
+    """
+    named = soup.find("base", href=True)
+    base = urljoin(url, str(named["href"])) if named is not None else url
+    changed = False
+    for attribute in LINKS:
+        for each in soup.find_all(attrs={attribute: True}):
+            link = str(each[attribute]).strip()
+            try:
+                whole = "" if link.startswith("data:") else urljoin(base, link)
+            except ValueError:  # `http://[` and the like lead nowhere
+                continue
+            if whole != each[attribute]:
+                each[attribute], changed = whole, True
+    return changed
 
 
 def _soup(page: str) -> Any:

@@ -28,6 +28,9 @@ setTimeout(() => {{
 </script></body></html>"""
 ASTRAY = "<p>Led astray</p><script>location = 'http://10.0.0.1/'</script>"
 WAITING = "<img src='/slow'><script>document.body.innerHTML += '<p>Built meanwhile</p>'</script>"
+LINKS = """<main><a href="next">next</a><a href="/top">top</a><a href="//[">odd</a><a
+ href="https://else.example/a">else</a><a href="mailto:ada@x">Ada</a><img src="picture.png" alt="picture">
+<img src="data:image/png;base64,AAAA" alt="dot"></main>"""
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d494844520000000100000001080600000"
     "01f15c4890000000d49444154789c626001000000ffff03000006000557bfabd40000000049454e44ae426082"
@@ -59,6 +62,9 @@ class Site:
             "/empty": "",
             "/astray": ASTRAY,
             "/waiting": WAITING,
+            "/links/page": LINKS,
+            "/based": '<base href="https://cdn.example/docs/"><p>Go <a href="next">on</a></p>',
+            "/long": f"<main>{'<p>high water</p>' * 1000}</main>",
         }
         if path in html:
             return web.Response(text=html[path], content_type="text/html")
@@ -87,6 +93,8 @@ class Site:
             return web.Response(body=body, content_type="application/octet-stream")
         if path == "/pdf":
             return web.Response(body=b"%PDF-1.7 ...", content_type="application/pdf")
+        if path == "/unnamed-pdf":
+            return web.Response(body=b"%PDF-1.7 \xff\xfe", content_type="application/octet-stream")
         if path == "/secret":
             return web.Response(text="secret", headers={"Access-Control-Allow-Origin": "*"})
         if path == "/endless":

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.home import BROWSERS, Home
+from mcpdesk.server.home import BROWSERS, Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.web import browser, fetch, readable
 from mcpdesk.tools.web.browser import WAYS, find_browser
@@ -70,7 +70,35 @@ async def test_an_article_comes_as_words_or_as_it_is(served: Site) -> None:
     words = await read(served.base, format="text")
     assert text(words).startswith("Tides\n") and "#" not in text(words).split("[no browser")[0]
     whole = await read(served.base, format="html")
-    assert text(whole).startswith("<!doctype html>") and "<nav>" in text(whole)
+    assert text(whole).lower().startswith("<!doctype html>") and "<nav>" in text(whole)
+
+
+@pytest.mark.usefixtures("no_browser")
+@pytest.mark.parametrize("format", ["markdown", "html"])
+async def test_links_are_absolute(served: Site, format: str) -> None:
+    said = text(await read(f"{served.base}/links/page", format=format))
+    for link in (f"{served.base}/links/next", f"{served.base}/top", "https://else.example/a", "mailto:ada@x"):
+        assert f"({link})" in said or f'"{link}"' in said, link
+    assert f"{served.base}/links/picture.png" in said and "base64" not in said
+    based = text(await read(f"{served.base}/based"))
+    assert "(https://cdn.example/docs/next)" in based
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_long_page_is_cut_and_whole_in_a_file(served: Site, tmp_path: Path) -> None:
+    context = ToolContext(home=Home(tmp_path, tmp_path / "state", (), ToolOptions(output_chars=2000)))
+    result = await use("ReadDocs", context, url=f"{served.base}/long")
+    assert len(text(result)) <= 2000 and result.structured["truncated"]
+    path = Path(result.structured["output_file"])
+    assert f"all of it is in {path}" in text(result) and path.is_relative_to(tmp_path / "state")
+    whole = path.read_text()
+    assert whole.count("high water") == 1000 and whole.startswith(text(result)[:1000])
+
+
+@pytest.mark.parametrize("path", ["/pdf", "/unnamed-pdf"])
+async def test_a_pdf_is_refused_with_the_way_to_read_it(served: Site, path: str) -> None:
+    with pytest.raises(HandlerError, match=r"is a PDF file, which cannot be read here; .*pdftotext"):
+        await read(served.base + path)
 
 
 @needs_browser
@@ -125,6 +153,7 @@ async def test_a_picture_that_never_comes_does_not_cost_the_page(
     monkeypatch.setattr(browser, "LOAD_S", load_s)
     result = await read(f"{served.base}/waiting")
     assert "Built meanwhile" in text(result) and result.structured["way"] == way
+    assert "[the page was still loading when the wait of 0 ms ended; a longer wait_ms" in text(result)
 
 
 async def test_no_more_than_a_few_browsers_draw_at_one_time(
@@ -133,12 +162,12 @@ async def test_no_more_than_a_few_browsers_draw_at_one_time(
     drawing: list[str] = []
     most: list[int] = []
 
-    async def draws(_program: str, url: str, *_others: object) -> str:
+    async def draws(_program: str, url: str, *_others: object) -> tuple[str, bool]:
         drawing.append(url)
         most.append(len(drawing))
         await asyncio.sleep(0.2)
         drawing.remove(url)
-        return "<p>Drawn"
+        return "<p>Drawn", False
 
     monkeypatch.setattr(browser, "find_browser", lambda: "/bin/true")
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
@@ -176,14 +205,13 @@ async def test_other_texts_come_as_they_are(served: Site) -> None:
 
 async def test_a_text_of_a_type_the_server_does_not_know_is_one(served: Site) -> None:
     assert text(await read(f"{served.base}/Makefile")) == "all:\n\techo größer\n"
-    assert "6 bytes: not a text" in text(await read(f"{served.base}/program"))
+    with pytest.raises(HandlerError, match=r"is no text but application/octet-stream \(6 bytes\)"):
+        await read(f"{served.base}/program")
 
 
-async def test_a_picture_is_shown_and_a_pdf_described(served: Site) -> None:
+async def test_a_picture_is_shown(served: Site) -> None:
     shown = await read(f"{served.base}/picture")
     assert base64.b64decode(shown.content[1]["data"]) == PNG
-    told = await read(f"{served.base}/pdf")
-    assert "application/pdf, 12 bytes: not a text" in text(told) and len(told.content) == 1
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -197,10 +225,11 @@ async def test_redirects_without_an_end_are_not(served: Site) -> None:
         await read(f"{served.base}/hop/11")
 
 
-async def test_what_is_too_large_is_cut_and_said(served: Site) -> None:
-    result = await read(f"{served.base}/endless")
+async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -> None:
+    context = ToolContext(home=Home(tmp_path, tmp_path / "state"))
+    result = await use("ReadDocs", context, url=f"{served.base}/endless")
     assert result.structured["truncated"] and result.structured["bytes"] == 10 << 20
-    assert text(result).endswith("[the document is larger than what is given]")
+    assert "[the document is larger than what was read of it]" in text(result) and len(text(result)) <= 30_000
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -210,7 +239,7 @@ async def test_a_page_with_too_much_markup_is_cut_and_said(
     monkeypatch.setattr(readable, "MOST_CHARACTERS", 500)
     result = await read(served.base)
     assert result.structured["truncated"]
-    assert text(result).endswith("[the document is larger than what is given]")
+    assert text(result).endswith("[the document is larger than what was read of it]")
 
 
 async def test_a_server_that_never_answers_is_left(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:

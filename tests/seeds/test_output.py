@@ -1,0 +1,42 @@
+"""Long output of programs on a real process: bounded for models, whole for callers of the gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import started_services
+from tests.seeds.test_runtime import address, rpc
+from tests.support.curl import JSON, fetch
+from tests.support.folders import write
+
+COUNT = {"stage": "say", "command": "numbers", "description": "Count.", "run": ["seq", "{most}"]}
+COUNT |= {"parameters": {"type": "object", "properties": {"most": {"type": "integer"}}, "required": ["most"]}}
+NUMBERS = "".join(f"{number}\n" for number in range(1, 100_001))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("say-numbers", {"most": 100_000}), ("Bash", {"command": "seq 1 100000"})]
+)
+async def test_output_is_bounded_for_models_and_whole_for_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, object]
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    manifest = {"name": "say", "commands": [COUNT], "builtins": ["Bash"]}
+    folder = write(tmp_path / "say", {"mcp.json": json.dumps(manifest)})
+    with started_services() as start:
+        url = address(start(str(folder), "--port", "0", "--no-auth"), "say")
+        call = rpc("tools/call", {"name": tool, "arguments": arguments})
+        model = (await fetch(f"{url}/mcp/say", call, JSON)).json["result"]
+        program = (await fetch(f"{url}/v1/mcp", call, JSON)).json["result"]
+    said, told = model["content"][0]["text"], model["structuredContent"]
+    for text in (said, told["stdout"]):
+        assert (
+            29_000 < len(text) <= 30_000 and text.startswith("1\n2\n") and text.rstrip().endswith("\n100000")
+        )
+        assert f"left out; all of it is in {told['output_file']}" in text
+    assert told["truncated"] and Path(told["output_file"]).read_text() == NUMBERS
+    assert program["stdout"] == NUMBERS == program["structuredContent"]["stdout"]
+    assert len(program["content"][0]["text"]) <= 30_000
