@@ -102,16 +102,13 @@ def _switches(proxy: str, profile: str) -> list[str]:
 class _Page(Output):
     """What the browser wrote, without what it complained of."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.html = bytearray()
-        self.is_loading = False
-        self._proxy = proxy
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Keep the page, up to a bound."""
         if stream == "stdout":
-            self.is_loading = self.is_loading if self.html else self._proxy.pending > 0
             self.html += data[: MOST_BYTES - len(self.html)]
 
 
@@ -121,7 +118,7 @@ async def _with_dump(
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
-        output = _Page(proxy)
+        output = _Page()
         argv = [
             program,
             *_switches(proxy.url, profile),
@@ -136,7 +133,8 @@ async def _with_dump(
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
     if ended.exit_code or not output.html.strip():
         raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
-    return output.html.decode("utf-8", "replace"), output.is_loading
+    # It gives up what has not come before it shows the page.
+    return output.html.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
 
 async def _with_playwright(

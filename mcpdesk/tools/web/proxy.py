@@ -42,10 +42,12 @@ async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[
 
 
 class Proxy:
-    """One page's proxy, at `url`. `pending` may be read on any thread."""
+    """One page's proxy, at `url`."""
 
     def __init__(self, private: bool, local: bool) -> None:
         self.url = ""
+        self.abandoned = 0
+        """Requests the browser gave up before they were answered."""
         self._waiting: set[object] = set()
         """Connections on which the page waits for an answer, or the rest of one."""
         self._private, self._local = private, local
@@ -98,6 +100,10 @@ class Proxy:
             return
         asked: Callable[[], None] = partial(self._waiting.add, writer)
         answered: Callable[[], None] = partial(self._waiting.discard, writer)
+
+        def left() -> None:
+            self.abandoned += writer in self._waiting
+
         try:
             if is_tunnel:
                 writer.write(CONNECTED)
@@ -105,7 +111,7 @@ class Proxy:
                 asked()
                 far_writer.write(_passed_on(method, place.path, place.query, rest))
             await asyncio.gather(
-                self._pass(reader, far_writer, asked if is_tunnel else None),
+                self._pass(reader, far_writer, asked if is_tunnel else None, left),
                 self._pass(far_reader, writer, answered if is_tunnel else None, answered),
             )
         finally:
