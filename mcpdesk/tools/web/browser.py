@@ -173,4 +173,4 @@ WAYS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Program, URL, milliseconds, a proxy and the browser's environment in; HTML, and whether it still loads, out."""
+"""Program, URL, milliseconds, proxy and environment in; HTML, and whether the page still loads, out."""
