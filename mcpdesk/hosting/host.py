@@ -202,6 +202,7 @@ class Host:
             server.tools.subscribe(lambda _: self._settle_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
+            hosted.server.home.tell = partial(self._tell_person, name)
             hosted.server.home.tell_clients = partial(self._tell_clients, name)
         if self.plan.is_unsure:
             first, *others = self.folders.values()
@@ -432,6 +433,9 @@ class Host:
             records = JobRecords(home, name, lambda told: self.journal.log("error", "jobs", told, "", name))
             self._records[name] = records
         return records
+
+    def _tell_person(self, name: str, told: str) -> None:
+        self.journal.notify(f"{name}: {told}", Severity.ERROR, "logs")
 
     def _tell_clients(self, name: str, level: str, data: Any) -> list[str]:
         return self.services.subscriptions.log(name, level, "callback", data)

@@ -17,7 +17,7 @@ from mcpdesk.server.approvals import Approvals
 from mcpdesk.server.planning import Plan, recall, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mcpdesk.jobs.call_folders import CallFolders
     from mcpdesk.jobs.made_files import MadeFiles
@@ -63,6 +63,8 @@ class Home:
         """Told of each callback that is set, fires or is cancelled."""
         self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs what a callback says to every client of the server, and says who they are."""
+        self.tell: Callable[[str], object] = lambda told: None
+        """Called on any thread when a person has to hear of something."""
         self.rules = 0
         """Grows whenever other tools may run than before: the plan changed, or a policy."""
         self._is_stopping = False
@@ -123,7 +125,7 @@ class Home:
         """The server's state file."""
         from mcpdesk.storage.database import Database
 
-        return Database(self._file)
+        return Database(self._file, tell=lambda told: self.tell(told))
 
     @cached_property
     def callbacks(self) -> Callbacks:

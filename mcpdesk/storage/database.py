@@ -1,18 +1,20 @@
 """One SQLite file and the thread that owns it. Safe against other processes and a crash at any moment.
 
 Work is a function of the connection. It runs inside one transaction: when `run` returns, what it wrote is
-committed; when it raises, nothing of it was written.
+committed; when it raises, nothing of it was written. A file that is damaged is set aside under another name
+and a new one is begun; a file of a newer version, or one that only cannot be reached, is left as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,16 +27,34 @@ Work = Callable[[sqlite3.Connection], T]
 PATIENCE_S = 10.0
 """How long another process may hold the file before work fails."""
 BUSY_PAUSE_S = 0.01
+CHECKED_BYTES = 64 << 20
+"""Up to this size a file is looked through for damage when it is opened; a larger one as it is used."""
+DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+SIDE_FILES = ("", "-wal", "-shm")
+"""What belongs to one database: the file, and what SQLite keeps beside it."""
 MASK = 0o077
 """Nobody else may read what a person's tools noted down."""
+
+
+class _Damaged(sqlite3.DatabaseError):
+    """The file is an SQLite file, or was one, and cannot be read any more."""
 
 
 class Database:
     """A state file. Opened, made and migrated at the first use; `run` may be called on any loop."""
 
-    def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        migrations: Sequence[str] = MIGRATIONS,
+        tell: Callable[[str], object] = lambda told: None,
+    ) -> None:
+        """`tell` is called, on a thread of the database's own, when a damaged file was set aside."""
         self.path = path
         self._migrations = migrations
+        self._tell = tell
+        self._file = 0
+        """Which file was opened: its inode."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
@@ -59,12 +79,40 @@ class Database:
 
     def _transact(self, work: Work[T]) -> T:
         try:
-            connection = self._opened()
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                return work(connection)
+            try:
+                return self._attempt(work)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+                self._set_aside(_reason(error))
+                return self._attempt(work)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self.path} cannot be used: {_reason(error)}") from error
+
+    def _attempt(self, work: Work[T]) -> T:
+        connection = self._opened()
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            return work(connection)
+
+    def _set_aside(self, reason: str) -> None:
+        """Give a damaged file another name, unless another process did it already. Raises: OSError."""
+        self._close()
+        self._connection = None
+        with suppress(FileNotFoundError), self.path.open("rb") as damaged:
+            # Whoever else found the damage waits here, and then sees another file at this place.
+            fcntl.flock(damaged, fcntl.LOCK_EX)
+            there = os.fstat(damaged.fileno()).st_ino
+            if there != self._file or there != self.path.stat().st_ino:
+                return
+            aside = _free_name(self.path)
+            for ending in SIDE_FILES:
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
+            self._tell(
+                f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was begun: "
+                "tasks, plans, callbacks, approvals and jobs kept in it are not used any more"
+            )
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -74,11 +122,19 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Made by us before SQLite does, which would let others read it; its journals take the file's mode.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK))
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK)
+        made = os.fstat(handle)
+        os.close(handle)
+        self._file = made.st_ino
+        if not made.st_size and _size(f"{self.path}-wal"):
+            # SQLite would throw the journal away, and with it the only trace of what was lost.
+            raise _Damaged("the file is empty")
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
         with ExitStack() as unless_ready:
             unless_ready.callback(connection.close)
             _log_ahead(connection)
+            if made.st_size <= CHECKED_BYTES:
+                _check(connection)
             # In WAL mode a killed process loses nothing that was committed; only a power cut may.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -91,7 +147,10 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             (done,) = connection.execute("PRAGMA user_version").fetchone()
             if done > len(self._migrations):
-                raise StorageError(f"{self.path} was written by a newer mcpdesk: update this one")
+                raise StorageError(
+                    f"{self.path} was written by a newer mcpdesk and is left as it is: update this one, "
+                    "or use another folder with --state-dir"
+                )
             for script in self._migrations[done:]:
                 for statement in script.split(";\n"):
                     connection.execute(statement)
@@ -114,6 +173,35 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
             if not is_busy or time.monotonic() > deadline:
                 raise
         time.sleep(BUSY_PAUSE_S)
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Raises: _Damaged for a file in which something is not where it should be."""
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        raise _Damaged(str(said).replace("\n", " "))
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, _Damaged) or code & 0xFF in DAMAGED
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _free_name(path: Path) -> Path:
+    """A name beside a file that nothing has: `state.sqlite.damaged-2026-11-20T09-30-00`."""
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    names = (
+        path.with_name(f"{path.name}.damaged-{stamp}{more}")
+        for more in ("", *map("-{}".format, range(2, 1000)))
+    )
+    return next(name for name in names if not name.exists())
 
 
 def _reason(error: Exception) -> str:

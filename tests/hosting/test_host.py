@@ -279,3 +279,18 @@ async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes
             assert state == "writing" and "\nmcpdesk_capture_failing 0.0\n" in metrics
             assert "\nmcpdesk_capture_missing_frames_total 0.0\n" in metrics
             await until(lambda: any("written again: nothing is missing" in one.text for one in desk.logs()))
+
+
+async def test_a_damaged_state_file_is_told_of_where_a_person_looks(folder: Path, tmp_path: Path) -> None:
+    async with running_desk(folder, state_dir=tmp_path / "state") as desk:
+        home = desk.host.folders["one"].server.home
+        assert home is not None
+        path = home.state / "state.sqlite"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"no database" * 100)
+    async with running_desk(folder, state_dir=tmp_path / "state") as desk:
+        await until(lambda: any("is damaged" in one.text for one in desk.notices()))
+        (aside,) = path.parent.glob("*.damaged-*")
+        (notice,) = [one for one in desk.notices() if "is damaged" in one.text]
+        assert str(aside) in notice.text and notice.severity == "error"
+        assert any(str(aside) in line.text for line in desk.logs())

@@ -91,7 +91,7 @@ async def _call(host: str, port: int, numbers: range, size: int, answered: dict[
 
 def _judged(path: Path, answered: dict[int, float], killed: float) -> Kill:
     archive = Archive(path)
-    there, whole = set(), True
+    there, whole = set(), not archive.gaps
     for number in range(archive.count):
         frame = archive.whole(number)
         whole &= bool(frame)

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,14 +89,108 @@ async def test_work_runs_in_the_order_it_was_given(data: Database) -> None:
     assert numbers == list(range(1, 51))
 
 
-async def test_a_file_that_is_no_state_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def garbage(path: Path) -> None:
     path.write_bytes(b"a letter to a friend, and nothing else at all" * 50)
-    broken = Database(path)
-    with pytest.raises(StorageError, match=r"state\.sqlite cannot be used: file is not a database"):
-        await broken.run(names)
-    assert path.read_bytes().startswith(b"a letter")
-    broken.close()
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwritten(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\x07" * (len(whole) - 4096))
+
+
+def emptied_beside_its_journal(path: Path) -> None:
+    path.write_bytes(b"")
+    path.with_name(f"{path.name}-wal").write_bytes(b"what was not taken over")
+
+
+@pytest.mark.parametrize("harm", [garbage, cut_off, overwritten, emptied_beside_its_journal])
+async def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "state.sqlite"
+    before = Database(path)
+    await before.run(lambda connection: [add(connection) for _ in range(5_000)])
+    before.close()
+    harm(path)
+    damaged = path.read_bytes()
+    told: list[str] = []
+    data = Database(path, tell=told.append)
+    assert await data.run(add) == 1
+    assert await data.run(names) == ["tea"]
+    (aside,) = (one for one in tmp_path.glob("*.damaged-*") if not one.name.endswith(("-wal", "-shm")))
+    assert aside.read_bytes() == damaged
+    assert len(told) == 1 and str(aside) in told[0] and str(path) in told[0]
+    data.close()
+
+
+async def test_damage_that_shows_while_the_file_is_used_sets_it_aside_too(data: Database) -> None:
+    told: list[str] = []
+    data._tell = told.append
+    await data.run(add)
+    attempts = iter([sqlite3.SQLITE_CORRUPT])
+
+    def work(connection: sqlite3.Connection) -> list[str]:
+        for code in attempts:
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = code
+            raise error
+        return names(connection)
+
+    assert await data.run(work) == []
+    assert len(told) == 1 and "malformed" in told[0]
+    assert len(list(data.path.parent.glob("*.damaged-*"))) >= 1
+
+
+async def test_two_that_find_the_same_damage_set_it_aside_once(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    garbage(path)
+    told: list[str] = []
+    both = [Database(path, tell=told.append) for _ in range(8)]
+    assert sorted(await asyncio.gather(*(each.run(add) for each in both))) == [*range(1, 9)]
+    assert len(told) == 1 and len(list(tmp_path.glob("*.damaged-*"))) == 1
+    for each in both:
+        each.close()
+
+
+async def test_an_empty_file_is_simply_begun(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    path.write_bytes(b"")
+    told: list[str] = []
+    data = Database(path, tell=told.append)
+    assert await data.run(add) == 1
+    data.close()
+    assert told == [] and [one.name for one in tmp_path.glob("*.damaged-*")] == []
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY])
+async def test_a_file_that_only_cannot_be_written_now_stays_where_it_is(data: Database, code: int) -> None:
+    await data.run(add)
+
+    def fail(connection: sqlite3.Connection) -> None:
+        error = sqlite3.OperationalError("not now")
+        error.sqlite_errorcode = code
+        raise error
+
+    with pytest.raises(StorageError, match="not now"):
+        await data.run(fail)
+    assert await data.run(names) == ["tea"]
+    assert not list(data.path.parent.glob("*.damaged-*"))
+
+
+async def test_a_journal_left_by_a_killed_process_is_taken_over(tmp_path: Path) -> None:
+    child = writer(tmp_path / "state.sqlite", "left")
+    assert child.stdout is not None
+    confirmed = [child.stdout.readline().strip() for _ in range(20)]
+    child.kill()
+    child.communicate()
+    told: list[str] = []
+    data = Database(tmp_path / "state.sqlite", tell=told.append)
+    assert set(await data.run(names)) >= set(confirmed) and told == []
+    data.close()
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
