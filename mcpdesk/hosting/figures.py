@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Protocol
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.latency import at
+from mcpdesk.server.tool_figures import BOUNDS, Outcome
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.version import __version__
 
@@ -105,6 +106,18 @@ def _of_servers(core: Core) -> Iterator[Figure]:
         [Sample(_errors(one), {"server": one.name}) for one in endpoints],
     )
     yield Figure(
+        "tool_calls_total",
+        "counter",
+        "Calls of tools, by how they ended.",
+        [each for one in endpoints for each in _outcomes(one)],
+    )
+    yield Figure(
+        "tool_call_duration_seconds",
+        "histogram",
+        "How long the handlers of tools ran.",
+        [each for one in endpoints for each in _tool_durations(one)],
+    )
+    yield Figure(
         "call_duration_seconds",
         "summary",
         "Requests whose handlers ran; the quantiles are of the latest ones.",
@@ -158,6 +171,22 @@ def _peers(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 def _errors(endpoint: HostedEndpoint) -> int:
     return endpoint.past.errors + sum(each.conversation.errors for each in endpoint.dialogues.values())
+
+
+def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    for tool, figure in endpoint.server.tool_figures:
+        for outcome in Outcome:
+            labels = {"server": endpoint.name, "tool": tool, "outcome": outcome.name.lower()}
+            yield Sample(figure.outcomes[outcome], labels)
+
+
+def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    for tool, figure in endpoint.server.tool_figures:
+        labels = {"server": endpoint.name, "tool": tool}
+        for bound, count in zip((*map(str, BOUNDS), "+Inf"), accumulate(figure.counts), strict=True):
+            yield Sample(count, {**labels, "le": bound}, "_bucket")
+        yield Sample(sum(figure.counts), labels, "_count")
+        yield Sample(figure.total_s, labels, "_sum")
 
 
 def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:

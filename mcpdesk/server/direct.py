@@ -25,6 +25,7 @@ from mcpdesk.protocol.jsonrpc import LARGEST_ID, JSONObject
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.context import Context
 from mcpdesk.server.reply import ACCEPTED, Reply
+from mcpdesk.server.tool_figures import Outcome, ToolFigure
 
 if TYPE_CHECKING:
     from mcpdesk.server.call import Call
@@ -43,6 +44,7 @@ class Usual(Struct, frozen=True):
     tool: Tool
     accepts: Callable[[Any], bool]
     check_output: Validator | None
+    figure: ToolFigure
 
 
 class DirectCalls:
@@ -154,22 +156,30 @@ class DirectCalls:
             if around is None or self._identities.get(name) is not around[0]:
                 around = self._look_around(terms)
             try:
-                return around[1] % (dumps(call.id), dumps(output))
+                frame = around[1] % (dumps(call.id), dumps(output))
             except TypeError:  # a lone surrogate, which the long way puts into words
                 pass
+            else:
+                usual.figure.end(Outcome.OK, call.started)
+                return frame
         return self._whole(call, usual, output)
 
     def _whole(self, call: Call, usual: Usual, output: Any) -> bytes:
         """The answer to whatever was returned."""
         tool_calls = self._dispatcher.tool_calls
-        body = tool_calls.body(usual.tool, output, usual.check_output)
+        ended = Outcome.CRASH
+        try:
+            body = tool_calls.body(usual.tool, output, usual.check_output)
+            ended = Outcome.TOOL_ERROR if body["isError"] else Outcome.OK
+        finally:
+            usual.figure.end(ended, call.started)
         result = self._dispatcher.encode(call, tool_calls.answer(call, usual.tool, body))
         return codec.result_frame(call.id, result)
 
     async def _failed(self, call: Call, usual: Usual, error: BaseException) -> JSONObject:
         """What the long way makes of an exception."""
         tool_calls = self._dispatcher.tool_calls
-        body = await tool_calls.conclude(call, usual.tool, _raised(error), usual.check_output)
+        body = await tool_calls.conclude(call, usual.tool, _raised(error), usual.check_output, call.started)
         return tool_calls.answer(call, usual.tool, body)
 
     def _look_for_loop(self) -> asyncio.AbstractEventLoop:
@@ -188,7 +198,9 @@ class DirectCalls:
         if checks is None:
             return None
         check_input, check_output = checks
-        usual = self.usuals[name] = Usual(tool, check_input.accepts, check_output)
+        usual = self.usuals[name] = Usual(
+            tool, check_input.accepts, check_output, self._server.tool_figures.of(name)
+        )
         return usual
 
     def _look_around(self, terms: Terms) -> tuple[JSONObject, bytes]:

@@ -20,6 +20,7 @@ from mcpdesk.server.gateway_jobs import JobWork, job_owner, session_mark
 from mcpdesk.server.schema import Failure, Validator
 from mcpdesk.server.tool import Tool, ToolResult
 from mcpdesk.server.tool_call import ToolCalls
+from mcpdesk.server.tool_figures import Outcome
 
 if TYPE_CHECKING:
     from mcpdesk.server.dispatch import Dispatcher
@@ -122,9 +123,11 @@ class GatewayDirect(DirectCalls):
             around = self._look_around(terms)
         try:
             said = dumps(output)
-            return around[1] % (dumps(call.id), said, said)
+            frame = around[1] % (dumps(call.id), said, said)
         except TypeError:  # a lone surrogate, which the long way puts into words
             return self._whole(call, usual, output)
+        usual.figure.end(Outcome.OK, call.started)
+        return frame
 
     def _result_of(self, body: JSONObject, terms: Terms) -> JSONObject:
         return gateway.superset(super()._result_of(body, terms), None)

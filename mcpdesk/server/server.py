@@ -14,6 +14,7 @@ from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.tool import Tool
+from mcpdesk.server.tool_figures import ToolFigures
 
 if TYPE_CHECKING:
     from mcpdesk.server.context import RequestView
@@ -76,6 +77,8 @@ class Server(Struct, eq=False):
         default_factory=lambda: Registry("template", lambda item: item.uri_template)
     )
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
+    tool_figures: ToolFigures = field(default_factory=ToolFigures)
+    """How calls of its tools ended, in whatever mode and on whatever way."""
     mode: str = ""
     """The mode it is seen in; empty: as a whole."""
     modes: tuple[str, ...] = ()

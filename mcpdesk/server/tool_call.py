@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable
+from time import monotonic
 from typing import Any
 
 from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal
@@ -19,7 +21,21 @@ from mcpdesk.server.server import Server
 from mcpdesk.server.services import Services
 from mcpdesk.server.tasks import Tasks
 from mcpdesk.server.tool import CLAIMS, Tool
+from mcpdesk.server.tool_figures import Outcome
 from mcpdesk.server.validators import Validators
+
+
+class _WrongArgument(Exception):
+    """A handler could not use an argument that fits the schema."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        super().__init__()
+        self.failures = failures
+
+
+def outcome_of(body: JSONObject) -> Outcome:
+    """How a call ended that came to a result."""
+    return Outcome.TOOL_ERROR if body.get("isError") is True else Outcome.OK
 
 
 class ToolCalls:
@@ -92,14 +108,17 @@ class ToolCalls:
 
     def refusal(self, tool: Tool, arguments: JSONObject) -> JSONObject | None:
         """The CallToolResult of a call that may not even begin; None: it may."""
-        home = self._server.home
+        home, figure = self._server.home, self._server.tool_figures.of(tool.name)
         if home is not None and (reason := home.refusal(tool)):
+            figure.refuse(Outcome.REFUSED)
             return outcome.failed(reason)
         try:
             check_input, _ = self.validators.of(tool)
         except SchemaError as error:
+            figure.refuse(Outcome.CRASH)
             return outcome.failed(f"{tool.name} cannot be called: {error}")
         if not check_input.accepts(arguments):
+            figure.refuse(Outcome.INVALID_ARGUMENTS)
             return self.refused_arguments(tool, check_input.failures(arguments))
         return None
 
@@ -111,6 +130,7 @@ class ToolCalls:
         if home is not None and home.approvals.concerns(call, tool):
             reason = await self._unapproved(call, tool, arguments, home)
             if reason:
+                self._server.tool_figures.of(tool.name).refuse(Outcome.REFUSED)
                 return outcome.failed(reason)
         return await self.conclude(call, tool, self._handled(call, tool, arguments), check_output)
 
@@ -125,25 +145,57 @@ class ToolCalls:
         return reason or home.refusal(tool)
 
     async def conclude(
-        self, call: Call, tool: Tool, work: Awaitable[Any], check_output: Validator | None
+        self,
+        call: Call,
+        tool: Tool,
+        work: Awaitable[Any],
+        check_output: Validator | None,
+        began: float | None = None,
     ) -> JSONObject:
-        """The CallToolResult of hosted code, whatever becomes of it."""
+        """The CallToolResult of hosted code, whatever becomes of it; it began just now, or at `began`."""
+        ended = Outcome.CRASH
+        began = monotonic() if began is None else began
+        try:
+            body, ended = await self._concluded(call, tool, work, check_output, began)
+            return body
+        except Refusal:
+            ended = Outcome.REFUSED
+            raise
+        except MissingCapability:
+            ended = Outcome.TOOL_ERROR
+            raise
+        except _WrongArgument as wrong:
+            ended = Outcome.INVALID_ARGUMENTS
+            return self.refused_arguments(tool, wrong.failures)
+        except CancelledError:
+            ended = Outcome.CANCELLED
+            raise
+        finally:
+            self._server.tool_figures.of(tool.name).end(ended, began)
+
+    async def _concluded(
+        self, call: Call, tool: Tool, work: Awaitable[Any], check_output: Validator | None, began: float
+    ) -> tuple[JSONObject, Outcome]:
         limit_s = self._limit_s(call) if tool.timeout_s is None else tool.timeout_s
         try:
             output = await run_hosted(work, call, self._services.deadlines, limit_s)
         except MissingCapability as error:
             if call.terms.revision.is_stateless:
                 raise
-            return outcome.failed(error.message)
+            return outcome.failed(error.message), Outcome.TOOL_ERROR
         except Refusal:
             raise
         except BadArgument as error:
-            return self.refused_arguments(tool, [Failure((error.name,), error.reason)])
+            raise _WrongArgument([Failure((error.name,), error.reason)]) from None
         except Exception as error:  # a handler is hosted code
             text, where = outcome.author_lines(error, self._server.folder)
             self._services.log("error", tool.name, text, where, self._server.name, call.trace.id)
-            return outcome.raised(tool.name, error)
-        return self.body(tool, output, check_output)
+            is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
+            said = isinstance(error, HandlerError)
+            ended = Outcome.TIMEOUT if is_late else Outcome.TOOL_ERROR if said else Outcome.CRASH
+            return outcome.raised(tool.name, error), ended
+        body = self.body(tool, output, check_output)
+        return body, outcome_of(body)
 
     def _limit_s(self, call: Call) -> float:
         """The limit of a tool that has none of its own: nobody waits for the answer of a job or a task."""

@@ -14,7 +14,8 @@ class Sample(Struct, frozen=True):
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
     suffix: str = ""
-    """`_sum` and `_count` of a summary, whose other values have a label `quantile`."""
+    """`_sum` and `_count` of a summary, whose other values have a label `quantile`; `_bucket` of a histogram,
+    with a label `le`."""
 
 
 class Figure(Struct, frozen=True):
@@ -22,6 +23,6 @@ class Figure(Struct, frozen=True):
 
     name: str
     """That of a counter ends with `_total`."""
-    kind: Literal["gauge", "counter", "summary"]
+    kind: Literal["gauge", "counter", "summary", "histogram"]
     help: str
     samples: Sequence[Sample]

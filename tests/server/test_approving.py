@@ -248,8 +248,7 @@ async def test_what_cannot_be_kept_holds_for_the_calls_that_wait(peer: Guarded) 
 
 
 async def test_approvals_that_cannot_be_read_are_asked_for(peer: Guarded) -> None:
-    peer.home.state.mkdir()
-    (peer.home.state / "state.sqlite").write_text("no database, " * 100)
+    (peer.home.state / "state.sqlite").mkdir(parents=True)
     peer.call(1)
     peer.inbox.answer((await peer.sees()).id, ONCE)
     assert await peer.said(1) == (False, "done")

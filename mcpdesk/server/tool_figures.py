@@ -1,0 +1,92 @@
+"""How often each tool of a server was called, how that ended, and how long its handler took.
+
+Labels are names of registered tools, and a bounded number of them: nothing a caller sends becomes one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from enum import IntEnum
+from time import monotonic
+from typing import Final
+
+BOUNDS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
+"""Upper ends of the ranges durations are counted in, in seconds; a last range has no end."""
+MOST_TOOLS: Final = 1_000
+"""Tools told apart in one server; those of a folder that makes up more are counted together."""
+OTHER: Final = "(other)"
+
+
+class Outcome(IntEnum):
+    """How a call of a tool ended."""
+
+    OK = 0
+    TOOL_ERROR = 1
+    """The tool said that it failed, or returned what is no result."""
+    CRASH = 2
+    """Its handler raised something unexpected."""
+    TIMEOUT = 3
+    INVALID_ARGUMENTS = 4
+    REFUSED = 5
+    """It may not be called now: a policy, a plan, nobody approved of it, the server stops."""
+    CANCELLED = 6
+
+
+class ToolFigure:
+    """One tool's. Used on the core's loop."""
+
+    __slots__ = ("counts", "outcomes", "total_s")
+
+    def __init__(self) -> None:
+        self.outcomes = [0] * len(Outcome)
+        self.counts = [0] * (len(BOUNDS) + 1)
+        """Calls whose handlers ran, by how long."""
+        self.total_s = 0.0
+
+    def refuse(self, outcome: Outcome) -> None:
+        """A call ended before its handler ran."""
+        self.outcomes[outcome] += 1
+
+    def end(self, outcome: Outcome, began: float) -> None:
+        """A handler that began at `began`, a time of the monotonic clock, ended."""
+        took_s = monotonic() - began
+        self.outcomes[outcome] += 1
+        self.counts[bisect_left(BOUNDS, took_s)] += 1
+        self.total_s += took_s
+
+
+class ToolFigures:
+    """Those of one server."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, ToolFigure] = {}
+
+    def of(self, tool: str) -> ToolFigure:
+        """A registered tool's."""
+        figure = self._of.get(tool)
+        if figure is None:
+            if len(self._of) >= MOST_TOOLS:
+                tool = OTHER
+            figure = self._of.setdefault(tool, ToolFigure())
+        return figure
+
+    def __iter__(self) -> Iterator[tuple[str, ToolFigure]]:
+        return iter(self._of.items())
