@@ -23,6 +23,7 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.call_menus import DestructiveCalls
 from mcpdesk.tui.crash import Crash, Place
+from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.terminal_gate import TerminalGate
 from mcpdesk.tui.screens.main import MainScreen
@@ -39,6 +40,8 @@ INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
 NEWS_S = 20.0
 """How long a screen that was started again says why."""
+MENU_GROUP = "menu"
+"""Workers that open a dialog, or act on what was chosen in one."""
 COPY_DOUBT = 75_000
 """Characters beyond which some terminals refuse a copy."""
 
@@ -81,6 +84,7 @@ class DeskApp(App[None]):
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
+        self._keys = KeyQueue(self, super().on_event, self._is_focus_about_to_move)
 
     def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
         """The screen behind all dialogs."""
@@ -136,14 +140,30 @@ class DeskApp(App[None]):
                 screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Wake the screen; note keys, so that no question opens under somebody's fingers."""
+        """Wake the screen; note keys, so that no question opens under somebody's fingers.
+
+        Keys are handed over in turn.
+        """
         if isinstance(event, events.Key):
             self.last_key = time.monotonic()
         if isinstance(event, events.InputEvent):
             self.main.feed.stir()
         if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
             return
-        await super().on_event(event)
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            await self._keys.put(event)
+        else:
+            await super().on_event(event)
+
+    def _is_focus_about_to_move(self) -> bool:
+        """Whether a form, or a dialog of an action that was begun, is on its way."""
+        if self.screen is not self.main:
+            return not self.screen.is_mounted
+        return getattr(self.main.pane, "holds_keys", False) or any(
+            worker.group == MENU_GROUP or (worker.name.startswith("action_") and worker.group == "default")
+            for worker in self.workers
+            if not worker.is_finished
+        )
 
     def _is_on_removed(self, event: events.MouseEvent) -> bool:
         """Whether the mouse is on a widget that was just removed and is still drawn, such as a toast.

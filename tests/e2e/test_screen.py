@@ -9,7 +9,9 @@ import pytest
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-CTRL_R, ESCAPE, ENTER, TAB = "\x12", "\x1b", "\r", "\t"
+CTRL_E, CTRL_R, ENTER, TAB, F3 = "\x05", "\x12", "\r", "\t", "\x1bOR"
+CLEAR_ALL = "\x01\x0b" * 10
+"""In a text area: to the start of the line and delete to its end, often enough."""
 TOOL = '''
 async def {name}(first: str = "", second: int = 0, third: bool = False) -> str:
     """Describes {name}."""
@@ -38,3 +40,37 @@ def test_the_pane_on_the_terminal_shows_the_tool_under_the_cursor(
             desk.press(key)
             desk.see(f"Describes {name}", within_s=5)
             assert name in desk.text.splitlines()[2], "the title is of the same tool as the description"
+
+
+PAIR = '''
+async def pair(first: str, second: str) -> str:
+    """Describes pair."""
+    return f"got <{first}> and <{second}>"
+'''
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"),
+    [
+        (f"{ENTER}ab{TAB}cd{CTRL_R}", "got <ab> and <cd>"),
+        (f"{ENTER}pqrm{ENTER}x{TAB}{ENTER}", "got <pqrm> and <x>"),
+        (f'{ENTER}{CTRL_E}{CLEAR_ALL}{{"first":"7","second":"8"}}{CTRL_R}', "got <7> and <8>"),
+    ],
+    ids=["tab", "enter", "json"],
+)
+def test_keys_typed_at_once_reach_the_field_they_are_meant_for(folder: Path, typed: str, result: str) -> None:
+    (folder / "tools" / "a_pair.py").write_text(PAIR)
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("Describes pair")
+        desk.press(typed)
+        desk.see(result, within_s=5)
+
+
+def test_keys_typed_while_a_dialog_comes_and_goes_are_not_lost(folder: Path) -> None:
+    (folder / "tools" / "a_pair.py").write_text(PAIR)
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("Describes pair")
+        desk.press(f"{ENTER}ab{TAB}cd{CTRL_R}")
+        desk.see("got <ab> and <cd>")
+        desk.press(f"{F3}{ENTER}xy{TAB}z{CTRL_R}")
+        desk.see("got <xy> and <z>", within_s=5)

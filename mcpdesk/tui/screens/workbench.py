@@ -166,6 +166,12 @@ class WorkbenchPane(Vertical):
         return draft
 
     @property
+    def holds_keys(self) -> bool:
+        """Whether the focus moves as soon as an item is shown: keys typed meanwhile are meant for it."""
+        opening = self._opening
+        return opening is not None and (opening.enter or opening.call or opening.arguments is not UNSET)
+
+    @property
     def item(self) -> CatalogueItem | None:
         """The item that is open."""
         return self.draft.item if self.draft else None

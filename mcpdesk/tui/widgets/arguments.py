@@ -131,7 +131,7 @@ class Arguments(Vertical):
             await self.form.load(draft.node, self._suggest(draft))
         self._bring_up()
         self.post_message(self.Swapped())
-        self.call_after_refresh(self.focus_first)
+        self.focus_first()
 
     def focus_first(self) -> bool:
         """Go to where something can be entered; False when there is nothing."""

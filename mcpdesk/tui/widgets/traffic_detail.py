@@ -193,7 +193,7 @@ class TrafficDetail(Vertical):
             self._fill(self.shown)
             self._describe(self.shown)
         if had_focus:
-            self.call_after_refresh(self.focus_first)
+            self.focus_first()
 
     def _load(self, exchange: Exchange) -> None:
         """Take up what is new of an exchange; trees that show the same frame stay as they are."""
