@@ -199,7 +199,7 @@ class Menu(Dialog[Any]):
 
     @on(Input.Submitted)
     def choose(self) -> None:
-        """Enter in the filter chooses the line under the cursor, at once: the next key is not for the menu."""
+        """Enter in the filter chooses the line under the cursor at once: the next key is not for the menu."""
         listing = self.listing
         if listing.choices:
             self.dismiss(listing.choices[listing.cursor].value)
