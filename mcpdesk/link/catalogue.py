@@ -73,7 +73,7 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
             source=item.source,
             problem=problem.reason if problem else "",
             stale=problem is not None,
-            changed=name in registry.changed and registry.version > 1,
+            changed=name in registry.changed,
             needs_token=kind is ItemKind.TOOL and item.requires_jwt,
             scopes=item.scopes if kind is ItemKind.TOOL else (),
             definition=to_wire(item),

@@ -36,7 +36,8 @@ class Unavailable(Struct, frozen=True):
 class Registry(Generic[T]):
     """Items of one kind, in serving order. `key` gives an item's unique name.
 
-    `version` grows with every change; `changed` holds the names the last change added or altered.
+    `version` grows with every change; `changed` holds the names the last change of what is served added or
+    altered. What the first load brings is not counted as changed.
     """
 
     def __init__(self, kind: str, key: Callable[[T], str]) -> None:
@@ -119,13 +120,15 @@ class Registry(Generic[T]):
 
     def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
         """Serve exactly this, and say whether that is something else than before."""
+        is_first = self.version == 0
         altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
         served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
         if not served_changed and refused == self.unavailable:
             self.items = fresh
             return False
         self.items, self.unavailable = fresh, refused
-        self.changed = altered if served_changed else self.changed
+        if served_changed:
+            self.changed = frozenset() if is_first else altered
         self.version += 1
         for listener in self._listeners:
             listener(self.kind)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +22,6 @@ from textual.screen import Screen
 from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.call_menus import DestructiveCalls
 from mcpdesk.tui.crash import Crash, Place
 from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.panes import PANES, Panes
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from mcpdesk.link.link import Link
+    from mcpdesk.tui.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
@@ -79,7 +80,6 @@ class DeskApp(App[None]):
         self.main = self.make_main(link, panes, place)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
-        self.destructive_calls = DestructiveCalls()
         self.last_key = -math.inf
         self._interrupted = -math.inf
         self._asking = False
@@ -89,6 +89,13 @@ class DeskApp(App[None]):
     def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
         """The screen behind all dialogs."""
         return MainScreen(link, panes, place)
+
+    @cached_property
+    def destructive_calls(self) -> DestructiveCalls:
+        """Asks before a destructive tool is called."""
+        from mcpdesk.tui.call_menus import DestructiveCalls  # the first paint does without
+
+        return DestructiveCalls()
 
     @property
     def server(self) -> str:

@@ -7,10 +7,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mcpdesk.link.catalogue import Shelf
-from mcpdesk.link.values import ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.server.approvals import AT_DESK, Policy
 from mcpdesk.server.home import Home
 from mcpdesk.server.registry import Unavailable
+from tests.support.desk import running_desk, until
+from tests.support.folders import save, write
 from tests.support.served import make_server
 
 
@@ -38,6 +40,23 @@ def test_the_first_load_marks_nothing_as_changed() -> None:
     assert not any(item.changed for item in shelf.catalogue().items)
     server.tools.replace(list(server.tools)[:1])
     assert shelf.catalogue() is shelf.catalogue()
+
+
+async def test_a_syntax_error_in_one_file_marks_no_other_tool_as_changed(tmp_path: Path) -> None:
+    tool = 'async def {0}(x: str = "a") -> str:\n    """Tool {0}."""\n    return x\n'
+    folder = write(tmp_path, {f"tools/{name}.py": tool.format(name) for name in "abc"})
+    async with running_desk(folder, watch=True, waits=True) as link:
+        server = link.view().servers[0].name
+
+        def tools() -> list[CatalogueItem]:
+            return [one for one in link.catalogue(server).items if one.kind is ItemKind.TOOL]
+
+        save(folder / "tools/b.py", "async def b(:\n")
+        await until(lambda: any(one.problem for one in tools()))
+        assert [one.name for one in tools() if one.changed] == []
+        save(folder / "tools/b.py", tool.format("b").replace("Tool", "Better tool"))
+        await until(lambda: not any(one.problem for one in tools()))
+        assert [one.name for one in tools() if one.changed] == ["b"]
 
 
 async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tmp_path: Path) -> None:
