@@ -61,7 +61,11 @@ class Index:
         """Grows with every change."""
         self.paired = 0
         """Frames looked at so far."""
-        self._gone = 0
+        self._known_gaps = source.gaps
+        self._found_gaps: list[Gap] = []
+        """Frames that have numbers, and were gone before anybody looked."""
+        self.gone = sum(gap.frames for gap in self._known_gaps)
+        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
 
     @property
     def table(self) -> Table:
@@ -90,13 +94,10 @@ class Index:
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Where frames are missing in a capture from disk, rising."""
-        return self._source.gaps
-
-    @property
-    def gone(self) -> int:
-        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
-        return self._gone + sum(gap.frames for gap in self._source.gaps)
+        """Where frames are missing, rising."""
+        if not self._known_gaps or not self._found_gaps:
+            return self._known_gaps or self._found_gaps
+        return sorted((*self._known_gaps, *self._found_gaps), key=lambda gap: gap.before)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
         """Pair frames that came since, for about `budget_s` seconds; True when anything changed.
@@ -203,12 +204,21 @@ class Index:
         now = int(time())
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
+    def _miss(self, number: int) -> None:
+        """Note that a frame is gone; those that follow each other are one gap."""
+        gaps = self._found_gaps
+        self.gone += 1
+        if gaps and gaps[-1].before == number:
+            gaps[-1] = Gap(number + 1, gaps[-1].frames + 1)
+        else:
+            gaps.append(Gap(number + 1, 1))
+
     def _pair_slice(self, stop: int) -> None:
         """Pair the frames up to `stop` (excluded)."""
         seconds = []
         for frame in self._source.frames(self.paired, stop):
             if frame is None:
-                self._gone += 1
+                self._miss(len(self._pairing.row_of))
                 self._pairing.skip()
             else:
                 self._pairing.add(frame)

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
 from mcpdesk.recorder import capture
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.export import json_lines
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, connection, wait_until
 
@@ -137,6 +139,13 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     assert len(stated) == 1 and b'"missing":%d' % recording.missing in stated[0]
     assert os.strerror(number).encode() in stated[0] and os.strerror(number) in recording.error
     assert archive.unreadable == 0 and archive.whole(archive.count - 1) == frame(20_299)
+    for index in (archive.index, recording.index):
+        while index.catch_up(1):
+            pass
+        exported = [orjson.loads(line) for line in json_lines(index, range(len(index.exchanges)))]
+        (told,) = [one for one in exported if one["kind"] == "gap"]
+        assert told["frames"] == index.gone and index.gone <= gap.frames
+        assert len(exported) - 1 + index.gone == 20_300
     archive.close()
 
 
