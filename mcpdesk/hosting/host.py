@@ -390,14 +390,11 @@ class Host:
                 self.journal.notify(f"{now[0].upper()}{now[1:]}: frames wait in memory", Severity.ERROR)
             lost = self.recording.missing
             if not now and (failing or lost > missing):
-                # Said at once, and not later: what was left out is known when the file is written again.
-                left_out = (
-                    f"{lost - missing:,} frames are missing in it" if lost > missing else "nothing is missing"
-                )
-                self.journal.notify(
-                    f"The capture is written again: {left_out} ({self.recording.path})",
-                    Severity.WARNING if lost > missing else Severity.INFO,
-                )
+                told = f"nothing is missing ({self.recording.path})"
+                if lost > missing:
+                    told = f"{self.recording.error}; it goes on in {self.recording.path}"
+                severity = Severity.WARNING if lost > missing else Severity.INFO
+                self.journal.notify(f"The capture is written again: {told}", severity)
                 missing = lost
             failing = now
             await asyncio.sleep(CAPTURE_CHECK_S)

@@ -451,7 +451,7 @@ class Recording:
             file.write(taken)
         except PartGone as error:
             with self._settling.turn:
-                file.begin_again(str(error))
+                self.path = file.begin_again(str(error))
                 self._settling.error = f"{file.missing} frames are missing in the capture: {error}"
             return True
         except OSError as error:

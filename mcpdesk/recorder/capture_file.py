@@ -118,8 +118,8 @@ class CaptureFile:
                 self._write_lines()
         self._under_way = 0
 
-    def begin_again(self, why: str) -> None:
-        """Go on in a further part, because the one on disk is not ours any more.
+    def begin_again(self, why: str) -> Path:
+        """Go on in a further part, which is returned, because the one on disk is not ours any more.
 
         Queued lines are dropped: their places lay in that part. The caller keeps others from queueing.
         """
@@ -129,12 +129,14 @@ class CaptureFile:
         places.gone.update(range(gone, self._part + 1))
         self._refused.clear()
         self._queued = self._under_way = 0
-        self._queue = [part_path(self.path, self._part + 2)]
+        further = part_path(self.path, self._part + 2)
+        self._queue = [further]
         self._begin()
         start, stop = self._firsts[gone], len(places)
         if start < stop:
             self.missing += stop - start
             self._put(lost_line(start, stop, why))
+        return further
 
     def close(self) -> None:
         """Write what is left and close; reading back still works afterwards. Raises: OSError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.record import Gap
@@ -17,7 +18,7 @@ def gaps_in_words(index: Index) -> str:
     missing = sum(gap.frames for gap in gaps)
     if not missing:
         return ""
-    reasons = ", ".join(dict.fromkeys(gap.why for gap in gaps[:_REASONS] if gap.why))
+    reasons = ", ".join(dict.fromkeys(islice((gap.why for gap in gaps if gap.why), _REASONS)))
     return _sentence(missing, reasons)
 
 

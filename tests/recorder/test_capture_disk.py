@@ -184,6 +184,7 @@ def test_a_capture_that_is_taken_away_goes_on_in_a_further_part(
     recording.close()
     assert recording.missing >= 1_000 and path.name in recording.error
     second = path.with_name("a.2.jsonl")
+    assert recording.path == second
     assert b'{"lost":[0,%d],"missing":%d' % (recording.missing, recording.missing) in second.read_bytes()
     archive = Archive(second)
     assert archive.unreadable == 0
