@@ -53,7 +53,7 @@ class ClientRequests:
         self.answers[identifier] = _Waiting(call, result)
         call.outlet.send(codec.request(identifier, asking.method, asking.params))
         try:
-            await _answered(call, result, limit_s)
+            await _answered(asking.method, call, result, limit_s)
         finally:
             self.answers.pop(identifier, None)
             if not result.done():
@@ -101,13 +101,18 @@ class ClientRequests:
         return self._prefix
 
 
-async def _answered(call: Call, result: asyncio.Future[Any], limit_s: float) -> None:
+def unanswered(method: str, limit_s: float) -> ClientTimeout:
+    """What a handler gets whose client was asked and did not answer."""
+    return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
+
+
+async def _answered(method: str, call: Call, result: asyncio.Future[Any], limit_s: float) -> None:
     loop = asyncio.get_running_loop()
     ends = loop.time() + limit_s
     while not result.done():
         left_s = ends - loop.time()
         if left_s <= 0:
-            raise ClientTimeout(f"The client did not answer within {limit_s:g} s")
+            raise unanswered(method, limit_s)
         await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
         if not result.done():
             call.outlet.keep_alive()

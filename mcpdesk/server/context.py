@@ -329,12 +329,15 @@ class Context(CallContext):
     async def _ask_client(self, question: Asking[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
+        # For a person's answer questions have a limit of their own; what a program answers has the tool's.
+        is_persons = question.kind == "elicitation"
+        limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
         if call.round is not None:
-            return await call.round.ask(question, key)
+            return await call.round.ask(question, limit_s, key)
         if call.requests is None:
             raise ClientError(f"The client cannot be asked for {question.words} at this moment")
         with self._services.deadlines.paused(call):
-            return await call.requests.ask(call, question, self.server.limits.question_timeout_s)
+            return await call.requests.ask(call, question, limit_s)
 
     def resource_updated(self, uri: str) -> None:
         """Tell those who subscribed to a resource that it reads differently now."""

@@ -140,7 +140,8 @@ class Dispatcher:
         if call.method == "tools/call":
             # Later rounds go on with a handler that runs already, but their headers count as much.
             self.tool_calls.admit(call)
-        parked_s = self.server.limits.question_timeout_s
+        # Long enough for a question to time out, and for its handler to end with that.
+        parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
         return await rounds.run(self.server.name, call, work, self.services.deadlines, parked_s)
 
     def _is_to_be_task(self, call: Call) -> bool:

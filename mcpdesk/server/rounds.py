@@ -21,6 +21,7 @@ from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.client_requests import unanswered
 from mcpdesk.server.deadlines import Deadlines
 from mcpdesk.server.nowhere import NOWHERE
 
@@ -92,11 +93,12 @@ class Round:
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
 
-    async def ask(self, asking: Asking[T], key: str | None = None) -> T:
+    async def ask(self, asking: Asking[T], limit_s: float, key: str | None = None) -> T:
         """The client's answer: at once when it is at hand, else when it came with a later request.
 
         `key` names the question; without one it is its kind and how many of that kind were before.
-        Raises: MissingCapability when the client does not offer what this needs.
+        Raises: MissingCapability when the client does not offer what this needs; ClientTimeout when it did
+        not answer within `limit_s` seconds. A later answer is dropped.
         """
         if self.call.stop:
             raise ClientError("The call is over: nobody is there to be asked")
@@ -108,16 +110,19 @@ class Round:
             self._given.pop(name, None)
             self._kept.pop(name, None)
         self._questions[name] = question
-        pending = _Pending(asking, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = _Pending(asking, loop.create_future())
         self._pending[name] = pending
         self._settle(name)
         self._stirred.set()
         self._tell()
+        timer = loop.call_later(limit_s, self.settle, name, unanswered(asking.method, limit_s))
         try:
             with self._deadlines.paused(self.call):
                 answer: T = await pending.answer
                 return answer
         finally:
+            timer.cancel()
             self._pending.pop(name, None)
             self._tell()
 

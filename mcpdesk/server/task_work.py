@@ -94,25 +94,28 @@ class TaskWork:
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait under a request until the task is over; its stream carries what the client is asked."""
         changed = asyncio.Event()
-        asking: set[asyncio.Task[None]] = set()
+        asking: dict[str, asyncio.Task[None]] = {}
         with ExitStack() as stack:
             stack.callback(self.job.listen(changed.set))
             stack.enter_context(self._outlet.through(call.outlet))
             try:
                 while not self.job.is_over:
                     changed.clear()
-                    for name, question in self._round.questions().items():
+                    questions = self._round.questions()
+                    for name in asking.keys() - questions.keys():
+                        asking.pop(name).cancel()  # the handler waits for it no longer
+                    for name, question in questions.items():
                         if name not in self._asked:
-                            asking.add(self._ask(call, name, question, limit_s))
+                            asking[name] = self._ask(call, name, question, limit_s)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(BEAT_S):
                             await changed.wait()
                             continue
                     call.outlet.keep_alive()
             finally:
-                for each in asking:
+                for each in asking.values():
                     each.cancel()
-                await asyncio.gather(*asking, return_exceptions=True)
+                await asyncio.gather(*asking.values(), return_exceptions=True)
 
     def _ask(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> asyncio.Task[None]:
         self._asked.add(name)

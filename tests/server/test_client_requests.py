@@ -158,7 +158,7 @@ async def test_waiting_does_not_count_against_the_limit_but_has_one_of_its_own()
     peer.server.limits = Limits(tool_timeout_s=0.05, question_timeout_s=0.2)
     call(peer, "greet")
     answer = await peer.response(1)
-    assert "did not answer within 0.2 s" in text_of(answer)
+    assert "did not answer elicitation/create within 0.2 s" in text_of(answer)
 
 
 async def test_nothing_is_asked_once_the_call_is_over() -> None:
