@@ -45,7 +45,7 @@ class Note(Struct, frozen=True):
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
     runs_programs: bool = False
-    while_planning: bool = False
+    while_planning: bool | tuple[str, ...] = False
     is_offered: bool = True
 
 
@@ -76,7 +76,7 @@ def tool(
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
-    while_planning: bool = False,
+    while_planning: bool | tuple[str, ...] = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]: ...
@@ -100,7 +100,7 @@ def tool(
     requires_env: str | Iterable[str] = (),
     offered: bool = True,
     runs_programs: bool = False,
-    while_planning: bool = False,
+    while_planning: bool | tuple[str, ...] = False,
     icons: Icons = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Function | Callable[[Function], Function]:

@@ -112,6 +112,11 @@ class Call(Struct, eq=False):
         return "" if self.requests is None else self.requests.owner
 
     @property
+    def session(self) -> str:
+        """What it belongs to: its session, or, of a client without one, its principal and name."""
+        return self.requests.owner if self.requests is not None else f"{self.principal.identity}|{self.peer}"
+
+    @property
     def is_desk(self) -> bool:
         """Whether the desk itself calls: no client is connected in memory, whatever it calls itself."""
         return self.transport == "memory" and self.peer == "desk"

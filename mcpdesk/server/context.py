@@ -80,6 +80,11 @@ class CallContext:
         return self._call.owner or self._call.peer
 
     @property
+    def session(self) -> str:
+        """The session it belongs to; of a client without one, who calls."""
+        return self._call.session
+
+    @property
     def claims(self) -> Mapping[str, Any] | None:
         """Verified token claims, or None."""
         return self._call.principal.claims

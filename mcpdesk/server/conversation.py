@@ -148,6 +148,9 @@ class Conversation:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
         for call in self.running:
             call.end(reason)
+        home = self.dispatcher.server.home
+        if home is not None and home.plans and self.requests.may_own:
+            home.leave_plan(self.requests.owner)
         if self.requests.may_own:
             jobs = self.dispatcher.services.jobs
             jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)

@@ -192,7 +192,7 @@ class DirectCalls:
         if tool is None or tool.task or tool.requires_jwt or tool.mirrored:
             return None
         home = self._server.home
-        if home is not None and (home.refusal(tool) or not home.approvals.allows(name)):
+        if home is not None and not (home.is_free(tool) and home.approvals.allows(name)):
             return None
         checks = self._dispatcher.tool_calls.checks(tool)
         if checks is None:

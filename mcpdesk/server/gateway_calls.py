@@ -73,7 +73,7 @@ class GatewayCalls(ToolCalls):
     async def _begin(self, call: Call) -> JSONObject:
         tool, arguments = self.admit(call)
         home = self._server.home
-        refusal = self.refusal(tool, arguments)
+        refusal = self.refusal(call, tool, arguments)
         if refusal is None and home is not None and home.approvals.concerns(call, tool):
             from mcpdesk.server.approving import unasked
 

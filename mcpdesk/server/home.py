@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mcpdesk.server.approvals import Approvals
-from mcpdesk.server.planning import Plan, recall, refused
+from mcpdesk.server.planning import Plan, is_exempt, recall, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ class Home:
         self.approvals = Approvals(self)
         """Which tools clients may call."""
         self._plan: Plan | None = None
+        self.plans: Mapping[str, Plan] = {}
+        """What each session plans, or planned last, by `Call.session`."""
         self.skills = tuple(skills)
         """Folders with a folder for each skill; the first one that has a name counts."""
         self.folder = folder
@@ -81,20 +84,33 @@ class Home:
 
     @property
     def plan(self) -> Plan | None:
-        """What is being planned, or was last."""
+        """What was planned last, by whichever session: for who looks on."""
         return self._plan
 
-    @plan.setter
-    def plan(self, plan: Plan | None) -> None:
-        if plan != self._plan:
-            self._plan = plan
+    def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
+        """From now on these sessions plan; `last` is what was planned last."""
+        if plans != self.plans:
             self.rules += 1
+        self.plans, self._plan = plans, last
 
-    def refusal(self, tool: Tool) -> str:
-        """Why a tool may not run now, whoever calls; empty when it may."""
+    def leave_plan(self, session: str) -> None:
+        """A session ended: nobody is in its plan mode any more. What was kept of its plan stays."""
+        plan = self.plans.get(session)
+        if plan is not None:
+            last = replace(plan, is_active=False) if plan == self._plan else self._plan
+            self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
+
+    def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
+        """Why a tool may not run now, called so by a session; empty when it may."""
         if self._is_stopping:
             return f"{tool.name} was not called: the server is stopping. Call again once it is back."
-        return refused(tool, self._plan) or self.approvals.refusal(tool.name)
+        reason = refused(tool, self.plans.get(session), arguments)
+        return reason or self.approvals.refusal(tool.name)
+
+    def is_free(self, tool: Tool) -> bool:
+        """Whether a tool may run now, whoever calls and how."""
+        is_planned = not is_exempt(tool) and any(plan.is_active for plan in self.plans.values())
+        return not is_planned and not self.refusal(tool)
 
     def stop(self) -> None:
         """Begin no calls of tools any more; those that run go on."""

@@ -52,8 +52,9 @@ class Tool(Item, frozen=True):
     """Seconds; None takes the server's setting."""
     runs_programs: bool = False
     """True for Bash and its kind: such a tool makes a key due over TCP."""
-    while_planning: bool = False
-    """True: plan mode does not refuse it although it is not read-only."""
+    while_planning: bool | tuple[str, ...] = False
+    """True: plan mode does not refuse it although it is not read-only. A tuple: not with one of these values
+    of its argument `action`, which change nothing."""
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
     """What the caller's token has to allow."""

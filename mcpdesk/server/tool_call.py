@@ -106,10 +106,10 @@ class ToolCalls:
         """The CallToolResult a handler's output comes to."""
         return outcome.tool_body(tool, output, check_output)
 
-    def refusal(self, tool: Tool, arguments: JSONObject) -> JSONObject | None:
+    def refusal(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject | None:
         """The CallToolResult of a call that may not even begin; None: it may."""
         home, figure = self._server.home, self._server.tool_figures.of(tool.name)
-        if home is not None and (reason := home.refusal(tool)):
+        if home is not None and (reason := home.refusal(tool, call.session, arguments)):
             figure.refuse(Outcome.REFUSED)
             return outcome.failed(reason)
         try:
@@ -123,7 +123,7 @@ class ToolCalls:
         return None
 
     async def _checked(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
-        refusal = self.refusal(tool, arguments)
+        refusal = self.refusal(call, tool, arguments)
         if refusal is not None:
             return refusal
         home, (_, check_output) = self._server.home, self.validators.of(tool)
@@ -142,7 +142,7 @@ class ToolCalls:
             reason = await unapproved(self._server, self._services, call, tool, arguments, home.approvals)
         except HandlerError as error:
             return error.message
-        return reason or home.refusal(tool)
+        return reason or home.refusal(tool, call.session, arguments)
 
     async def conclude(
         self,

@@ -14,6 +14,22 @@ def fact(connection: Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def facts(connection: Connection, prefix: str) -> dict[str, str]:
+    """The values kept under keys that begin so, by what follows in the key."""
+    rows = connection.execute(
+        "SELECT key, value FROM facts WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+    )
+    return {key[len(prefix) :]: value for key, value in rows}
+
+
+def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
+    """Of the JSON objects under keys that begin so, keep those whose field is greatest."""
+    begins = "substr(key, 1, ?) = ?"
+    sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
+    sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"
+    connection.execute(sql, (len(prefix), prefix, len(prefix), prefix, f"$.{field}", most))
+
+
 def keep(connection: Connection, key: str, value: str | None) -> None:
     """Keep a value under a key; None forgets it."""
     if value is None:

@@ -59,6 +59,7 @@ class Callbacks:
     destructive=False,
     idempotent=False,
     open_world=False,
+    while_planning=("list",),
 )
 async def set_callback(
     action: Action,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,14 +19,18 @@ from mcpdesk.protocol import codec, content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan, recall, remember, written
+from mcpdesk.server.planning import Plan, forget_unreadable, recall, remember, written
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.texts import given
 
 GOAL_LIMIT = 2_000
 PATH_LIMIT = 1_000
-PLAN_BYTES = 200_000
-"""How much of a plan file is given back."""
+TEXT_LIMIT = 100_000
+"""Characters that may be added to a plan at once."""
+MOST_BYTES = 2 << 20
+"""What a plan may have."""
+NOTES_LENGTH = 1_000
+"""Characters of a result that are left for what is said besides the plan."""
 SLUG = re.compile(r"[^a-z0-9]+")
 
 Action = Literal["enter", "exit", "status", "json", "reset"]
@@ -60,9 +66,12 @@ class PlanStatus:
 async def plan_mode(
     action: Action, ctx: Context, goal: str | None = None, plan_file: str | None = None
 ) -> ToolResult[PlanStatus]:
-    """Manage plan mode for complex tasks. While it is on, tools that are not read-only are refused, and the
-    plan is written to a Markdown file. enter needs a goal; exit ends plan mode and returns the plan; status
-    and json tell how things stand; reset ends plan mode and forgets the plan, but leaves its file.
+    """Manage plan mode for complex tasks. enter, with a goal, begins it for this session: until exit, its
+    calls of tools that are not read-only are refused, and the plan is made in a Markdown file. While it is
+    on, enter again writes the plan: `goal` is then the text to add to the file, as Markdown; a text that
+    begins with a heading of the first level (`# `) replaces what was written. status and json tell how things
+    stand and what the plan is; exit ends plan mode and returns the plan; reset ends it and forgets the plan,
+    but leaves its file.
 
     Args:
         action: Action: enter, exit, status, json, reset
@@ -75,31 +84,57 @@ async def plan_mode(
         except StorageError:
             if action != "reset":
                 raise
+            await forget_unreadable(ctx.home)
     said = await _RUNS[action](ctx, goal, plan_file)
-    status = _status(ctx.home.plan)
+    status = _status(_plan(ctx), ctx)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
     return ToolResult((content.text(text),), status)
 
 
+def _plan(ctx: Context) -> Plan | None:
+    return ctx.home.plans.get(ctx.session)
+
+
 async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
-    wanted = given("goal", goal, GOAL_LIMIT)
-    plan = ctx.home.plan
+    plan = _plan(ctx)
     if plan is not None and plan.is_active:
-        raise HandlerError(f"plan mode is on already, for: {plan.goal}. Use exit or reset first")
+        return await _add(ctx, plan, goal, plan_file)
+    wanted = given("goal", goal, GOAL_LIMIT)
     now = datetime.now(UTC)
     path = _inside(ctx.home.folder, plan_file) if plan_file is not None else _own(ctx.home, wanted, now)
     is_new = _begin(path, wanted)
-    await remember(ctx.home, Plan(wanted, str(path), now.isoformat(timespec="seconds"), is_active=True))
-    kept = "Write the plan to" if is_new else "Go on with the plan in"
-    return f"Plan mode is on: tools that are not read-only are refused until exit. {kept} {path}"
+    since = now.isoformat(timespec="milliseconds")
+    await remember(ctx.home, Plan(wanted, str(path), since, is_active=True, is_own=is_new), ctx.session)
+    return (
+        "Plan mode is on: tools that are not read-only are refused until exit. "
+        f"{'Write' if is_new else 'Go on with'} the plan in {path}: call PlanMode with action enter and the "
+        "text as goal, as often as needed."
+    )
+
+
+async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None) -> str:
+    """Write a text into the plan of a session that is planning."""
+    if text is None:
+        raise HandlerError(
+            f"goal: is missing. Plan mode is on already, for: {plan.goal}. Give the text to add to the plan "
+            "as goal, or use exit or reset first"
+        )
+    if plan_file is not None and str(_inside(ctx.home.folder, plan_file)) != plan.file:
+        raise HandlerError(
+            f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
+        )
+    wanted = given("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
+    is_anew = plan.is_own and wanted.startswith("# ")
+    await asyncio.to_thread(_write, Path(plan.file), wanted, is_anew)
+    return f"{'Written anew' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{_text(plan, ctx) or ''}"
 
 
 async def _exit(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
-    plan = ctx.home.plan
+    plan = _plan(ctx)
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
-    await remember(ctx.home, replace(plan, is_active=False))
-    text = _text(plan)
+    await remember(ctx.home, replace(plan, is_active=False), ctx.session)
+    text = _text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
@@ -108,8 +143,8 @@ async def _tell(_ctx: Context, _goal: str | None, _plan_file: str | None) -> str
 
 
 async def _reset(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
-    plan = ctx.home.plan
-    await remember(ctx.home, None)
+    plan = _plan(ctx)
+    await remember(ctx.home, None, ctx.session)
     return "There was no plan." if plan is None else f"Plan mode is off. {plan.file} was left as it is."
 
 
@@ -122,10 +157,10 @@ _RUNS: dict[str, Callable[[Context, str | None, str | None], Awaitable[str]]] = 
 }
 
 
-def _status(plan: Plan | None) -> PlanStatus:
+def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
     if plan is None:
         return PlanStatus(active=False)
-    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, _text(plan))
+    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, _text(plan, ctx))
 
 
 def _words(status: PlanStatus) -> str:
@@ -167,10 +202,39 @@ def _begin(path: Path, goal: str) -> bool:
     return True
 
 
-def _text(plan: Plan) -> str | None:
-    found = written(plan, PLAN_BYTES)
+def _write(path: Path, text: str, is_anew: bool) -> None:
+    """Add a text to a plan's file, or replace what is there. Raises: HandlerError, StorageError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, flags | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "r+b") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise HandlerError(f"plan_file: {path} is no file any more")
+            data, size = f"{text}\n".encode(), 0 if is_anew else status.st_size
+            if size + len(data) > MOST_BYTES:
+                raise HandlerError(
+                    f"goal: the plan would have {size + len(data)} bytes; {MOST_BYTES} are allowed"
+                )
+            if is_anew:
+                file.truncate(0)
+            elif size:
+                file.seek(max(0, size - 2))
+                end = file.read()
+                data = b"\n" * (2 - len(end) + len(end.rstrip(b"\n"))) + data
+            file.write(data)
+    except OSError as error:
+        raise StorageError(f"plan_file: {path} cannot be written: {error.strerror}") from error
+
+
+def _text(plan: Plan, ctx: Context) -> str | None:
+    most = ctx.home.options.output_chars - NOTES_LENGTH - len(plan.goal)
+    found = written(plan, max(0, most))
     if found is None:
         return None
     data, size = found
     text = data.decode(errors="replace")
-    return text if size <= PLAN_BYTES else f"{text}\n[{size - PLAN_BYTES} bytes more]"
+    return (
+        text if size <= len(data) else f"{text}\n[{size - len(data)} bytes more; all of it is in {plan.file}]"
+    )

@@ -79,6 +79,7 @@ class _Request:
     destructive=False,
     idempotent=False,
     open_world=False,
+    while_planning=("list", "pending"),
 )
 async def task_manager(
     action: Action,

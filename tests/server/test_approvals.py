@@ -130,9 +130,10 @@ async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules
     assert home.rules == seen[-1]
     await home.approvals.cycle("Bash")
     seen.append(home.rules)
-    home.plan = None
+    home.take_plans({}, None)
     assert home.rules == seen[-1]
-    home.plan = Plan("Move house", "plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
+    plan = Plan("Move house", "plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
+    home.take_plans({"session": plan}, plan)
     seen.append(home.rules)
     assert seen == sorted(set(seen))
 

@@ -277,7 +277,9 @@ async def test_every_tool_can_be_asked_about(peer: Guarded) -> None:
 async def test_a_plan_that_began_meanwhile_holds_for_what_was_approved(peer: Guarded) -> None:
     peer.call(1)
     question = await peer.sees()
-    peer.home.plan = Plan("Move house", "/tmp/p.md", "2026-01-01", is_active=True)
+    (call,) = peer.channel.dialogue.conversation.running
+    plan = Plan("Move house", "/tmp/p.md", "2026-01-01", is_active=True)
+    peer.home.take_plans({call.session: plan}, plan)
     peer.inbox.answer(question.id, ONCE)
     failed, text = await peer.said(1)
     assert failed and "plan mode is on" in text
@@ -295,9 +297,10 @@ async def test_the_direct_way_takes_what_is_allowed_and_notices_what_no_longer_i
     assert not usual("free")
     peer.home.approvals.configure()
     assert [usual(name) for name in ("run", "no", "free")] == [True, True, False]
-    peer.home.plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
+    plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
+    peer.home.take_plans({"another session": plan}, plan)
     assert not usual("run")
-    peer.home.plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=False)
+    peer.home.take_plans({"another session": replace(plan, is_active=False)}, plan)
     assert usual("run")
 
 

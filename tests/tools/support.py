@@ -33,6 +33,7 @@ class ToolContext:
         self.environment = dict(os.environ)
         self.peer = "client"
         self.caller = "client"
+        self.session = "client"
         self.is_desk = False
         self.feed: Feed | None = None
         self.reports: list[tuple[float, str]] = []

@@ -50,7 +50,7 @@ async def test_a_long_plan_is_given_from_its_beginning(context: ToolContext) -> 
     path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
     path.write_text("x" * 200_007)
     text = (await plan(context, "status"))["plan"]
-    assert len(text) < 200_100 and text.endswith("\n[7 bytes more]")
+    assert len(text) < 30_000 and text.endswith(f" bytes more; all of it is in {path}]")
 
 
 async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
@@ -91,7 +91,7 @@ async def test_another_process_sees_the_plan_there_is(home: Home, context: ToolC
     await plan(context, "enter", goal="Move house")
     rules = home.rules
     with pytest.raises(HandlerError, match="on already, for: Move house"):
-        await plan(ToolContext(home=other), "enter", goal="Another")
+        await plan(ToolContext(home=other), "enter")
     await plan(ToolContext(home=other), "exit")
     assert not (await plan(context, "status"))["active"] and home.rules == rules + 1
     await plan(context, "status")
@@ -146,4 +146,4 @@ async def test_what_cannot_be_done_says_why(
 async def test_entering_twice_names_the_goal_there_is(context: ToolContext) -> None:
     await plan(context, "enter", goal="Move house")
     with pytest.raises(HandlerError, match="on already, for: Move house"):
-        await plan(context, "enter", goal="Another")
+        await plan(context, "enter")

@@ -1,0 +1,104 @@
+"""A plan made with the thirteen tools alone in one session of a real process, while another goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.session import ClientSession
+
+from tests.support.toolbox import toolbox
+
+REFUSED = {
+    "Bash": {"command": "touch made"},
+    "BackgroundBash": {"command": "touch made"},
+    "KillBgTask": {"task_id": 1},
+    "TaskManager": {"action": "create", "query": "x"},
+    "SetCallback": {"action": "set", "message": "x", "delay_seconds": 60},
+}
+ALLOWED = {
+    "TaskManager": {"action": "list", "query": ""},
+    "SetCallback": {"action": "list"},
+    "ListBgTasks": {},
+    "InvokeSkill": {"skill_name": "greet", "arguments": "Ada"},
+    "PlanMode": {"action": "status"},
+}
+
+
+async def use(client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[str, Any]:
+    """The text of a result and what is structured of it; of a refusal nothing is."""
+    result = await client.call_tool(name, arguments)
+    return result.content[0].text, None if result.is_error else result.structured_content  # type: ignore[union-attr]
+
+
+async def plan(client: ClientSession, **arguments: Any) -> Any:
+    text, status = await use(client, "PlanMode", arguments)
+    assert status is not None, text
+    return status
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_a_plan_is_made_in_one_session_while_another_works(tmp_path: Path, revision: str) -> None:
+    with toolbox(tmp_path) as box, box.served() as url:
+        async with box.over_http(url, revision) as planner, box.over_http(url, revision) as worker:
+            await use(planner, "Bash", {"command": "true"})  # it was the usual call before
+            begun = await plan(planner, action="enter", goal="Move house", plan_file="plan.md")
+            assert begun["active"] and begun["plan_file"] == str(box.folder / "plan.md")
+            for name, arguments in REFUSED.items():
+                text, structured = await use(planner, name, arguments)
+                assert structured is None and f"{name} is not read-only" in text and "action enter" in text
+            for name, arguments in ALLOWED.items():
+                text, structured = await use(planner, name, arguments)
+                assert structured is not None, (name, text)
+            assert not (box.folder / "made").exists()
+            assert (await use(worker, "Bash", {"command": "echo on"}))[1]["stdout"] == "on\n"
+            assert not (await plan(worker, action="status"))["active"]
+            await plan(planner, action="enter", goal="1. Pack\n2. Carry")
+            written = await plan(planner, action="enter", goal="3. Unpack")
+            assert written["plan"] == "# Plan: Move house\n\n1. Pack\n2. Carry\n\n3. Unpack\n"
+            anew = await plan(planner, action="enter", goal="# Move house\n\n1. Hire somebody")
+            assert (
+                (box.folder / "plan.md").read_text() == anew["plan"] == "# Move house\n\n1. Hire somebody\n"
+            )
+            text, done = await use(planner, "PlanMode", {"action": "exit"})
+            assert "1. Hire somebody" in text and not done["active"]
+            assert (await use(planner, "Bash", {"command": "echo done"}))[1]["stdout"] == "done\n"
+
+
+async def test_the_plan_mode_of_a_session_ends_with_it_and_its_plan_stays(tmp_path: Path) -> None:
+    with toolbox(tmp_path) as box:
+        async with box.over_stdio("2025-11-25") as client:
+            file = (await plan(client, action="enter", goal="Move house"))["plan_file"]
+            await plan(client, action="enter", goal="1. Pack")
+        async with box.over_stdio("2025-11-25") as client:
+            assert (await use(client, "Bash", {"command": "echo on"}))[1]["stdout"] == "on\n"
+        assert Path(file).read_text() == "# Plan: Move house\n\n1. Pack\n"
+
+
+async def test_a_client_without_sessions_is_told_apart_by_its_name(tmp_path: Path) -> None:
+    with toolbox(tmp_path) as box, box.served() as url:
+        async with box.over_http(url, "2026-07-28") as planner, box.over_http(url, "2025-11-25") as worker:
+            await plan(planner, action="enter", goal="Move house")
+            assert (await use(planner, "Bash", {"command": "true"}))[1] is None
+            assert (await use(worker, "Bash", {"command": "true"}))[1] is not None
+
+
+async def test_what_was_there_before_is_added_to_and_never_replaced(tmp_path: Path) -> None:
+    with toolbox(tmp_path) as box:
+        (box.folder / "notes.md").write_text("my notes")
+        async with box.over_stdio("2025-11-25") as client:
+            await plan(client, action="enter", goal="Move house", plan_file="notes.md")
+            status = await plan(client, action="enter", goal="# Replaced?")
+            assert status["plan"] == "my notes\n\n# Replaced?\n"
+            for arguments, told in (
+                ({"action": "enter", "goal": "x", "plan_file": "other.md"}, "plan_file: the plan is in"),
+                ({"action": "enter"}, "goal: is missing"),
+                ({"action": "enter", "goal": "x" * 100_001}, "at most 100000"),
+            ):
+                text, structured = await use(client, "PlanMode", arguments)
+                assert structured is None and told in text
+            description = next(
+                tool.description for tool in (await client.list_tools()).tools if tool.name == "PlanMode"
+            )
+            assert "enter again writes the plan" in " ".join((description or "").split())
