@@ -96,3 +96,23 @@ async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
         await view.show(Outcome(None, {"code": 1, "message": "x"}, b"<html>", 0.1), {})
         view.action_show_tab(-1)
         await until(pilot, lambda: "<html>" in stage.shown())
+
+
+async def test_what_a_search_in_a_block_finds_is_on_the_screen() -> None:
+    view = ResultView()
+    rows = {f"key{number}": number for number in range(60)}
+    content = [
+        {"type": "text", "text": "\n".join(f"line {number}" for number in range(9))},
+        {"type": "text", "text": orjson.dumps({**rows, "needle": "FOUND"}).decode()},
+        {"type": "text", "text": "the end"},
+    ]
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": content}), {})
+        await until(pilot, lambda: "line 8" in stage.shown())
+        view.query_one("JsonTree.block").focus()
+        await pilot.press("slash", *"needle")
+        await until(pilot, lambda: "FOUND" in stage.shown())
+        assert "/needle" in stage.shown(), "what is searched for is on the screen, too"
+        view.content.scroll_home(animate=False)
+        await pilot.press("enter", "n")
+        await until(pilot, lambda: "FOUND" in stage.shown())

@@ -126,6 +126,16 @@ class JsonTree(LineList):
         """Copy where the value stands."""
         self.post_message(self.CopyAsked(path_text(self.selected), "path"))
 
+    @property
+    def foot(self) -> int:
+        """The search, while there is one."""
+        return int(self._typing or bool(self._query))
+
+    def _show_cursor(self) -> None:
+        super()._show_cursor()
+        if self.has_focus:  # the tree itself may stand in something that scrolls
+            self.scroll_visible(animate=False, force=True, immediate=True)
+
     def action_search(self) -> None:
         """Start typing what to look for."""
         self._typing, self._query = True, ""
@@ -155,7 +165,7 @@ class JsonTree(LineList):
     def on_blur(self) -> None:
         """Stop taking keys when the focus leaves."""
         self._typing = False
-        self.refresh()
+        self.rows_changed()
 
     def render_line(self, y: int) -> Strip:
         """A row; at the bottom the search while there is one, or what is said about the value in focus."""
@@ -206,21 +216,22 @@ class JsonTree(LineList):
         self._typing, self._query = False, query
         if not query:
             self._hits = []
-        self.refresh()
+        self.rows_changed()
         event.stop()
         event.prevent_default()
 
     def _look_up(self) -> None:
         self._hits = self._outline.find(self._query)
         self._hit = -1
+        self.rows_changed()
         self.action_next_hit()
-        self.refresh()
 
     def reveal(self, path: Path) -> None:
         """Unfold what holds the value at a path, and go to it."""
         at = self._outline.reveal(path) - self._hidden
         self.rows_changed()
         self.cursor = at
+        self._show_cursor()
 
     def _is_hit(self, row: Row) -> bool:
         return bool(self._hits) and self._hits[self._hit] == row.path

@@ -93,11 +93,16 @@ class LineList(ScrollView, can_focus=True):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As high as there are rows, where the height is automatic."""
-        return max(1, self.row_count)
+        return max(1, self.row_count) + self.foot
+
+    @property
+    def foot(self) -> int:
+        """Lines at the bottom that are drawn over the rows; the list scrolls as much further."""
+        return 0
 
     def rows_changed(self) -> None:
         """Tell the widget that its rows are others now; the cursor stays within them."""
-        self.virtual_size = Size(self.container_size.width, self.row_count)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh(layout=self.styles.is_auto_height)
 
@@ -151,12 +156,13 @@ class LineList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in view when the room changes."""
-        self.virtual_size = Size(self.container_size.width, self.row_count)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
         self._show_cursor()
 
     def _show_cursor(self) -> None:
         if self.row_count and self.size.height:
-            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+            row = Region(0, self.cursor, 1, 1 + self.foot)
+            self.scroll_to_region(row, animate=False, force=True, immediate=True)
 
     def _segments(self, index: int, width: int, base: Style) -> list[Segment]:
         left, segments = width, []

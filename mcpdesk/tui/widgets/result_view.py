@@ -101,7 +101,7 @@ class ResultView(Vertical):
     ResultView .error { color: $text-error; }
     ResultView MarkdownH1 { margin: 0; content-align: left middle; }
     ResultView Markdown { padding: 0; margin: 0; background: transparent; }
-    ResultView JsonTree.block { height: auto; max-height: 30; }
+    ResultView JsonTree.block { height: auto; max-height: 100%; }
     ResultView JsonTree.block:blur > .lines--cursor { background: transparent; text-style: none; }
     """
 
