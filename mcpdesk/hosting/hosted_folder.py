@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -264,21 +264,25 @@ class HostedFolder:
     def _gate_trouble(self, trouble: str) -> None:
         self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
 
-    def _come_along(self, asked: Iterable[str]) -> Iterator[Resource | ResourceTemplate]:
-        """What built-in tools bring with them. A person's own skills are for servers that use skills only."""
-        if "InvokeSkill" in asked:
-            from mcpdesk.hosting.skill_files import skill_resources
-
-            yield from skill_resources(self._skills)
-        yield from resources_of(name for name in asked if name in BUILTINS)
-
     def _apply(self) -> Changes:
         asked = self._loaded.manifest.builtins
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
+        come_along = resources_of(name for name in asked if name in BUILTINS)
+        if "InvokeSkill" in asked:  # a person's own skills are for servers that use skills only
+            from mcpdesk.hosting.skill_files import read_skills
+
+            assert self.server.home is not None
+            skills = read_skills(self._skills)
+            known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
+            come_along = [*skills.resources, *come_along]
+            self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]
+            self.server.home.broken_skills = {
+                name: f"{each.source}: {each.reason}" for name, each in skills.broken.items()
+            }
         own = {each.uri for each in self._loaded.resources}
         own |= {each.uri_template for each in self._loaded.templates}
-        for each in self._come_along(asked):
+        for each in come_along:
             if isinstance(each, Resource) and each.uri not in own:
                 self._loaded.resources.append(each)
             elif isinstance(each, ResourceTemplate) and each.uri_template not in own:

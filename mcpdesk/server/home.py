@@ -74,6 +74,8 @@ class Home:
         self._plan: Plan | None = None
         self.plans: Mapping[str, Plan] = {}
         """What each session plans, or planned last, by `Call.session`."""
+        self.broken_skills: Mapping[str, str] = {}
+        """Skills that cannot be used, and why."""
         self.skills = tuple(skills)
         """Folders with a folder for each skill; the first one that has a name counts."""
         self.folder = folder

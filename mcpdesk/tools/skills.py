@@ -147,6 +147,8 @@ def _words(arguments: str) -> list[str]:
 
 
 def _folder(name: str, home: Home) -> Path:
+    if trouble := home.broken_skills.get(name):
+        raise HandlerError(f"skill_name: the skill {name} cannot be used until it is mended: {trouble}")
     known = {folder.name: folder for base in reversed(home.skills) for folder in skills_below(base)}
     if NAME.fullmatch(name) and name in known:
         return known[name]
