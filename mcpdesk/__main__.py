@@ -7,6 +7,10 @@ import sys
 
 INTERRUPTED = 130
 LEFTOVERS_S = 1.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpdesk.transports.pump import Moved
+    from mcpdesk.transports.spoken import Spoken
 
 
 def main() -> None:
@@ -61,12 +65,11 @@ def serve_client(folder: str, mode: str) -> int | None:
         return None
     from mcpdesk.transports import pump
 
-    code = pump.run(folder, mode)
-    return serve_alone(folder, mode) if code is None else code
+    return pump.serve(folder, mode, lambda spoken: serve_alone(folder, mode, spoken))
 
 
-def serve_alone(folder: str, mode: str) -> int:
-    """Run a core for this one client; returns the exit code."""
+def serve_alone(folder: str, mode: str, spoken: Spoken) -> int | Moved:
+    """Run a core for this one client; returns the exit code, or where the client went on."""
     import gc
 
     gc.disable()  # nothing that is imported is garbage; the core turns it on when it serves
@@ -79,7 +82,7 @@ def serve_alone(folder: str, mode: str) -> int:
     from mcpdesk.errors import DeskError
 
     try:
-        return lone_core.run(Path(folder).resolve(), mode)
+        return lone_core.run(Path(folder).resolve(), mode, spoken)
     except KeyboardInterrupt:
         return INTERRUPTED
     except DeskError as error:

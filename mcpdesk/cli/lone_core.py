@@ -1,4 +1,8 @@
-"""A core of its own behind one client's pipes. Imports no click: the client is waiting."""
+"""A core of its own behind one client's pipes. Imports no click: the client is waiting.
+
+It answers this client alone. When a desk begins to host the same folder, the client goes on there as soon as
+nothing of it is under way here.
+"""
 
 from __future__ import annotations
 
@@ -9,65 +13,151 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpdesk.cli.signals import CLIENT_LEFT, Ending
-from mcpdesk.transports import rendezvous
+from mcpdesk.transports import pump, rendezvous
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from mcpdesk.hosting.host import Host
     from mcpdesk.transports.descriptors import Claimed
+    from mcpdesk.transports.pump import Moved
+    from mcpdesk.transports.spoken import Spoken
+    from mcpdesk.transports.stdio import StdioTransport
 
 GRACE_S = 4.5
 """How long the end may take after a signal, or after the client left."""
 LOOK_S = 0.25
 
 
-def run(folder: Path, mode: str) -> int:
-    """Serve `folder` on stdin and stdout until the client closes its end; returns the exit code.
+def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool = False) -> int | Moved:
+    """Serve `folder` on stdin and stdout until the client closes its end, or a desk takes over.
 
-    The folder's meeting point is opened too, for further clients. Raises: DeskError when it cannot be hosted.
+    Returns the exit code, or where the client went on. `spoken`: what the client said to others before.
+    `is_alone`: no desk takes over. Raises: DeskError when it cannot be hosted.
     """
+    from msgspec.structs import replace
+
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting import loops
     from mcpdesk.hosting.effective import plan_for
     from mcpdesk.hosting.host import Host
 
-    host = Host(plan_for((folder,), {}, os.environ, http=False))
+    host = Host(replace(plan_for((folder,), {}, os.environ, http=False), meet=False))
     with ExitStack() as last, claiming(host, "wire") as claimed:
         host.load()
+        core = _LoneCore(host, folder, mode, claimed, is_alone)
         # uvloop takes longer to import.
-        loops.run(_serve(host, claimed, mode, last), loops.alert_loop)
-    return 0
+        moved = loops.run(core.serve(spoken, last), loops.alert_loop)
+    return moved or 0
 
 
-async def _serve(host: Host, claimed: Claimed, mode: str, last: ExitStack) -> None:
-    from mcpdesk.transports.stdio import StdioTransport
+class _LoneCore:
+    """The core while it runs."""
 
-    loop = asyncio.get_running_loop()
-    peer = rendezvous.process_name(os.getppid())
-    transport = StdioTransport(claimed.stdin_fd, claimed.stdout_fd, host.open_pipe, peer=peer, mode=mode)
+    def __init__(self, host: Host, folder: Path, mode: str, claimed: Claimed, is_alone: bool) -> None:
+        self._host = host
+        self._folder = folder
+        self._mode = mode
+        self._claimed = claimed
+        self._is_alone = is_alone
+        self._transport: StdioTransport | None = None
+        self._desk: socket | None = None
+        """A desk that would go on with the client."""
 
-    def stop(reason: str) -> None:
-        # A client that left may have left requests behind; the transport comes to the end of them by itself.
-        if reason != CLIENT_LEFT:
-            loop.call_soon_threadsafe(transport.stop)
+    async def serve(self, spoken: Spoken | None, last: ExitStack) -> Moved | None:
+        """Serve until the client is gone, or is somebody else's."""
+        host, loop = self._host, asyncio.get_running_loop()
+        moved = None
 
-    # But not while a tool blocks the loop: hence `client_fd`.
-    with Ending(stop, grace_s=GRACE_S, client_fd=claimed.stdin_fd):
-        opening_aio = telling_aio = None
-        try:
-            await host.wake()
-            # The client waits; whoever else may want this core finds it a moment later.
-            opening_aio = asyncio.create_task(host.open())
-            telling_aio = asyncio.create_task(_tell(host, last))
+        def stop(reason: str) -> None:
+            # A client that left may have left requests behind; the transport comes to the end of them by
+            # itself.
+            if reason != CLIENT_LEFT and self._transport is not None:
+                loop.call_soon_threadsafe(self._transport.stop)
+
+        # But not while a tool blocks the loop: hence `client_fd`.
+        with Ending(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
+            opening_aio = telling_aio = None
+            try:
+                await host.wake()
+                # The client waits; whatever else there is to begin with comes a moment later.
+                opening_aio = asyncio.create_task(self._open())
+                telling_aio = asyncio.create_task(_tell(host, last))
+                moved = await self._converse(spoken)
+            finally:
+                if opening_aio is not None:
+                    opening_aio.cancel()
+                    await asyncio.wait([opening_aio])
+                    if not opening_aio.cancelled():
+                        opening_aio.result()
+                await host.stop()
+                telling_aio = telling_aio or asyncio.create_task(_tell(host, last))
+                await asyncio.sleep(0)  # a task that never ran would tell nothing
+                telling_aio.cancel()
+                await asyncio.wait([telling_aio])
+        return moved
+
+    async def _converse(self, spoken: Spoken | None) -> Moved | None:
+        from mcpdesk.transports.stdio import StdioTransport
+
+        claimed, host = self._claimed, self._host
+        peer = rendezvous.process_name(os.getppid())
+        while True:
+            self._transport = transport = StdioTransport(
+                claimed.stdin_fd, claimed.stdout_fd, host.open_pipe, peer=peer, mode=self._mode, spoken=spoken
+            )
+            if self._desk is not None:
+                transport.let_go()
             await transport.serve()
+            spoken, desk, self._desk = transport.left, self._desk, None
+            if spoken is None:
+                if desk is not None:
+                    desk.close()
+                return None
+            if desk is None:
+                continue
+            try:
+                await asyncio.to_thread(pump.replay, desk, spoken)
+            except (OSError, pump.Refused) as problem:
+                host.journal.log("warning", "server", f"the desk does not take over: {problem}")
+            else:
+                host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
+                return pump.Moved(desk, spoken)
+
+    async def _open(self) -> None:
+        """Watch the folder; hear of desks, and look for one that began before we could hear."""
+        await self._host.open()
+        if self._is_alone:
+            return
+        try:
+            rendezvous.private_folder()
+            place = rendezvous.listen(rendezvous.waiting_point(self._folder))
+        except OSError as error:
+            self._host.journal.log("warning", "server", f"no desk will find this client: {error}")
+            return
+        if place is None:
+            return
+        loop = asyncio.get_running_loop()
+        place.listener.setblocking(False)
+        try:
+            while True:
+                await self._ask_desk()
+                visitor, _ = await loop.sock_accept(place.listener)
+                visitor.close()
         finally:
-            if opening_aio is not None:
-                await asyncio.wait([opening_aio])
-            await host.stop()
-            telling_aio = telling_aio or asyncio.create_task(_tell(host, last))
-            await asyncio.sleep(0)  # a task that never ran would tell nothing
-            telling_aio.cancel()
-            await asyncio.wait([telling_aio])
-        opening_aio.result()
+            place.leave()
+
+    async def _ask_desk(self) -> None:
+        """Connect to the desk, if there is one, and let the client go there."""
+        try:
+            desk = await asyncio.to_thread(pump.greeted, str(self._folder), self._mode)
+        except OSError as error:
+            return self._host.journal.log("warning", "server", f"the desk cannot be reached: {error}")
+        before, self._desk = self._desk, desk
+        if before is not None:
+            before.close()
+        if self._desk is not None and self._transport is not None:
+            self._transport.let_go()
 
 
 async def _tell(host: Host, last: ExitStack) -> None:

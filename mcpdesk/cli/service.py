@@ -81,6 +81,7 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     Streams that would never end are ended. Whoever waits for a call that took too long is told so, or, when
     that call does not heed its end, disconnected: nobody is to wait for it again.
     """
+    await host.send_pumps_away()
     for hosted in host.folders.values():
         hosted.stop()
     host.services.subscriptions.close()

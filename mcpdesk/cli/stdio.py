@@ -15,7 +15,8 @@ EPILOG = """\b
 Example, in a client's configuration:
   {"command": "mcpdesk", "args": ["stdio", "/home/ada/servers/profiles"]}
 
-A desk that already hosts FOLDER serves the client, and shows its calls. Without one, this process does.
+A desk that hosts FOLDER serves the client, and shows its calls, whichever of the two began first. Without
+one, this process does.
 Logs go to stderr.
 """
 
@@ -27,5 +28,7 @@ Logs go to stderr.
 def command(folder: str, mode: str, alone: bool) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
     place = server_folder(folder)
-    code = None if alone else pump.run(str(place), mode)
-    return lone_core.run(place, mode) if code is None else code
+    if alone:
+        ended = lone_core.run(place, mode, is_alone=True)
+        return ended if isinstance(ended, int) else 0
+    return pump.serve(str(place), mode, lambda spoken: lone_core.run(place, mode, spoken))

@@ -11,6 +11,7 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
+from mcpdesk.protocol.handshake import Phase
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.protocol.series import Alike, Series, merged
 from mcpdesk.recorder.record import Direction
@@ -19,6 +20,7 @@ from mcpdesk.transports.lanes import Lanes
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
     from mcpdesk.transports.base import Answer, Reply
+    from mcpdesk.transports.spoken import Spoken
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
@@ -320,6 +322,31 @@ class Pipe(Channel):
         if rest:
             self.take(rest)
         self.dialogue.end_listening()
+
+    def leave(self) -> Spoken | None:
+        """End it without a word, for another server to go on; returns what that has to know.
+
+        None, with nothing done, while anything of the peer's is under way or kept here.
+        """
+        from mcpdesk.transports.spoken import LISTEN, Spoken, listening
+
+        self.flush()
+        conversation, rest = self.dialogue.conversation, self._framer.held()
+        if rest is None or self._endpoint.keeps_something or conversation.asked:
+            return None
+        calls = conversation.running
+        if any(call.method != LISTEN for call in calls):
+            return None
+        session, spoken = conversation.session, Spoken()
+        spoken.rest = rest
+        if session.opening is not None:
+            spoken.opening, spoken.revision = session.opening, session.terms.revision.name
+            spoken.is_ready, spoken.level = session.phase is Phase.READY, session.chosen_level
+            spoken.subscriptions = dict.fromkeys(session.subscriptions)
+        for call in calls:
+            spoken.in_flight[call.id] = listening(call.id, call.params)
+        self.close("a desk has taken over")
+        return spoken
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
         if type(frames) is Alike:

@@ -248,6 +248,16 @@ class HostedEndpoint:
         self.dialogues.pop(dialogue.connection, None)
         self.past.add(dialogue.conversation)
 
+    @property
+    def keeps_something(self) -> bool:
+        """Whether clients may still ask for what was begun here: jobs, programs, operations of rounds."""
+        services, home = self.dispatcher.services, self.server.home
+        if home is not None and home.has_made("programs") and home.programs.views():
+            return True
+        if services.has_made("jobs") and services.jobs.would_lose:
+            return True
+        return services.has_made("rounds") and len(services.rounds) > 0
+
     def facts(self) -> dict[str, Any]:
         """Name, version, counts, modes, and which tools are left out and why, for the status page.
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.unix import UnixListener
 
 DRAWING_S = 1.5
+LEAVE_S = 0.5
+"""How long pumps may take to go to somebody else when this core ends."""
 ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`: another core of its may go on."""
 CAPTURE_CHECK_S = 0.5
@@ -87,6 +89,9 @@ class Host:
         self._records: dict[str, JobRecords] = {}
         """What is on disk of each server's jobs, once there is something."""
         self._places: list[UnixListener] = []
+        self._successions: set[asyncio.Task[None]] = set()
+        """Folders that another process answers for as long as it lives."""
+        self._is_leaving = False
         self._watches: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -267,9 +272,11 @@ class Host:
 
     async def stop(self) -> None:
         """End calls, streams and listeners; write what is left of the capture."""
-        for task in self._watches:
+        ending = self._watches | self._successions
+        for task in ending:
             task.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await asyncio.gather(*ending, return_exceptions=True)
+        await self.send_pumps_away()
         for name, records in self._records.items():
             jobs = list(self.services.jobs.calls(name))
             await records.close(job for job in jobs if not job.is_over)
@@ -284,6 +291,12 @@ class Host:
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         self.heartbeat.stop()
         self.recording.close()
+
+    async def send_pumps_away(self) -> None:
+        """Let the clients behind pumps go on elsewhere, but for those whose calls are under way here."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            await asyncio.gather(*(place.send_away(LEAVE_S) for place in self._places))
 
     def open_pipe(
         self,
@@ -363,20 +376,45 @@ class Host:
         self._settle_rules()
 
     async def _meet(self) -> None:
+        """Listen where pumps look for us; where another process does, once that has ended."""
+        for name, hosted in self.folders.items():
+            if not await self._occupy(name, hosted.folder):
+                self.journal.log("info", "server", f"another process already answers for {hosted.folder}")
+                self._successions.add(asyncio.create_task(self._succeed(name, hosted.folder)))
+
+    async def _occupy(self, name: str, folder: Path) -> bool:
+        """Answer for a folder, and tell clients with cores of their own; False while somebody else does."""
         from mcpdesk.transports.unix import UnixListener
 
-        for name, hosted in self.folders.items():
-            try:
-                place = rendezvous.occupy(hosted.folder)
-            except OSError as error:
-                self.journal.log("warning", "server", f"no meeting point for {hosted.folder}: {error}")
-                continue
+        try:
+            place = rendezvous.occupy(folder, self._chosen_state)
             if place is None:
-                self.journal.log("info", "server", f"another process already answers for {hosted.folder}")
-                continue
+                return False
             listener = UnixListener(place, self.open_pipe, name)
             await listener.start()
             self._places.append(listener)
+            rendezvous.invite(folder, self._chosen_state)
+        except OSError as error:
+            self.journal.log("warning", "server", f"no meeting point for {folder}: {error}")
+        return True
+
+    async def _succeed(self, name: str, folder: Path) -> None:
+        """Wait for the end of whoever answers for a folder, and take its place."""
+        while not await self._occupy(name, folder):
+            with contextlib.suppress(OSError):
+                other = await asyncio.to_thread(rendezvous.find, folder, self._chosen_state)
+                if other is not None:
+                    reader, writer = await asyncio.open_unix_connection(sock=other)
+                    try:
+                        await reader.read()  # it says nothing: this is its end
+                    finally:
+                        writer.close()
+
+    @property
+    def _chosen_state(self) -> str:
+        """The state folder, if one was chosen: others do not meet us."""
+        is_chosen = self.plan.origins.get("state_dir", "default") != "default"
+        return str(self.settings.state_dir) if is_chosen else ""
 
     async def _watch(self, hosted: HostedFolder) -> None:
         await hosted.watch(lambda: self._reload(hosted))

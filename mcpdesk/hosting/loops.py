@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from mcpdesk.hosting.alert_selector import AlertSelector, is_worthwhile
 
+T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 LEFTOVERS_S = 1.0
@@ -17,7 +18,7 @@ LEFTOVERS_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-def run(main: Coroutine[Any, Any, None], factory: LoopFactory | None = None) -> None:
+def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
     """Run a core's life on a loop of its own; without a `factory`, the platform's default loop.
 
     `sys.exit()` in a task that hosted code left behind stops any loop: it is logged, and the loop goes on.
@@ -26,14 +27,14 @@ def run(main: Coroutine[Any, Any, None], factory: LoopFactory | None = None) -> 
     loop = factory() if factory is not None else asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        _complete(loop, loop.create_task(main))
+        return _complete(loop, loop.create_task(main))
     finally:
         _complete(loop, loop.create_task(_end_leftovers()))
         asyncio.set_event_loop(None)
         loop.close()
 
 
-def _complete(loop: asyncio.AbstractEventLoop, task_aio: asyncio.Task[None]) -> None:
+def _complete(loop: asyncio.AbstractEventLoop, task_aio: asyncio.Task[T]) -> T:
     while True:
         try:
             return loop.run_until_complete(task_aio)

@@ -207,6 +207,11 @@ class JobStore:
         for job in self.owned(server, owner):
             self._drop(job, reason)
 
+    @property
+    def would_lose(self) -> bool:
+        """Whether the end of this core would take something from a client: what runs, and every task."""
+        return any(job.feed is None or not job.is_over for job in self._jobs.values())
+
     def snapshot(self) -> tuple[JobView, ...]:
         """All jobs at this moment, oldest first."""
         return tuple(job.view() for job in list(self._jobs.values()))

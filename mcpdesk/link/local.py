@@ -214,7 +214,8 @@ class LocalLink:
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each."""
         calls = sum(client.running for client in self._clients.values())
-        peers = sum(1 for each in self._peers.views() if each.transport != "memory")
+        # Those behind pipes go on with a core of their own.
+        peers = sum(1 for each in self._peers.views() if each.transport not in ("memory", "stdio"))
         waiting = sum(1 for each in self.questions() if each.state == "waiting")
         jobs = sum(1 for each in self.jobs() if not each.state.is_final)
         counted = (

@@ -39,6 +39,10 @@ class LineFramer:
         self._hold(rest[-1])
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
+    def held(self) -> bytes | None:
+        """The beginning of a line as it came; None when it is one that is skipped."""
+        return None if self._skipping else b"".join(self._pieces)
+
     def close(self) -> bytes:
         """Return what was left without a newline at the end of the stream; empty when nothing was."""
         left = self._take()

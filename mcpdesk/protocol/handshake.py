@@ -32,6 +32,8 @@ class Session:
         self.phase = Phase.NEW
         self.terms = _SESSIONLESS
         self.subscriptions: set[str] = set()
+        self.opening: dict[str, Any] | None = None
+        """The parameters of the handshake."""
 
     @property
     def is_open(self) -> bool:
@@ -54,13 +56,19 @@ class Session:
             raise invalid_params("capabilities must be an object")
         revision = negotiate(offered)
         self.terms = Terms(revision, capabilities, display_name(params.get("clientInfo")), DEFAULT_LOG_LEVEL)
-        self.phase = Phase.OPENED
+        self.phase, self.opening = Phase.OPENED, params
         return revision
 
     def initialized(self) -> None:
         """Apply `notifications/initialized`."""
         if self.phase is Phase.OPENED:
             self.phase = Phase.READY
+
+    @property
+    def chosen_level(self) -> str:
+        """The log level that was asked for; empty when none was."""
+        level = self.terms.log_level
+        return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
 
     def adopt(self, revision: Revision, client: str = "") -> None:
         """Serve without a handshake, as HTTP allows: the version header names the revision."""

@@ -91,6 +91,10 @@ class Services:
         store.on_change = self.on_job
         return store
 
+    def has_made(self, part: str) -> bool:
+        """Whether something that is made at its first use is there; from any thread."""
+        return part in self.__dict__
+
     async def close(self) -> None:
         """End what listens, waits and goes on."""
         made = self.__dict__

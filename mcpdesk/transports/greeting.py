@@ -22,6 +22,8 @@ class Hello(Struct, frozen=True):
     """The process that started the pump: the client."""
     name: str
     """What that process calls itself; may be empty."""
+    leaves: bool = False
+    """Whether it understands that it is to leave."""
 
 
 class Greeting:
@@ -58,5 +60,5 @@ def read(line: bytes) -> Hello:
     facts = json.loads(line)
     match facts:
         case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
-            return Hello(folder, mode, pid, name)
+            return Hello(folder, mode, pid, name, facts.get("leaves") is True)
     raise ValueError(f"not a greeting of this version: {line[:200]!r}")

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.spoken import Spoken
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,12 @@ class Pipe(Protocol):
 
     async def drained(self) -> None:
         """Return when no call is under way."""
+
+    def leave(self) -> Spoken | None:
+        """End it without a word, for another server to go on; returns what that has to know.
+
+        None, with nothing done, while anything of the peer's is under way or kept here.
+        """
 
     def close(self) -> None:
         """Cancel what is under way and send nothing more. Harmless when called twice."""

@@ -1,17 +1,19 @@
-"""The pump: carries bytes between a client's pipes and the desk that already hosts the folder it asked for.
+"""The pump: carries lines between a client's pipes and the desk that hosts the folder it asked for.
 
-It knows no MCP and decides nothing. Two blocking loops, one per direction, so that a client that writes
-without reading, or the reverse, holds up nobody but itself. Standard library only, and little of it.
+It decides nothing, but follows what passes (`spoken`), so that the client can go on with another server when
+the desk ends. One loop of one thread, in which neither direction waits for the other. Standard library only,
+and little of it.
 """
 
 from __future__ import annotations
 
-import _thread
 import os
+import select
 import socket
 import sys
 
 from mcpdesk.transports import rendezvous
+from mcpdesk.transports.spoken import Replay, Spoken, is_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,36 +21,129 @@ if TYPE_CHECKING:
 
 CHUNK = 64 << 10
 """Bytes carried at once; for larger pieces the allocator goes to the system each time."""
-
+HIGH_WATER = 1 << 20
+"""Bytes that wait to be taken by one side, from which on the other one is not read."""
+LONG_LINE = 256 << 20
+"""A longer line is carried in pieces, and not followed."""
 REFUSAL = b"mcpdesk: "
 """Begins what the desk says, instead of any frame, when it cannot serve us."""
+LEAVE = b'{"mcpdesk":"leave"}\n'
+"""What a desk that ends says: finish what runs, then go to somebody else."""
+SETTLE_MS = 20
+"""How long nothing has to pass before the lines that passed are read; nobody waits for that."""
+UNREAD_LINES = 1 << 20
+"""Bytes that may have passed unread."""
+REPLAY_S = 2.0
+"""How long a desk may take to answer what is repeated to it."""
 
 EXIT_DONE = 0
-EXIT_BROKEN = 1
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
 
-def run(folder: str, mode: str = "") -> int | None:
-    """Serve stdin and stdout from the desk that hosts `folder`, until either side ends.
+class Refused(Exception):
+    """The desk that was asked does not serve us; says why."""
 
-    Returns the exit code; None, with nothing read or written, when there is no such desk.
+
+class Moved:
+    """A client that goes on with a desk: the connection, on which the desk was told what it has to know."""
+
+    def __init__(self, desk: socket.socket, spoken: Spoken) -> None:
+        self.desk = desk
+        self.spoken = spoken
+
+
+def serve(folder: str, mode: str, alone: Callable[[Spoken], int | Moved]) -> int:
+    """Serve stdin and stdout until the client leaves: from the desk that hosts `folder` while there is one,
+    else by `alone`, which goes on until a desk takes over. Returns the exit code.
+    """
+    spoken, desk = Spoken(), None
+    while True:
+        code = run(folder, mode, spoken, desk)
+        if code is not None:
+            return code
+        ended = alone(spoken)
+        if isinstance(ended, int):
+            return ended
+        spoken, desk = ended.spoken, ended.desk
+
+
+def run(folder: str, mode: str, spoken: Spoken, desk: socket.socket | None = None) -> int | None:
+    """Serve stdin and stdout from the desk that hosts `folder`, until the client leaves.
+
+    Returns the exit code; None when there is no such desk, or no longer: `spoken` says what the next server
+    has to know. `desk` is a connection on which it was told already.
     """
     try:
-        connection = rendezvous.find(folder)
-    except OSError:
-        return None
-    if connection is None:
-        return None
-    try:
-        with connection:
-            try:
-                connection.sendall(hello(folder, mode))
-            except OSError:
-                return None  # It ended a moment ago.
-            return carry(connection)
+        while desk is not None or (desk := _found(folder, mode, spoken)) is not None:
+            with desk:
+                pump = Pump(desk, spoken)
+                code = pump.carry()
+            if code is not None or not pump.has_heard:
+                return code  # Who took our words and said nothing would do it again.
+            desk = None
+    except Refused as refused:
+        from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
+
+        sys.stderr.write(f"{clean(str(refused))}\n")
+        return EXIT_REFUSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    return None
+
+
+def _found(folder: str, mode: str, spoken: Spoken) -> socket.socket | None:
+    """A connection to the desk, which knows what the client said before; None: nobody serves us there."""
+    try:
+        desk = greeted(folder, mode)
+        if desk is None or not (spoken.opening or spoken.in_flight or spoken.asked):
+            return desk
+        replay(desk, spoken)
+    except (OSError, Refused):
+        return None
+    return desk
+
+
+def greeted(folder: str, mode: str) -> socket.socket | None:
+    """A connection to the desk that hosts `folder`, on which we said who we are. Raises: OSError."""
+    desk = rendezvous.find(folder)
+    if desk is not None:
+        try:
+            desk.sendall(hello(folder, mode))
+        except OSError:
+            desk.close()
+            return None  # It ended a moment ago.
+    return desk
+
+
+def replay(desk: socket.socket, spoken: Spoken) -> None:
+    """Tell a desk what the client said to others; what came back for the client is left in `spoken`.
+
+    Raises: OSError, Refused; the connection is closed then.
+    """
+    told, rest = Replay(spoken), b""
+    try:
+        desk.settimeout(REPLAY_S)
+        while True:
+            if told.failure:
+                raise Refused(told.failure)
+            if told.is_done:
+                # First: the client has to hear of it even if this desk ends right now.
+                spoken.unheard += b"".join(line + b"\n" for line in told.to_client)
+            lines, told.to_server = told.to_server, []
+            desk.sendall(b"".join(line + b"\n" for line in lines))
+            if told.is_done:
+                break
+            if not (data := desk.recv(CHUNK)):
+                raise Refused("it ended")
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                told.take(line)
+        spoken.unheard += rest
+        desk.settimeout(None)
+    except (OSError, Refused):
+        desk.close()
+        raise
 
 
 def hello(folder: str, mode: str) -> bytes:
@@ -56,7 +151,7 @@ def hello(folder: str, mode: str) -> bytes:
     parent = os.getppid()
     facts = {"folder": os.path.abspath(folder), "mode": mode, "name": rendezvous.process_name(parent)}
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
-    return f'{{"mcpdesk":1,"pid":{parent},{texts}}}\n'.encode("ascii")
+    return f'{{"mcpdesk":1,"pid":{parent},"leaves":true,{texts}}}\n'.encode("ascii")
 
 
 def quote(text: str) -> str:
@@ -67,65 +162,298 @@ def quote(text: str) -> str:
     return f'"{"".join(plain)}"'
 
 
-def carry(connection: socket.socket, source: int = 0, sink: int = 1) -> int:
-    """Carry both ways until the desk has sent its last byte. Returns the exit code."""
-    told: list[bool] = []
-    _hear_interrupts()
-    _thread.start_new_thread(_carry_in, (source, connection, told))
+class Pump:
+    """Carries between one client and one desk. Owns none of the descriptors."""
+
+    def __init__(self, desk: socket.socket, spoken: Spoken, source: int = 0, sink: int = 1) -> None:
+        self.has_heard = bool(spoken.unheard)
+        """Whether the desk said anything."""
+        self._desk, self._spoken = desk, spoken
+        self._source, self._sink = source, sink
+        self._to_desk = _Queue(desk.send)
+        self._to_client = _Queue(lambda data: os.write(sink, data))
+        self._from_client, self._from_desk = _Lines(spoken.rest), _Lines()
+        self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
+        """Lines that passed and are not read."""
+        self._unread = 0
+        """Bytes of them."""
+        self._is_over = False
+        """Whether the client has said everything."""
+        self._is_deaf = self._is_gone = False
+        """Whether the desk takes, and says, nothing more."""
+        self._is_asked_to_leave = False
+        self._watched: dict[int, int] = {}
+        self._poll = select.poll()
+
+    def carry(self) -> int | None:
+        """Carry both ways until the client has left, which gives the exit code, or the desk has: None.
+
+        Raises: Refused, KeyboardInterrupt.
+        """
+        was_blocking = os.get_blocking(self._sink)
+        os.set_blocking(self._sink, False)
+        self._desk.setblocking(False)
+        try:
+            with _Woken() as self._woken:
+                self._poll.register(self._woken, select.POLLIN)
+                self._begin()
+                while not self._is_to_end():
+                    self._turn()
+            return self._end()
+        finally:
+            os.set_blocking(self._sink, was_blocking)
+
+    def _begin(self) -> None:
+        """Take up what was under way when the last server left."""
+        spoken = self._spoken
+        self._heard(self._from_desk.feed(spoken.unheard))
+        self._tell(spoken.unsent)
+        spoken.unheard = spoken.unsent = spoken.rest = b""
+
+    def _is_to_end(self) -> bool:
+        if self._to_client.is_closed:
+            return True
+        if self._is_over and self._to_client.size:
+            return False
+        if self._is_gone:
+            return True
+        if not self._is_asked_to_leave or self._to_desk.size:
+            return False
+        self._settle()
+        return not self._spoken.is_busy
+
+    def _end(self) -> int | None:
+        """What is left undone is the next server's."""
+        self._settle()
+        if self._to_client.is_closed or self._is_over:
+            return EXIT_DONE
+        spoken = self._spoken
+        if self._from_desk.is_long:
+            self._to_client.put(b"\n")  # the rest of that line will not come
+        spoken.unheard = self._to_client.left()
+        spoken.unsent = self._to_desk.left_lines() + spoken.unsent
+        spoken.rest = self._from_client.left()
+        return None
+
+    def _turn(self) -> None:
+        """Wait until something can be carried, and carry it."""
+        reads_client = not self._is_over and self._to_desk.size < HIGH_WATER
+        reads_desk = not self._is_gone and self._to_client.size < HIGH_WATER
+        writes_desk = not self._is_deaf and self._to_desk.size > 0
+        desk = self._desk.fileno()
+        self._watch(self._source, select.POLLIN if reads_client else 0)
+        self._watch(desk, select.POLLIN * reads_desk | select.POLLOUT * writes_desk)
+        self._watch(self._sink, select.POLLOUT * bool(self._to_client.size))
+        events = self._poll.poll(SETTLE_MS if self._passed else None)
+        if not events or self._unread > UNREAD_LINES:
+            self._settle()
+        for fd, _ in events:
+            if fd == desk:
+                if reads_desk:
+                    self._hear()
+                self._send()
+            elif fd == self._sink and self._to_client.size:
+                self._to_client.flush()
+            elif fd == self._source and reads_client:
+                self._listen()
+            elif fd == self._woken:
+                os.read(fd, CHUNK)
+
+    def _watch(self, fd: int, events: int) -> None:
+        if self._watched.get(fd, 0) == events:
+            return
+        self._watched[fd] = events
+        if events:
+            self._poll.register(fd, events)
+        else:
+            self._poll.unregister(fd)
+
+    def _listen(self) -> None:
+        """Read what the client says. An end of input is passed on; answers may still come."""
+        try:
+            data = os.read(self._source, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._tell(self._from_client.feed(data))
+            return
+        self._is_over = True
+        if rest := self._from_client.left():
+            self._tell(rest + b"\n")
+        self._send()
+
+    def _tell(self, lines: bytes) -> None:
+        if lines and self._is_asked_to_leave:
+            lines = self._without_requests(lines)
+        if lines:
+            self._to_desk.put(lines)
+        self._send()
+
+    def _send(self) -> None:
+        """Write to the desk what it takes. Whether it is gone shows when all it said is read."""
+        for lines in () if self._is_deaf else self._to_desk.flush():
+            self._pass(self._spoken.said, lines)
+        self._is_deaf = self._is_deaf or self._to_desk.is_closed
+        if self._is_over and not self._to_desk.size and not self._is_deaf:
+            self._is_deaf = True
+            _end_output(self._desk)
+
+    def _hear(self) -> None:
+        """Read what the desk says."""
+        try:
+            data = self._desk.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not self.has_heard and data.startswith(REFUSAL):
+            raise Refused(data.decode("utf-8", "replace").strip())
+        self.has_heard = self.has_heard or bool(data)
+        self._is_gone = not data
+        self._heard(self._from_desk.feed(data))
+
+    def _heard(self, lines: bytes) -> None:
+        if not lines:
+            return
+        if lines.startswith(LEAVE) or b"\n" + LEAVE in lines:
+            self._is_asked_to_leave = True
+            lines = lines.replace(LEAVE, b"")
+        if self._is_asked_to_leave:
+            lines = self._without_ended_listeners(lines)
+        self._to_client.put(lines)
+        self._to_client.flush()
+        self._pass(self._spoken.heard, lines)
+
+    def _without_requests(self, lines: bytes) -> bytes:
+        """What the desk still has to hear; requests wait for the next server."""
+        spoken, passed = self._spoken, []
+        for line in lines.splitlines(keepends=True):
+            if is_request(line):
+                spoken.unsent += line
+            else:
+                passed.append(line)
+        return b"".join(passed)
+
+    def _without_ended_listeners(self, lines: bytes) -> bytes:
+        """The desk ends its listeners; they go on with the next server."""
+        self._settle()
+        ended = self._spoken.ends_listener
+        return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
+
+    def _pass(self, note: Callable[[bytes], None], lines: bytes) -> None:
+        self._passed.append((note, lines))
+        self._unread += len(lines)
+
+    def _settle(self) -> None:
+        """Read the lines that passed."""
+        passed, self._passed, self._unread = self._passed, [], 0
+        for note, lines in passed:
+            for line in lines.split(b"\n"):
+                if line:
+                    note(line)
+
+
+def _end_output(desk: socket.socket) -> None:
     try:
-        chunk = connection.recv(CHUNK)
-        if chunk.startswith(REFUSAL):
-            from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
-
-            sys.stderr.write(clean(chunk.decode("utf-8", "replace")))
-            return EXIT_REFUSED
-        while chunk:
-            if not _write(sink, chunk):
-                return EXIT_DONE
-            chunk = connection.recv(CHUNK)
+        desk.shutdown(socket.SHUT_WR)
     except OSError:
-        return _complain("the connection to the desk broke")
-    if told:
-        return EXIT_DONE
-    return _complain("the desk ended while the client was still connected")
+        return  # It ended.
 
 
-def _hear_interrupts() -> None:
-    """Let SIGINT end us at once: a thread that hears of it just before it waits in the system waits on."""
-    import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it first: a millisecond
+class _Lines:
+    """Gathers whole lines from bytes in any split."""
 
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGINT,))
-        _thread.start_new_thread(_end_when_interrupted, (_signal.sigwait, _signal.SIGINT))
+    def __init__(self, rest: bytes = b"") -> None:
+        self._pieces = [rest]
+        self._size = len(rest)
+        self.is_long = False
+        """Whether the beginning of an unfinished line was handed out."""
 
+    def feed(self, data: bytes) -> bytes:
+        """The lines that are complete now, and of a line that is too long whatever there is."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._pieces.append(data)
+            self._size += len(data)
+            if self._size <= LONG_LINE and not self.is_long:
+                return b""
+            self.is_long = True
+            return self.left()
+        whole = self.left() + data[:end] if self._size else data[:end]
+        self.is_long = False
+        self._pieces, self._size = [data[end:]], len(data) - end
+        return whole
 
-def _end_when_interrupted(wait: Callable[[tuple[int]], object], interrupt: int) -> None:
-    wait((interrupt,))
-    os._exit(EXIT_INTERRUPTED)
-
-
-def _carry_in(source: int, connection: socket.socket, told: list[bool]) -> None:
-    """From the client to the desk. An end of input is passed on; answers may still come."""
-    try:
-        while chunk := os.read(source, CHUNK):
-            connection.sendall(chunk)
-        told.append(True)
-        connection.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
-
-
-def _write(sink: int, chunk: bytes) -> bool:
-    """Write all of a chunk; False when nobody reads any more."""
-    rest = memoryview(chunk)
-    try:
-        while rest:
-            rest = rest[os.write(sink, rest) :]
-    except OSError:
-        return False
-    return True
+    def left(self) -> bytes:
+        """The beginning of a line, which is not kept."""
+        left = b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        return left
 
 
-def _complain(what: str) -> int:
-    sys.stderr.write(f"mcpdesk: {what}; start the server again to reconnect.\n")
-    return EXIT_BROKEN
+class _Queue:
+    """What one side did not take yet, in blocks of whole lines."""
+
+    def __init__(self, write: Callable[[memoryview], int]) -> None:
+        self.size = 0
+        self.is_closed = False
+        """Whether nobody takes anything any more."""
+        self._write = write
+        self._blocks: list[bytes] = []
+        self._taken = 0
+        """Bytes of the first block."""
+
+    def put(self, block: bytes) -> None:
+        if block and not self.is_closed:
+            self._blocks.append(block)
+            self.size += len(block)
+
+    def flush(self) -> list[bytes]:
+        """Write what is taken now; returns the lines of which nothing is left."""
+        done = []
+        try:
+            while self._blocks:
+                block, before = self._blocks[0], self._taken
+                written = self._write(memoryview(block)[before:])
+                self.size -= written
+                self._taken = before + written
+                end = block.rfind(b"\n", before, self._taken) + 1
+                if self._taken == len(block):
+                    done.append(self._blocks.pop(0))
+                    self._taken = 0
+                elif end:
+                    done.append(block[:end])
+                    self._blocks[0], self._taken = block[end:], self._taken - end
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.is_closed = True
+        return done
+
+    def left(self) -> bytes:
+        """What was not taken."""
+        return b"".join(self._blocks)[self._taken :]
+
+    def left_lines(self) -> bytes:
+        """The lines that were not taken as a whole."""
+        return b"".join(self._blocks)
+
+
+class _Woken:
+    """A descriptor that a signal makes readable, so that none is overlooked by who is about to wait."""
+
+    def __enter__(self) -> int:
+        import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it first: a millisecond
+
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._set = _signal.set_wakeup_fd
+        self._before = self._set(self._write)
+        return self._read
+
+    def __exit__(self, *_: object) -> None:
+        self._set(self._before)
+        os.close(self._read)
+        os.close(self._write)

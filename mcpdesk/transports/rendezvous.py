@@ -1,8 +1,10 @@
 """Where a client's `mcpdesk stdio FOLDER` and the desk that hosts the folder find each other.
 
-The place follows from the user and from the folder's identity on disk alone: clients start their servers with
-a stripped environment, from any working folder, and name the same folder in different ways. Standard library
-only, and little of it: this is imported before anything else is.
+The place follows from the user, from the folder's identity on disk, and from the state folder where one was
+chosen: clients start their servers with a stripped environment, from any working folder, and name the same
+folder in different ways. A core that serves one client over pipes listens beside that place: whoever connects
+there only says that a desk has begun. Standard library only, and little of it: this is imported before
+anything else is.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     AnyPath: TypeAlias = str | os.PathLike[str]
 
 BACKLOG = 64
+STATE_VARIABLE = "MCPDESK_STATE_DIR"
+USUAL_STATE = (
+    "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
+)
 SWEPT = 256
 """Entries looked at, at most, when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
@@ -34,13 +40,41 @@ def runtime_folder() -> str:
     return f"/tmp/mcpdesk-{os.getuid()}"
 
 
-def meeting_point(folder: AnyPath) -> str:
-    """The Unix socket on which a core that hosts `folder` listens.
+def meeting_point(folder: AnyPath, state: str | None = None) -> str:
+    """The Unix socket on which a desk that hosts `folder` listens.
 
-    Raises: OSError when the folder cannot be looked at.
+    `state` is the state folder that was chosen, empty for none; None: what the environment says. Raises:
+    OSError when the folder cannot be looked at.
     """
     identity = os.stat(folder)
-    return f"{runtime_folder()}/{identity.st_dev:x}-{identity.st_ino:x}.sock"
+    mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
+    return f"{runtime_folder()}/{identity.st_dev:x}-{identity.st_ino:x}{mark}.sock"
+
+
+def state_mark(state: str) -> str:
+    """What keeps programs with different state folders apart; empty for the usual one."""
+    if not state:
+        return ""
+    path = os.path.realpath(os.path.expanduser(state))
+    if path == os.path.realpath(os.path.expanduser(USUAL_STATE)):
+        return ""
+    from binascii import crc32
+
+    return f"-{crc32(os.fsencode(path)):08x}"
+
+
+def waiting_point(folder: AnyPath, state: str | None = None) -> str:
+    """The Unix socket on which this process hears of desks that begin to host `folder`. Raises: OSError."""
+    return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
+
+
+def invite(folder: AnyPath, state: str | None = None) -> int:
+    """Tell every core that serves one client of `folder` that a desk is there; returns how many heard it."""
+    point = meeting_point(folder, state)
+    start = os.path.basename(point).removesuffix("sock")
+    runtime = os.path.dirname(point)
+    waiting = [name for name in os.listdir(runtime) if name.startswith(start) and name.endswith(".lone")]
+    return sum(not is_stale(f"{runtime}/{name}") for name in waiting)
 
 
 def private_folder() -> str:
@@ -78,14 +112,14 @@ def check_private(path: str) -> None:
         raise Untrusted(f"{path} is open to other users (mode {found.st_mode & 0o777:o}; chmod 700 it)")
 
 
-def find(folder: AnyPath) -> socket.socket | None:
-    """Connect to the core that hosts `folder`; None when nobody does.
+def find(folder: AnyPath, state: str | None = None) -> socket.socket | None:
+    """Connect to the desk that hosts `folder`; None when nobody does.
 
     Raises: Untrusted; OSError when the folder does not exist.
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
-    point = meeting_point(folder)
+    point = meeting_point(folder, state)
     try:
         check_private(runtime_folder())
     except FileNotFoundError:
@@ -115,12 +149,12 @@ class Place:
         self.listener.close()
 
 
-def occupy(folder: AnyPath) -> Place | None:
+def occupy(folder: AnyPath, state: str | None = None) -> Place | None:
     """Listen at the meeting point of `folder`; None when a living core already does.
 
     Raises: Untrusted; OSError when the folder does not exist or nothing can be created.
     """
-    point = meeting_point(folder)
+    point = meeting_point(folder, state)
     sweep(private_folder())
     return listen(point)
 
@@ -161,8 +195,10 @@ class _Locked:
 
 
 def _is_point(name: str) -> bool:
-    device, _, inode = name.removesuffix(".sock").partition("-")
-    return name.endswith(".sock") and bool(inode) and not set(device + inode) - set("0123456789abcdef")
+    place, _, kind = name.partition(".")
+    numbers = place.split("-")
+    is_ours = kind == "sock" or kind.endswith(".lone")
+    return is_ours and len(numbers) in (2, 3) and not set("".join(numbers)) - set("0123456789abcdef")
 
 
 def is_stale(point: str) -> bool:

@@ -1,4 +1,7 @@
-"""Serves one client over a pair of file descriptors: pipes, sockets, a terminal, or plain files."""
+"""Serves one client over a pair of file descriptors: pipes, sockets, a terminal, or plain files.
+
+The client may have talked with another server before, and may go on with one: nothing of it is closed here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import logging
 import os
 from collections import deque
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from mcpdesk.errors import TransportError
 from mcpdesk.transports.pipe import (
     GRACE_S,
     HIGH_WATER,
@@ -15,8 +20,12 @@ from mcpdesk.transports.pipe import (
     READ_SIZE,
     WRITE_LIMIT,
     OpenPipe,
+    Pipe,
     finish,
 )
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.spoken import Spoken
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +41,21 @@ class StdioTransport:
         server: str | None = None,
         peer: str = "",
         mode: str = "",
+        spoken: Spoken | None = None,
     ) -> None:
+        """`spoken`: what the client said to others before."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
         self._server = server
         self._peer = peer
         self._mode = mode
+        self._spoken = spoken
+        self.left: Spoken | None = None
+        """What the client's next server has to know, once it may go on with another one."""
+        self._is_wanted_elsewhere = False
+        self._pipe: Pipe
+        self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
         """What the system did not take at once, not copied."""
         self._waiting = 0
@@ -47,6 +64,8 @@ class StdioTransport:
         self._written = asyncio.Event()
         self._may_read = asyncio.Event()
         self._lost = False
+        self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
+        self._is_replaying = spoken is not None
 
     async def serve(self) -> None:
         """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way.
@@ -72,17 +91,76 @@ class StdioTransport:
         self._ended.set()
         self._may_read.set()
 
+    def let_go(self) -> None:
+        """End as soon as the client waits for nothing, for another server to go on. Call it on the loop."""
+        self._is_wanted_elsewhere = True
+        asyncio.get_running_loop().call_soon(self._leave)
+
+    def _leave(self) -> None:
+        if not self._is_begun or self._ended.is_set() or self._unwritten:
+            return
+        self.left = self._pipe.leave()
+        if self.left is not None:
+            self._loop.remove_reader(self._source)  # now: it may be its turn
+            self._ended.set()
+            self._may_read.set()
+
     async def _converse(self) -> None:
-        self._pipe = self._open_pipe(self._server, "stdio", self._write, self._peer, self._mode)
+        send = self._write if self._spoken is None else self._heard
+        self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode)
         try:
+            if self._spoken is not None:
+                await self._replay(self._spoken)
+            self._is_begun = True
+            if self._is_wanted_elsewhere:
+                self._leave()
             await self._read_all()
-            if not self._lost:
+            if not self._lost and self.left is None:
                 await finish(self._pipe)
                 await self._flushed()
         finally:
             self._pipe.close()
 
+    async def _replay(self, spoken: Spoken) -> None:
+        """Say here what the client said to others, and settle what these left behind.
+
+        Raises: TransportError when it cannot go on here.
+        """
+        from mcpdesk.transports.spoken import Replay
+
+        if spoken.unheard:
+            self._write(spoken.unheard)
+        told, answers = Replay(spoken), self._replayed
+        while not told.is_done:
+            lines, told.to_server = told.to_server, []
+            for line in lines:
+                self._pipe.feed(line + b"\n")
+            for line in (await answers.get()).split(b"\n"):
+                if line:
+                    told.take(line)
+            if told.failure:
+                raise TransportError(f"The client cannot go on here: {told.failure}")
+        while not answers.empty():
+            told.to_client.append(answers.get_nowait().rstrip(b"\n"))
+        # From here on everything is for the client: what is under way is answered as any call.
+        self._is_replaying = False
+        if told.to_client:
+            self._write(b"".join(line + b"\n" for line in told.to_client))
+        for line in told.to_server:
+            self._pipe.feed(line + b"\n")
+        for rest in (spoken.unsent, spoken.rest):
+            if rest:
+                self._pipe.feed(rest)
+
+    def _heard(self, data: bytes) -> None:
+        if not self._is_replaying:
+            self._write(data)
+        elif data != b"\n":  # which ends a large line
+            self._replayed.put_nowait(data)
+
     async def _read_all(self) -> None:
+        if self._ended.is_set():
+            return
         try:
             self._loop.add_reader(self._source, self._readable)
         except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
@@ -100,6 +178,8 @@ class StdioTransport:
                 await self._may_read.wait()
 
     def _readable(self) -> None:
+        if self._ended.is_set():
+            return
         try:
             data = os.read(self._source, READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -116,6 +196,8 @@ class StdioTransport:
         if self._lost:
             return
         sent = 0 if self._unwritten else self._attempt(data)
+        if self._is_wanted_elsewhere:
+            self._loop.call_soon(self._leave)
         if sent == len(data):
             return
         if not self._unwritten:
@@ -141,6 +223,8 @@ class StdioTransport:
         if not unwritten:
             self._loop.remove_writer(self._sink)
             self._written.set()
+            if self._is_wanted_elsewhere:
+                self._loop.call_soon(self._leave)
 
     def _attempt(self, data: bytes | memoryview) -> int:
         """Write what the system takes now; returns how much. A client that left took everything."""

@@ -19,6 +19,7 @@ from mcpdesk.transports.pipe import (
     Pipe,
     finish,
 )
+from mcpdesk.transports.pump import LEAVE
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,15 @@ class UnixListener:
         if connections:
             await asyncio.wait([one.gone for one in connections])
 
+    async def send_away(self, within_s: float) -> None:
+        """Remove the socket's entry, and let every pump go to somebody else; those that have calls under way
+        stay for these.
+        """
+        self.place.withdraw()
+        leaving = [each.gone for each in self._connections if each.send_away()]
+        if leaving:
+            await asyncio.wait(leaving, timeout=within_s)
+
     def hang_up(self, connection: int) -> bool:
         """End one connection; False when it is none of these."""
         found = [each for each in self._connections if each.number == connection]
@@ -75,6 +85,7 @@ class _Connection(asyncio.Protocol):
         self._greeting = Greeting()
         self._pipe: Pipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
+        self._may_leave = False
 
     @property
     def number(self) -> int | None:
@@ -124,6 +135,12 @@ class _Connection(asyncio.Protocol):
         if not self.gone.done():
             self.gone.set_result(None)
 
+    def send_away(self) -> bool:
+        """Ask the other side to leave; False when it would not understand."""
+        if self._may_leave:
+            self._write(LEAVE)
+        return self._may_leave
+
     def end(self) -> None:
         """Write what was answered so far, then close; for long nobody is waited for to read it."""
         if self._pipe is not None:
@@ -156,6 +173,7 @@ class _Connection(asyncio.Protocol):
     def _opened(self, hello: Hello | None) -> Pipe:
         if hello is None:
             return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
+        self._may_leave = hello.leaves
         return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode)
 
     def _write(self, data: bytes) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Service
 
 
 @pytest.fixture
@@ -59,8 +63,6 @@ def test_unknown_mode_is_told(folder: Path) -> None:
     assert "no mode 'review'" in refused(str(folder), "--mode", "review")
 
 
-def test_unknown_mode_is_told_by_a_desk_too(folder: Path, servers: list[Server]) -> None:
-    server = Server(folder)
-    servers.append(server)
-    server.shake_hands()
+def test_unknown_mode_is_told_by_a_desk_too(folder: Path, serve: Callable[..., Service]) -> None:
+    serve(str(folder), "--port", "0").says("serving noisy")
     assert "no mode 'review'" in refused(str(folder), "--mode", "review")

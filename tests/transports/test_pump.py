@@ -17,6 +17,7 @@ import pytest
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports.greeting import read, refusal
+from mcpdesk.transports.spoken import Spoken
 from tests.support.patience import WITHIN_S as WAIT_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -31,7 +32,7 @@ STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[rendezvous.Place]:
     """The meeting point of the test's folder, taken."""
-    taken = rendezvous.occupy(tmp_path)
+    taken = rendezvous.occupy(tmp_path, "")
     assert taken is not None
     taken.listener.settimeout(WAIT_S)
     yield taken
@@ -100,11 +101,18 @@ def test_pump_says_who_its_client_is(pumping: Pumping, tmp_path: Path) -> None:
 
 
 def test_bytes_pass_both_ways_unchanged(pumping: Pumping) -> None:
-    pumping.say(b"one\n\xff\x00half")
-    assert pumping.stream.read(10) == b"one\n\xff\x00half"
+    pumping.say(b"one\n\xff\x00ha")
+    pumping.say(b"lf\nrest")
+    assert pumping.stream.read(11) == b"one\n\xff\x00half\n"[:11]
     pumping.stream.write(b"two\r\n")
     pumping.stream.flush()
     assert pumping.stdout.read(5) == b"two\r\n"
+
+
+def test_last_line_without_an_end_arrives_with_one(pumping: Pumping) -> None:
+    pumping.say(b"one\ntwo")
+    pumping.stdin.close()
+    assert pumping.stream.read() == b"one\ntwo\n"
 
 
 def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumping) -> None:
@@ -118,15 +126,6 @@ def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumpin
     assert pumping.end() == (0, b"")
 
 
-def test_desk_that_vanishes_is_told_in_one_line(pumping: Pumping) -> None:
-    pumping.say(b"one\n")
-    assert pumping.stream.readline() == b"one\n"
-    pumping.hang_up()
-    code, said = pumping.end()
-    assert code == pump.EXIT_BROKEN
-    assert said.startswith(b"mcpdesk: the desk ended") and said.count(b"\n") == 1
-
-
 def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
     pumping.stream.write(refusal("no mode\n'review'"))
     pumping.stream.flush()
@@ -136,7 +135,7 @@ def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
 
 def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> None:
     pumping.stdout.close()
-    pumping.stream.write(b"x" * 100_000)
+    pumping.stream.write(b"x" * 100_000 + b"\n")
     pumping.stream.flush()
     assert pumping.end() == (0, b"")
 
@@ -144,18 +143,18 @@ def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> No
 def test_large_messages_pass_both_ways_at_once(pumping: Pumping) -> None:
     size = 20 << 20
     talking = [
-        threading.Thread(target=pumping.say, args=(b"i" * size,)),
-        threading.Thread(target=pumping.desk.sendall, args=(b"o" * size,)),
+        threading.Thread(target=pumping.say, args=(b"i" * (size - 1) + b"\n",)),
+        threading.Thread(target=pumping.desk.sendall, args=(b"o" * (size - 1) + b"\n",)),
     ]
     for thread in talking:
         thread.start()
     received: list[bytes] = []
     reading = threading.Thread(target=lambda: received.append(pumping.stdout.read(size)))
     reading.start()
-    assert pumping.stream.read(size) == b"i" * size
+    assert pumping.stream.read(size) == b"i" * (size - 1) + b"\n"
     for thread in (*talking, reading):
         thread.join(WAIT_S)
-    assert received == [b"o" * size]
+    assert received == [b"o" * (size - 1) + b"\n"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
@@ -179,8 +178,8 @@ def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.Plac
 
 
 def test_no_pump_without_a_desk(tmp_path: Path) -> None:
-    assert pump.run(str(tmp_path)) is None
-    assert pump.run(str(tmp_path / "missing")) is None
+    assert pump.run(str(tmp_path), "", Spoken()) is None
+    assert pump.run(str(tmp_path / "missing"), "", Spoken()) is None
 
 
 def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
@@ -188,8 +187,8 @@ def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
 ) -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
-    monkeypatch.setattr(rendezvous, "find", lambda _: ours)
-    assert pump.run(str(tmp_path)) is None
+    monkeypatch.setattr(rendezvous, "find", lambda *_: ours)
+    assert pump.run(str(tmp_path), "", Spoken()) is None
 
 
 def test_no_pump_through_a_place_that_is_not_private(
@@ -198,7 +197,7 @@ def test_no_pump_through_a_place_that_is_not_private(
     foreign = tmp_path_factory.mktemp("open")
     foreign.chmod(0o777)
     monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(foreign))
-    assert pump.run(str(tmp_path)) is None
+    assert pump.run(str(tmp_path), "", Spoken()) is None
 
 
 def test_only_the_plain_form_is_for_the_pump() -> None:
@@ -222,6 +221,7 @@ def test_pump_imports_next_to_nothing() -> None:
         "mcpdesk.transports",
         "mcpdesk.transports.pump",
         "mcpdesk.transports.rendezvous",
+        "mcpdesk.transports.spoken",
     }
     assert not {"typing", "re", "json", "pathlib", "threading", "asyncio", "click", "dataclasses"} & set(
         answer.stdout.split()

@@ -1,0 +1,352 @@
+"""What one client of a pipe has said that matters to its next server, and telling that server.
+
+A client's connection outlives the process that answers it: a desk ends, or begins and takes over. `Spoken`
+follows the lines that pass; `Replay` repeats to a new server what the old one knew, keeps its answers from
+the client, and settles what the old one left unanswered. Neither reads nor writes anything itself. Standard
+library only, and `json` at first use: a pump imports this before its client's first line.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Message = dict[str, Any]
+
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEYS = tuple(f"io.modelcontextprotocol/{name}" for name in ("clientInfo", "clientCapabilities"))
+REMEMBERED = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+"""Requests that change what a server knows of the session."""
+CHANGES = {
+    "tools": ("toolsListChanged", "notifications/tools/list_changed"),
+    "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
+    "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
+}
+"""Capability of a server to the filter key of a listener, and to what a client is told."""
+NOTIFICATION = b'{"jsonrpc":"2.0","method":'
+RESPONSE = b'{"jsonrpc":"2.0","id":'
+"""How our own servers begin their lines."""
+LONG_ID = 1024
+INTERNAL_ERROR = -32603
+UNCERTAIN = (
+    "The process that ran this call ended before it answered, so the call may or may not have taken effect. "
+    "Look at what it changed before calling again."
+)
+GONE = "the process that asked has ended"
+PAGES = 100
+"""Of a list of tools, at most."""
+
+
+class Sent:
+    """A request that is not answered yet."""
+
+    __slots__ = ("line", "message", "method", "tool")
+
+    def __init__(self, message: Message, line: bytes) -> None:
+        method, params = message["method"], message.get("params")
+        self.line = line
+        self.method = method if isinstance(method, str) else ""
+        self.tool = params.get("name") if self.method == "tools/call" and isinstance(params, dict) else None
+        is_kept = self.method in REMEMBERED or self.method == LISTEN
+        self.message: Message | None = message if is_kept else None
+
+    def params(self) -> Message:
+        """Its parameters; empty when it has none."""
+        params = (self.message or _read(self.line) or {}).get("params")
+        return params if isinstance(params, dict) else {}
+
+
+class Spoken:
+    """What the servers of one client have to know. Lines are handed in without their newline."""
+
+    def __init__(self) -> None:
+        self.opening: Message | None = None
+        """The parameters of `initialize`, once it was answered."""
+        self.revision = ""
+        """What it was answered with."""
+        self.is_ready = False
+        """Whether `notifications/initialized` came."""
+        self.level = ""
+        """The log level that was asked for; empty: none."""
+        self.subscriptions: dict[str, None] = {}
+        self.in_flight: dict[Any, Sent] = {}
+        """Requests of the client that a server has and did not answer, by id."""
+        self.asked: dict[Any, None] = {}
+        """Ids of requests to the client that it did not answer."""
+        self.unsent = b""
+        """Whole lines that no server has got."""
+        self.rest = b""
+        """The beginning of a line."""
+        self.unheard = b""
+        """What is for the client and was not written yet."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is awaited, but for those of listeners, which may take for ever."""
+        return any(each.method != LISTEN for each in self.in_flight.values())
+
+    def said(self, line: bytes) -> None:
+        """The client said this, and a server got it."""
+        for message, own in _members(line):
+            if "method" not in message:
+                self.asked.pop(_id(message), None)
+            elif (identifier := _id(message)) is not None:
+                self.in_flight[identifier] = Sent(message, own)
+            elif message["method"] == "notifications/initialized":
+                self.is_ready = True
+            elif message["method"] == "notifications/cancelled":
+                self.in_flight.pop(_hashable(_params(message).get("requestId")), None)
+
+    def heard(self, line: bytes) -> None:
+        """A server said this to the client."""
+        if line.startswith(NOTIFICATION):
+            return
+        if line.startswith(RESPONSE) and (short := _beginning(line)) is not None:
+            identifier, kind = short
+            if kind == "method":
+                self.asked[identifier] = None
+            else:
+                self._answered(identifier, kind == "result", line)
+            return
+        for message, _ in _members(line):
+            identifier = _id(message)
+            if identifier is None:
+                continue
+            if "method" in message:
+                self.asked[identifier] = None
+            else:
+                self._answered(identifier, "result" in message, line)
+
+    def ends_listener(self, line: bytes) -> bool:
+        """Whether a server that ends tells one of the client's listeners so."""
+        message = _read(line) or {}
+        ended = _params(message).get("requestId") if "method" in message else message.get("id")
+        is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
+        sent = self.in_flight.get(_hashable(ended)) if is_end else None
+        return sent is not None and sent.method == LISTEN
+
+    def _answered(self, identifier: object, is_success: bool, line: bytes) -> None:
+        sent = self.in_flight.pop(identifier, None)
+        if sent is None or sent.message is None or not is_success:
+            return
+        params = sent.params()
+        if sent.method == "initialize":
+            self.opening, self.revision = params, _revision(line)
+        elif sent.method == "logging/setLevel":
+            self.level = params.get("level") or ""
+        elif sent.method == "resources/subscribe":
+            self.subscriptions[params.get("uri", "")] = None
+        elif sent.method == "resources/unsubscribe":
+            self.subscriptions.pop(params.get("uri", ""), None)
+
+
+class Replay:
+    """Tells a new server what the client's last one knew. Send what `to_server` holds, hand every line that
+    comes to `take`, write what `to_client` holds, until `is_done` or `failure` says why it cannot be.
+    """
+
+    def __init__(self, spoken: Spoken) -> None:
+        self.to_server: list[bytes] = []
+        self.to_client: list[bytes] = []
+        self.is_done = False
+        self.failure = ""
+        self._spoken = spoken
+        self._awaited: dict[Any, str] = {}
+        """Ids of what is answered to us, and why we asked."""
+        self._listening: dict[Any, None] = {}
+        """Listeners that are not acknowledged again."""
+        self._number = 0
+        self._capabilities: Message = {}
+        self._repeatable: set[str] = set()
+        """Tools that say that calling them twice does no harm."""
+        if spoken.opening is not None:
+            self._ask("initialize", spoken.opening)
+        else:
+            self._tell_rest()
+
+    def take(self, line: bytes) -> None:
+        """The new server said this."""
+        message = _read(line)
+        if message is None:
+            self.failure = line.decode("utf-8", "replace")
+        elif "method" not in message and (why := self._awaited.pop(_id(message), None)):
+            self._answered(why, message)
+        elif message.get("method") == ACKNOWLEDGED and _listener(message) in self._listening:
+            self._listening.pop(_listener(message))
+            self._acknowledged(_listener(message), _params(message).get("notifications"))
+        else:
+            self._listening.pop(_id(message), None)  # a listener that was refused
+            self._spoken.heard(line)
+            self.to_client.append(line)
+        self._look()
+
+    def _answered(self, why: str, message: Message) -> None:
+        result = message.get("result")
+        if why == "initialize":
+            if not isinstance(result, dict) or result.get("protocolVersion") != self._spoken.revision:
+                self.failure = f"it does not speak {self._spoken.revision} to this client"
+                return
+            capabilities = result.get("capabilities")
+            self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+            self._tell_rest()
+        elif why == "tools/list" and isinstance(result, dict):
+            self._learn(result)
+
+    def _tell_rest(self) -> None:
+        spoken = self._spoken
+        if spoken.opening is not None:
+            if spoken.is_ready:
+                self._say({"method": "notifications/initialized"})
+            if spoken.level:
+                self._ask("logging/setLevel", {"level": spoken.level})
+            for uri in spoken.subscriptions:
+                self._ask("resources/subscribe", {"uri": uri})
+        for identifier, sent in spoken.in_flight.items():
+            if sent.method == LISTEN:
+                self._listening[identifier] = None
+                self.to_server.append(sent.line)
+        if any(sent.tool for sent in spoken.in_flight.values()):
+            self._ask("tools/list", self._metadata())
+        self._look()
+
+    def _learn(self, result: Message) -> None:
+        """A page of the list of tools."""
+        for tool in result.get("tools") or ():
+            hints = tool.get("annotations") or {}
+            if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
+                self._repeatable.add(tool.get("name"))
+        if (cursor := result.get("nextCursor")) and self._number < PAGES + len(self._spoken.subscriptions):
+            self._ask("tools/list", {"cursor": cursor, **self._metadata()})
+
+    def _metadata(self) -> Message:
+        """What a request of the stateless era says of its client, as one of the client's own did."""
+        for sent in self._spoken.in_flight.values():
+            meta = sent.params().get("_meta") if sent.tool else None
+            if isinstance(meta, dict) and VERSION_KEY in meta:
+                return {"_meta": {key: meta[key] for key in (VERSION_KEY, *CLIENT_KEYS) if key in meta}}
+        return {}
+
+    def _acknowledged(self, listener: object, wanted: object) -> None:
+        """What a listener may have missed."""
+        about = {"_meta": {SUBSCRIPTION_KEY: listener}}
+        for key, method in CHANGES.values():
+            if isinstance(wanted, dict) and wanted.get(key):
+                self.to_client.append(_line({"method": method, "params": about}))
+
+    def _look(self) -> None:
+        """Everything is told and answered: settle what the last server left behind."""
+        if self.is_done or self.failure or self._awaited or self._listening:
+            return
+        self.is_done = True
+        spoken = self._spoken
+        for identifier in spoken.asked:
+            params = {"requestId": identifier, "reason": GONE}
+            self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
+        spoken.asked.clear()
+        for identifier, sent in list(spoken.in_flight.items()):
+            if sent.tool is not None and sent.tool not in self._repeatable:
+                del spoken.in_flight[identifier]
+                error = {"code": INTERNAL_ERROR, "message": UNCERTAIN}
+                self.to_client.append(_line({"id": identifier, "error": error}))
+            elif sent.method != LISTEN:
+                self.to_server.append(sent.line)
+        for capability, (_, method) in CHANGES.items():
+            offered = self._capabilities.get(capability)
+            if spoken.is_ready and isinstance(offered, dict) and offered.get("listChanged"):
+                self.to_client.append(_line({"method": method}))
+
+    def _ask(self, method: str, params: Message) -> None:
+        self._number += 1
+        identifier = f"mcpdesk-{self._number}"
+        while identifier in self._spoken.in_flight:
+            identifier += "-"
+        self._awaited[identifier] = method
+        self._say({"id": identifier, "method": method, "params": params})
+
+    def _say(self, message: Message) -> None:
+        self.to_server.append(_line(message))
+
+
+def is_request(line: bytes) -> bool:
+    """Whether somebody waits for an answer to a line."""
+    return any("method" in message and _id(message) is not None for message, _ in _members(line))
+
+
+def listening(identifier: object, params: Message) -> Sent:
+    """A listener, as its client asked for it."""
+    message = {"id": identifier, "method": LISTEN, "params": params}
+    return Sent(message, _line(message))
+
+
+def _line(message: Message) -> bytes:
+    import json
+
+    return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode("ascii")
+
+
+def _read(line: bytes) -> Message | None:
+    """One message; None for anything else."""
+    import json
+
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
+    """The messages of a line, each with the line it would have of its own."""
+    import json
+
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return ()
+    if isinstance(message, list):
+        return [(each, json.dumps(each).encode("ascii")) for each in message if isinstance(each, dict)]
+    return [(message, line)] if isinstance(message, dict) else ()
+
+
+def _beginning(line: bytes) -> tuple[object, str] | None:
+    """The id of a line of one of our servers, and what follows it; None when it has to be read as a whole."""
+    import json
+
+    text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")
+    try:
+        identifier, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return None
+    kind = text[end : end + 9].strip(',":')
+    known = next((each for each in ("result", "error", "method") if kind.startswith(each)), None)
+    return None if known is None or identifier is None else (_hashable(identifier), known)
+
+
+def _revision(line: bytes) -> str:
+    result = (_read(line) or {}).get("result")
+    found = result.get("protocolVersion") if isinstance(result, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _params(message: Message) -> Message:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _listener(message: Message) -> object:
+    meta = _params(message).get("_meta")
+    return _hashable(meta.get(SUBSCRIPTION_KEY)) if isinstance(meta, dict) else None
+
+
+def _id(message: Message) -> object:
+    return _hashable(message.get("id"))
+
+
+def _hashable(identifier: object) -> object:
+    """A text or number; None for what is no id."""
+    return identifier if isinstance(identifier, (str, int, float)) else None
