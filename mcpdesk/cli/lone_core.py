@@ -90,6 +90,8 @@ class _LoneCore:
                     await asyncio.wait([opening_aio])
                     if not opening_aio.cancelled():
                         opening_aio.result()
+                if self._desk is not None:
+                    self._desk.close()
                 await host.stop()
                 telling_aio = telling_aio or asyncio.create_task(_tell(host, last))
                 await asyncio.sleep(0)  # a task that never ran would tell nothing

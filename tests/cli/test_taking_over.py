@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.transports.spoken import UNCERTAIN
+from tests.support.patience import WITHIN_S
 from tests.support.stdio_server import Server
 
 if TYPE_CHECKING:
@@ -158,7 +160,14 @@ def client(folder: Path) -> Iterator[Callable[..., Client]]:
             started[-1].stdin.flush()
         return started[-1]
 
+    def give_up() -> None:
+        for each in started:
+            each.process.kill()
+
+    bound = threading.Timer(3 * WITHIN_S, give_up)  # then whoever waits for a line learns that none comes
+    bound.start()
     yield start
+    bound.cancel()
     for each in started:
         each.close()
 
