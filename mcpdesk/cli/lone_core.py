@@ -88,8 +88,6 @@ class _LoneCore:
                 if opening_aio is not None:
                     opening_aio.cancel()
                     await asyncio.wait([opening_aio])
-                    if not opening_aio.cancelled():
-                        opening_aio.result()
                 if self._desk is not None:
                     self._desk.close()
                 await host.stop()
@@ -97,6 +95,8 @@ class _LoneCore:
                 await asyncio.sleep(0)  # a task that never ran would tell nothing
                 telling_aio.cancel()
                 await asyncio.wait([telling_aio])
+            if not opening_aio.cancelled():
+                opening_aio.result()
         return moved
 
     async def _converse(self, spoken: Spoken | None) -> Moved | None:
