@@ -62,7 +62,7 @@ class LinkBoard:
     def exchange(self, number: int) -> Mapping[str, Any] | None:
         """One exchange in full, secrets masked as on the desk."""
         index = self._link.traffic
-        if not 0 <= number < len(index.exchanges):
+        if not index.table.base <= number < len(index.exchanges):
             return None
         exchange = index.exchange(number)
         is_call = exchange.method == "tools/call"

@@ -65,6 +65,8 @@ _QUEUE_BYTES = 16 << 20
 """Bytes of lines that may wait for the disk; beyond them frames are left to the writer."""
 _BACKLOG_BYTES = 128 << 20
 """Bytes nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
+_EXCHANGES = 200_000
+"""Exchanges the index keeps at hand; the capture has all."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
 
@@ -152,7 +154,7 @@ class Recording:
         """What to look at the recording with; made when somebody looks."""
         from mcpdesk.recorder.index import Index
 
-        index = Index(self._store)
+        index = Index(self._store, _EXCHANGES)
         index.secret_headers = self._secret_headers
         return index
 

@@ -120,3 +120,27 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     def looks(self) -> int:
         """How often its task was looked at."""
         return len(self.parts) - (self.rounds - 1) - self.questions
+
+
+def dropped(number: int) -> Exchange:
+    """What stands for an exchange the index has dropped; the capture still has it."""
+    return Exchange(
+        number,
+        Kind.MALFORMED,
+        connection=-1,
+        server="",
+        peer="",
+        direction=Direction.IN,
+        method="",
+        name="",
+        id=None,
+        status=Status.LOST,
+        started=0.0,
+        ended=0.0,
+        size=0,
+        revision="",
+        request=None,
+        response=None,
+        notifications=(),
+        is_slow=False,
+    )

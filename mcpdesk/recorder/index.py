@@ -5,13 +5,13 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from time import perf_counter, time
 from typing import overload
 
-from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange
+from mcpdesk.recorder.column import Column, RollingColumn
+from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange, dropped
 from mcpdesk.recorder.operations import Operations
 from mcpdesk.recorder.pairing import Pairing
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HttpNote
@@ -24,7 +24,7 @@ _RATE_S = 600
 
 
 class Exchanges(Sequence[Exchange]):
-    """All exchanges in the order they began. Grows only; values are made when looked at."""
+    """All exchanges in the order they began; values are made when looked at."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -43,15 +43,17 @@ class Exchanges(Sequence[Exchange]):
         return [self._index.exchange(row) for row in rows]
 
     def __iter__(self) -> Iterator[Exchange]:
-        return (self._index.exchange(row) for row in range(len(self)))
+        return (self._index.exchange(row) for row in range(self._index.table.base, len(self)))
 
 
 class Index:
     """What was recorded, as exchanges."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, most: int | None = None) -> None:
+        """At least `most` exchanges are kept, and some more; None: all. Numbers stay the same."""
         self._source = source
-        self._pairing = Pairing(source)
+        self._most = most
+        self._pairing = Pairing(source, rolling=most is not None)
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
@@ -78,8 +80,8 @@ class Index:
         return self._pairing.operations
 
     @property
-    def altered(self) -> array[int]:
-        """Rows that changed after they were made, in the order of the changes. Grows only."""
+    def altered(self) -> RollingColumn[int]:
+        """Rows that changed after they were made, in the order of the changes."""
         return self._pairing.altered
 
     @property
@@ -116,16 +118,26 @@ class Index:
             else:
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
+            if self._most is not None and len(self.table) - self.table.base > self._most + (self._most >> 2):
+                self._pairing.drop(len(self.table) - self._most)
             self.version += changed
             return changed
         finally:
             self._lock.release()
 
     def exchange(self, number: int) -> Exchange:
-        """One exchange as it stands now.
+        """One exchange as it stands now; of one that was dropped nothing but its number.
 
         Raises: IndexError when there is none of that number.
         """
+        try:
+            return self._exchange(number)
+        except (IndexError, KeyError):
+            if 0 <= number < self.table.base:
+                return dropped(number)
+            raise
+
+    def _exchange(self, number: int) -> Exchange:
         table = self.table
         method, name = table.labels[table.label[number]]
         info = self.connections.get(table.connection[number])
@@ -160,8 +172,10 @@ class Index:
         )
 
     def revision(self, number: int) -> str:
-        """The revision an exchange states, else its connection's."""
+        """The revision an exchange states, else its connection's; empty for one that was dropped."""
         table = self.table
+        if number < table.base:
+            return ""
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
 
@@ -182,7 +196,12 @@ class Index:
         return self._source.data(start, stop)
 
     @property
-    def row_of(self) -> array[int]:
+    def first_frame(self) -> int:
+        """The oldest frame whose exchange is known."""
+        return self._pairing.first_frame
+
+    @property
+    def row_of(self) -> Column[int]:
         """The first exchange of every paired frame, by frame number; -1 for a frame that is gone."""
         return self._pairing.row_of
 

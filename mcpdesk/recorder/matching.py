@@ -18,6 +18,8 @@ Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 _CALLS = frozenset({"tools/call", "tools.call", "callTool"})
 """What calls a tool, by the names there are for it."""
+_VERDICTS = 10_000
+"""Methods with names a filter remembers its verdict on."""
 
 
 class Needle:
@@ -134,6 +136,8 @@ class Matcher:
         verdicts: dict[int, bool] = {}
 
         def verdict(label: int) -> bool:
+            if len(verdicts) >= _VERDICTS:
+                verdicts.clear()
             text = table.labels[label]
             fits = any(value in text[part].lower() for value in values)
             verdicts[label] = fits = fits and (not tools_only or text[0] in _CALLS)

@@ -7,9 +7,10 @@ the one call that was under way. What cannot be told for certain stays an exchan
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 PARTS: Final = 1_000
 """Exchanges one operation takes in; further ones stand for themselves."""
@@ -50,9 +51,10 @@ class Operation:
 
 
 class Operations:
-    """All operations by their first row. Grows only."""
+    """All operations by their first row."""
 
     def __init__(self) -> None:
+        self._base = 0
         self.lines = array("q")
         """Rows that are part of no other, rising."""
         self.whole: dict[int, int] = {}
@@ -94,14 +96,40 @@ class Operations:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """The row that an exchange carrying `key` belongs to."""
-        return self._awaited.get(key)
+        """The row that an exchange carrying `key` belongs to; None when it was dropped."""
+        row = self._awaited.get(key)
+        return row if row is not None and row >= self._base else None
+
+    def move(self, row: int, to: int) -> None:
+        """Make `to`, a new row, what `row` was."""
+        self.lines.append(to)
+        operation = self._of.pop(row, None)
+        if operation is not None:
+            self._of[to] = operation
+            self.whole.update(dict.fromkeys(operation.rows, to))
+
+    def drop(self, base: int) -> None:
+        """Forget the rows before `base`."""
+        self._base = base
+        self.lines = self.lines[bisect_left(self.lines, base) :]
+        drop_before(base, self.whole)
+        drop_before(base, self._of)
+        for part in [part for part, whole in self.whole.items() if whole < base]:
+            del self.whole[part]
+        for operation in self._of.values():
+            operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
         """The wholes of some rows, each once with all its rows, rising."""
         for line in sorted({self.whole.get(row, row) for row in rows}):
             operation = self._of.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
+
+
+def drop_before(base: int, table: dict[int, Any]) -> None:
+    """Delete the entries of rows, or frames, before `base`, in place."""
+    for key in [key for key in table if key < base]:
+        del table[key]
 
 
 def state_key(server: str, state: str) -> Key:

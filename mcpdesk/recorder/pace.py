@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 _ENOUGH: Final = 20
@@ -19,6 +20,11 @@ class Pace:
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[int, float]] = {}
+
+    def forget(self, labels: Collection[int]) -> None:
+        """Forget labels nothing has any more."""
+        for label in labels:
+            self._seen.pop(label, None)
 
     def is_slow(self, label: int, elapsed: float) -> bool:
         """Whether `elapsed` is over twice the usual 95th percentile; remembers it. Never before 20 calls."""

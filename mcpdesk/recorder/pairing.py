@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import deque
 
+from mcpdesk.recorder.column import Column, RollingColumn
 from mcpdesk.recorder.cut_head import read_cut
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id, Shape, read_heads
-from mcpdesk.recorder.operations import Operations, state_key, task_key
+from mcpdesk.recorder.operations import Operations, drop_before, state_key, task_key
 from mcpdesk.recorder.pace import Pace
 from mcpdesk.recorder.record import Frame
 from mcpdesk.recorder.source import Source
@@ -27,6 +28,8 @@ _ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests whose work may ask the client."""
+MOST_MOVED = 50
+"""Requests without a response that stay in sight when their rows are dropped."""
 _MANY = 8
 """Requests under way beyond which nobody tries to tell which one asks."""
 _LARGEST_READ = 4 << 20
@@ -54,14 +57,16 @@ class Way:
 class Pairing:
     """Takes frames in order and grows the table. Not safe to use from two threads at once."""
 
-    def __init__(self, source: Source) -> None:
-        self.table = Table()
+    def __init__(self, source: Source, *, rolling: bool = False) -> None:
+        self.table = Table(rolling=rolling)
         self.operations = Operations()
-        self.altered = array("q")
+        self.altered = RollingColumn[int]("q")
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
-        self.row_of = array("q")
+        self.row_of: Column[int] = RollingColumn("q") if rolling else array("q")
         """The first row of every frame."""
+        self.first_frame = 0
+        """Frames before this one were dropped."""
         self._source = source
         self._batches: dict[int, tuple[int, ...]] = {}
         self._ways: dict[int, Way] = {}
@@ -82,9 +87,10 @@ class Pairing:
 
     def rows_of(self, frame: int) -> tuple[int, ...]:
         """The rows a frame belongs to."""
-        if frame >= len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
+        if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
-        return self._batches.get(frame) or (row,)
+        rows, base = self._batches.get(frame) or (row,), self.table.base
+        return rows if min(rows) >= base else tuple(row for row in rows if row >= base)
 
     def pending(self) -> list[int]:
         """Rows that wait for a response."""
@@ -100,6 +106,56 @@ class Pairing:
             for row in [row for rows in way.waiting.values() for row in rows]:
                 self._stop(row, max(info.closed, self.table.started[row]), Code.LOST)
             del self._ways[key]
+
+    def drop(self, base: int) -> None:
+        """Forget the rows before `base`, and their frames. Only for rolling columns.
+
+        Of those that still wait for a response the newest move to the end, so that they stay in sight.
+        """
+        stale = [row for row in self.pending() if row < base]
+        moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
+        for way in self._ways.values():
+            for key, rows in list(way.waiting.items()):
+                kept = [moved.get(row, row) for row in rows if row >= base or row in moved]
+                if kept:
+                    way.waiting[key] = deque(kept)
+                else:
+                    del way.waiting[key]
+            way.tokens = {token: moved.get(row, row) for token, row in way.tokens.items()}
+            waiting = {row for rows in way.waiting.values() for row in rows}
+            way.tokens = {token: row for token, row in way.tokens.items() if row in waiting}
+            way.cancelled = {name: row for name, row in way.cancelled.items() if row >= base}
+            if way.malformed < base:
+                way.malformed = NO_FRAME
+        self.first_frame = max(self.first_frame, self.table.first[base])
+        self.operations.drop(base)
+        drop_before(base, self.notifications)
+        drop_before(self.first_frame, self._batches)
+        for part in [part for part in self.parts if part[0] < base]:
+            del self.parts[part]
+        self._pace.forget(self.table.drop(base))
+        if isinstance(self.row_of, RollingColumn):
+            self.row_of.drop(self.first_frame)
+        # A change of a row that is gone says nothing. They are about in the order of the rows.
+        start, stop = self.altered.base, len(self.altered)
+        while start < stop and self.altered[start] < base:
+            start += 1
+        self.altered.drop(start)
+
+    def _moved(self, row: int) -> int:
+        """A pending row made anew at the end; returns it."""
+        fresh = self.table.copy(row, max(0, len(self.row_of) - 1))
+        self.operations.move(row, fresh)
+        frame = self.table.request[row]
+        if rows := self._batches.get(frame):
+            self._batches[frame] = tuple(fresh if one == row else one for one in rows)
+        if frame >= self.first_frame and self.row_of[frame] == row:
+            self.row_of[frame] = fresh
+        if (row, frame) in self.parts:
+            self.parts[fresh, frame] = self.parts[row, frame]
+        if row in self.notifications:
+            self.notifications[fresh] = self.notifications.pop(row)
+        return fresh
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)

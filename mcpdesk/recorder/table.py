@@ -1,10 +1,12 @@
-"""Exchanges in columns: about 70 bytes each and nothing for the collector to walk, however many there are."""
+"""Exchanges in columns: about 130 bytes each and nothing for the collector to walk."""
 
 from __future__ import annotations
 
 from array import array
 from math import nan
+from typing import Any
 
+from mcpdesk.recorder.column import Column, RollingColumn
 from mcpdesk.recorder.exchange import Code
 from mcpdesk.recorder.head import Head, Id
 from mcpdesk.recorder.record import Frame
@@ -17,31 +19,64 @@ Label = tuple[str, str]
 
 
 class Table:
-    """One row per exchange; a row is its number."""
+    """One row per exchange; a row is its number. A rolling table can drop its oldest rows."""
 
-    def __init__(self) -> None:
-        self.kind = array("B")
-        self.status = array("B")
-        self.direction = array("B")
-        self.slow = array("B")
-        self.connection = array("q")
-        self.label = array("l")
-        self.revision = array("H")
-        self.first = array("q")
+    def __init__(self, *, rolling: bool = False) -> None:
+        self.base = 0
+        """The oldest row there is."""
+        self._rolling: list[RollingColumn[Any]] = []
+        self._is_rolling = rolling
+        self.kind = self._numbers("B")
+        self.status = self._numbers("B")
+        self.direction = self._numbers("B")
+        self.slow = self._numbers("B")
+        self.connection = self._numbers("q")
+        self.label = self._numbers("l")
+        self.revision = self._numbers("H")
+        self.first = self._numbers("q")
         """The frame a row was made for; never falls from row to row."""
-        self.request = array("q")
-        self.response = array("q")
-        self.started = array("d")
-        self.ended = array("d")
+        self.request = self._numbers("q")
+        self.response = self._numbers("q")
+        self.started = self._times()
+        self.ended = self._times()
         """NaN while pending."""
-        self.size = array("Q")
-        self.id: list[Id | None] = []
-        self.labels: list[Label] = []
+        self.size = self._numbers("Q")
+        self.id: Column[Id | None] = self._rolling_one("") if rolling else []
+        self.labels: dict[int, Label] = {}
+        """By code. A code is never used again."""
         self.revisions: list[str] = [""]
         self._label_of: dict[Label, int] = {}
+        self._next_label = 0
 
     def __len__(self) -> int:
-        return len(self.id)
+        return len(self.kind)
+
+    def _numbers(self, code: str) -> Column[int]:
+        return self._rolling_one(code) if self._is_rolling else array(code)
+
+    def _times(self) -> Column[float]:
+        return self._rolling_one("d") if self._is_rolling else array("d")
+
+    def _rolling_one(self, code: str) -> RollingColumn[Any]:
+        column = RollingColumn[Any](code)
+        self._rolling.append(column)
+        return column
+
+    def drop(self, base: int) -> frozenset[int]:
+        """Drop the rows before `base`; returns the codes of the labels no row has any more."""
+        self.base = base
+        for column in self._rolling:
+            column.drop(base)
+        unused = frozenset(self.labels.keys() - {self.label[row] for row in range(base, len(self))})
+        for code in unused:
+            del self._label_of[self.labels.pop(code)]
+        return unused
+
+    def copy(self, row: int, first: int) -> int:
+        """Make a new row with the values of another one; `first` is the newest frame."""
+        for column in self._rolling:
+            column.append(first if column is self.first else column[row])
+        return len(self) - 1
 
     def add(self, head: Head, frame: Frame, kind: int, status: Code) -> int:
         """Make the row of a message that begins one; returns it."""
@@ -60,9 +95,9 @@ class Table:
         self.started.append(frame.time)
         self.ended.append(nan if status is Code.PENDING else frame.time)
         self.size.append(frame.size)
-        self.kind.append(kind)
         self.id.append(head.id)
-        return len(self.id) - 1
+        self.kind.append(kind)
+        return len(self.kind) - 1
 
     def answer(self, row: int, frame: Frame, status: Code) -> float:
         """Enter the response of a row; returns the seconds it took."""
@@ -104,6 +139,7 @@ class Table:
         return len(self.revisions) - 1
 
     def _label(self, method: str, name: str) -> int:
-        label = self._label_of[method, name] = len(self.labels)
-        self.labels.append((method, name))
-        return label
+        code = self._label_of[method, name] = self._next_label
+        self.labels[code] = (method, name)
+        self._next_label += 1
+        return code

@@ -7,7 +7,7 @@ that are part of another one have no line of their own: theirs is shown when any
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from time import perf_counter
 
@@ -35,7 +35,7 @@ class View:
         self._matcher = Matcher(index, node)
         self._lines: array[int] = array("q")
         self._held: tuple[array[int], int] | None = None
-        self._rows = 0
+        self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
 
@@ -45,12 +45,12 @@ class View:
         if not self._is_all:
             return self._lines
         lines, frames = self._held or (self._operations.lines, self._index.paired)
-        return range(frames) if self.raw else lines
+        return range(min(self._index.first_frame, frames), frames) if self.raw else lines
 
     @property
     def total(self) -> int:
         """How many lines there would be without a filter."""
-        return self._index.paired if self.raw else len(self._operations.lines)
+        return self._index.paired - self._index.first_frame if self.raw else len(self._operations.lines)
 
     @property
     def done(self) -> float:
@@ -64,7 +64,10 @@ class View:
         if self._held is None:
             return 0
         lines, frames = self._held
-        return self.total - (frames if self.raw else len(lines))
+        if self.raw:
+            return self._index.paired - frames
+        there = self._operations.lines
+        return len(there) - bisect_right(there, lines[-1]) if lines else len(there)
 
     def hold(self) -> None:
         """Take in no further lines."""
@@ -82,14 +85,32 @@ class View:
         """Look at what came or changed, for about `budget_s` seconds; True when lines may differ."""
         if self._is_all:
             return False
+        self._drop()
         before = len(self._lines), self._rows, self._altered
         until = perf_counter() + budget_s
-        while self._step():
-            if perf_counter() > until:
-                break
+        try:
+            while self._step():
+                if perf_counter() > until:
+                    break
+        except IndexError:
+            if self._table.base == self._base:
+                raise
+            return True  # another thread has just dropped what was looked at: the next look goes on behind it
         if self._matcher.depends_on_clock and not self._held:
             self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
         return before != (len(self._lines), self._rows, self._altered)
+
+    def _drop(self) -> None:
+        """Forget what the index has dropped."""
+        base, frame = self._table.base, self._index.first_frame
+        if base <= self._base:
+            return
+        self._base = base
+        self._rows, self._frames = max(self._rows, base), max(self._frames, frame)
+        self._altered = max(self._altered, self._index.altered.base)
+        del self._lines[: bisect_left(self._lines, frame if self.raw else base)]
+        for needle in self._matcher.needles:
+            needle.frames.difference_update([each for each in needle.frames if each < frame])
 
     def _step(self) -> bool:
         """Take one block of frames and the rows that begin in it; False when there is nothing to do."""
@@ -100,8 +121,9 @@ class View:
             return more
         self._search(self._frames, stop)
         rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
+        kept = self._matcher.keep(rows)
         self._frames, self._rows = stop, rows.stop
-        self._take(self._matcher.keep(rows))
+        self._take(kept)
         return True
 
     def _take(self, rows: Sequence[int]) -> None:
@@ -141,7 +163,8 @@ class View:
         """Judge anew some rows that changed since they were judged; True when more are left."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK, len(altered))
-        self._review([row for row in set(altered[self._altered : stop]) if row < self._rows])
+        base, changed = self._table.base, set(altered.between(self._altered, stop))
+        self._review([row for row in changed if base <= row < self._rows])
         self._altered = stop
         return stop < len(altered)
 
@@ -166,7 +189,8 @@ class View:
         """The lines a row stands for."""
         if not self.raw:
             return [row]
-        return [frame for frame in (self._table.request[row], self._table.response[row]) if frame != NO_FRAME]
+        frames, oldest = (self._table.request[row], self._table.response[row]), self._index.first_frame
+        return [frame for frame in frames if frame != NO_FRAME and frame >= oldest]
 
     def _show(self, row: int) -> None:
         lines = self._lines

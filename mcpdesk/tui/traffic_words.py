@@ -21,6 +21,8 @@ def counts(listing: TrafficList) -> str:
         parts.append(f"searching {view.done:.0%}")
     if listing.marks:
         parts.append(f"{len(listing.marks)} marked")
+    if listing.index.table.base:
+        parts.append(f"{listing.index.table.base:,} older in the capture")
     if listing.index.gone:
         parts.append(f"{listing.index.gone:,} frames gone")
     return " · ".join(parts)

@@ -30,7 +30,7 @@ def test_equal_labels_are_kept_once() -> None:
     table = Table()
     for number in range(3):
         table.add(Head(Shape.NOTIFICATION, None, "n"), frame(number), Shape.NOTIFICATION, Code.SENT)
-    assert table.labels == [("n", "")]
+    assert list(table.labels.values()) == [("n", "")]
 
 
 def test_made_up_revisions_do_not_pile_up() -> None:

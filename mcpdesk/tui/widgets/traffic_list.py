@@ -141,6 +141,8 @@ class TrafficList(Widget, can_focus=True):
         if not changed and not is_tick:
             return False
         self._seen = self.index.version
+        if self.marks and min(self.marks) < (oldest := self.index.table.base):
+            self.marks = {mark for mark in self.marks if mark >= oldest}
         self._settle()
         return True
 
@@ -168,7 +170,8 @@ class TrafficList(Widget, can_focus=True):
     def _line_of(self, exchange: int) -> int:
         """The line that shows an exchange."""
         if self.view.raw:
-            return self.index.table.first[exchange]
+            table = self.index.table
+            return table.first[exchange] if exchange >= table.base else self.index.first_frame
         return self.index.operations.whole.get(exchange, exchange)
 
     def notify_style_update(self) -> None:

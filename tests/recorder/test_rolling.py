@@ -1,0 +1,203 @@
+"""An index that drops its oldest exchanges says of the others what a full one says, and does not grow."""
+
+from __future__ import annotations
+
+import gc
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.column import RollingColumn
+from mcpdesk.recorder.exchange import Exchange, Status
+from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.query import EVERYTHING, parse
+from mcpdesk.recorder.view import View
+from tests.support.traffic import (
+    IN,
+    OUT,
+    call,
+    connection,
+    error,
+    notification,
+    progress,
+    request,
+    settle,
+    text,
+)
+
+MOST = 400
+QUERIES = ("", "status:error", "tool:b", "kind:notification", "status:pending", "words", "not tool:a", ">1kb")
+
+
+@pytest.fixture(autouse=True)
+def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpdesk.recorder.capture._EXCHANGES", MOST)
+    monkeypatch.setattr("mcpdesk.recorder.matching._VERDICTS", 500)
+
+
+def traffic(recording: Recording, count: int, seed: int = 1) -> None:
+    """Calls answered in any order, some late, some never; progress, cancellations, batches, garbage."""
+    chance, waiting = random.Random(seed), list[tuple[int, int]]()
+    for number in range(seed * count, seed * count + count):
+        at = chance.randint(1, 3)
+        match chance.randint(0, 20):
+            case 0:
+                recording.frame(at, IN, notification("notifications/roots/list_changed"))
+            case 1:
+                recording.frame(at, IN, b"garbage")
+            case 2:
+                recording.frame(
+                    at, IN, b"[" + call(f"x{number}", "a") + b"," + call(f"y{number}", "b") + b"]"
+                )
+            case 3 if waiting:
+                recording.frame(*_cancel(*waiting.pop(chance.randrange(len(waiting)))))
+            case _:
+                recording.frame(at, IN, call(number, chance.choice("abc"), _meta={"progressToken": number}))
+                waiting.append((at, number))
+        if waiting and chance.random() < 0.2:
+            at, which = chance.choice(waiting)
+            recording.frame(at, OUT, progress(which, 1))
+        while waiting and (len(waiting) > 30 or chance.random() < 0.4):
+            at, which = waiting.pop(chance.randrange(max(1, len(waiting) - 1)))
+            failed = chance.random() < 0.1
+            recording.frame(
+                at, OUT, error(which) if failed else text(which, "words" * chance.randint(0, 400))
+            )
+    for at, which in waiting:
+        recording.frame(at, OUT, text(which, "late"))
+
+
+def _cancel(at: int, which: int):
+    return at, IN, notification("notifications/cancelled", {"requestId": which})
+
+
+def recorded(count: int = 6 * MOST) -> tuple[Recording, Index]:
+    """A recording, and an index that keeps all of it."""
+    recording = Recording(None)
+    for number in (1, 2, 3):
+        recording.connect(connection(number))
+    every = Index(recording._store)
+    for seed in range(8):
+        traffic(recording, count // 8, seed)
+        settle(recording)
+    while every.catch_up():
+        pass
+    return recording, every
+
+
+def face(one: Exchange) -> tuple[object, ...]:
+    named = (one.kind, one.method, one.name, one.id, one.status)
+    return (*named, one.request, one.response, one.size, one.started, one.ended, one.notifications)
+
+
+def faces(index: Index, numbers, first: int) -> list[tuple[object, ...]]:
+    """What is said of exchanges that began at frame `first` or later."""
+    ones = map(index.exchange, numbers)
+    return sorted((face(one) for one in ones if _began(one) >= first), key=repr)
+
+
+def _began(one: Exchange) -> int:
+    return min(frame for frame in (one.request, one.response) if frame is not None)
+
+
+def test_what_is_kept_is_what_an_index_of_everything_says() -> None:
+    recording, every = recorded()
+    index = recording.index
+    assert MOST <= len(index.table) - index.table.base <= 1.25 * MOST + 100
+    kept = faces(index, range(index.table.base, len(index.table)), index.first_frame)
+    assert len(kept) > MOST / 2
+    assert kept == faces(every, range(len(every.table)), index.first_frame)
+    for frame in range(index.first_frame, index.paired):
+        mine = [face(index.exchange(row)) for row in index.rows_of(frame)]
+        full = [every.exchange(row) for row in every.rows_of(frame)]
+        assert mine == [face(one) for one in full if mine or _began(one) >= index.first_frame]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_view_that_watched_all_along_shows_the_same_lines_as_a_fresh_one(query: str, raw: bool) -> None:
+    recording = Recording(None)
+    view = View(recording.index, parse(query, 0.0) if query else EVERYTHING, raw=raw)
+    for seed in range(20):
+        traffic(recording, 150, seed)
+        settle(recording)
+        while view.advance(5):
+            pass
+    fresh = View(recording.index, parse(query, 0.0) if query else EVERYTHING, raw=raw)
+    while fresh.advance(5):
+        pass
+    first = recording.index.first_frame if raw else recording.index.table.base
+    known = [line for line in view.lines if not raw or recording.index.rows_of(line)]
+    assert first > 0 and known == [line for line in fresh.lines if not raw or recording.index.rows_of(line)]
+    assert view.position(first) == 0 and view.done == 1
+
+
+def test_a_request_that_waits_stays_in_sight_until_it_is_answered() -> None:
+    recording = Recording(None)
+    recording.frame(7, IN, call("slow", "z"))
+    for seed in range(8):
+        traffic(recording, 200, seed)
+        settle(recording)
+    index = recording.index
+    (row,) = [one for one in index.pending() if index.exchange(one).id == "slow"]
+    assert row >= index.table.base > 0 and index.exchange(row).status is Status.PENDING
+    recording.frame(7, OUT, text("slow", "done"))
+    settle(recording)
+    ended = index.exchange(row)
+    assert (ended.status, ended.request, ended.name) == (Status.OK, 0, "z") and ended.elapsed(0) > 0
+
+
+def test_an_exchange_that_was_dropped_is_nothing_but_its_number() -> None:
+    recording, _ = recorded()
+    gone = recording.index.exchange(0)
+    assert (gone.number, gone.request, gone.response, gone.parts) == (0, None, None, ())
+    assert recording.index.rows_of(0) == () and recording.index.revision(0) == ""
+    with pytest.raises(IndexError):
+        recording.index.exchange(len(recording.index.exchanges))
+
+
+def test_a_rolling_column_keeps_its_positions() -> None:
+    column = RollingColumn[int]("q")
+    for number in range(10):
+        column.append(number)
+    column.drop(4)
+    column[2], column[5] = 99, 50
+    assert (len(column), column.base, column[4], column[5], column[9]) == (10, 4, 4, 50, 9)
+    assert list(column.between(2, 7)) == [4, 50, 6]
+    for at in (3, 10):
+        with pytest.raises(IndexError):
+            column[at]
+
+
+def test_memory_does_not_grow_with_the_calls_once_what_is_kept_is_full(tmp_path: Path) -> None:
+    """Names and ids nobody used before, filters, a file: all that is known to have grown."""
+    recording = Recording(tmp_path / "c.jsonl", 1 << 20)
+    recording.start()
+    views = [View(recording.index, parse(query, 0.0)) for query in QUERIES if query]
+
+    def calls(start: int, stop: int) -> None:
+        for number in range(start, stop):
+            said = f"b resource://{number}" if number % 3 else "b"
+            recording.frame(1, IN, request(f"id {number}", "resources/read", {"uri": said}))
+            recording.frame(1, OUT, text(f"id {number}", f"words {number}"))
+            if number % 500 == 0:
+                settle(recording)
+                for view in views:
+                    view.advance(5)
+        settle(recording)
+        gc.collect()
+
+    tracemalloc.start()
+    try:
+        calls(0, 4000)
+        before = tracemalloc.get_traced_memory()[0]
+        calls(4000, 16000)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+        recording.close()
+    # 32 bytes a call say where in the file its frames are; without bounds it would be some 1,500.
+    assert grown < 12_000 * 32 + 600_000, f"{grown / 12_000:.0f} bytes a call"
