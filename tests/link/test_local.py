@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "tools").mkdir()
     (tmp_path / "mcp.json").write_text('{"name": "own", "builtins": ["AskUserQuestion"]}', encoding="utf-8")
     (tmp_path / "tools/count.py").write_text(CODE, encoding="utf-8")
-    (tmp_path / "tools/broken.py").write_text("def sync() -> None: ...\n", encoding="utf-8")
+    (tmp_path / "tools/broken.py").write_text("async def odd(*rest: int) -> None: ...\n", encoding="utf-8")
     return tmp_path
 
 
@@ -54,7 +54,7 @@ async def test_the_catalogue_shows_items_and_what_is_broken(folder: Path) -> Non
         items = {item.name: item for item in desk.catalogue("own").items}
         assert items["count"].kind is ItemKind.TOOL
         assert items["count"].source.startswith("tools/count.py:")
-        assert "async" in items["sync"].problem
+        assert "rest" in items["odd"].problem
         assert desk.catalogue("own") is desk.catalogue("own")
 
 
