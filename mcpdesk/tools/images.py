@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import stat
-import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +31,26 @@ MAGIC = (
     ("gif", b"GIF89a", b""),
     ("webp", b"RIFF", b"WEBP"),
     ("bmp", b"BM", b""),
+    ("tiff", b"II*\0", b""),
+    ("tiff", b"MM\0*", b""),
+    ("ico", b"\0\0\1\0", b""),
 )
 """Format, how a file of it begins, and what stands at byte 8."""
-FORMATS = "PNG, JPEG, GIF, WebP and BMP"
+AVIF = frozenset({b"avif", b"avis"})
+"""Brands of the container in which AVIF pictures come."""
+FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
+GIVEN_BYTES = 3_750_000
+"""Of the picture that is given: in base64 these are the 5 MB that model APIs take."""
+SMALLER = 0.75
+"""How much of its sides a picture keeps each time it is still too large."""
+OTHERS = (
+    (b"%PDF-", "a PDF file; convert it with `pdftoppm -png FILE PAGE`"),
+    (b"<svg", "an SVG file; convert it with `rsvg-convert FILE -o PICTURE.png`"),
+    (b"<?xml", "an XML file, maybe SVG; convert it with `rsvg-convert FILE -o PICTURE.png`"),
+)
+"""How other files begin, and what is said of them."""
+HEIF = "a HEIC or HEIF file; convert it with `heif-convert FILE PICTURE.png`"
+CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 KEPT = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats models take as they are; others become PNG."""
 
@@ -44,7 +60,7 @@ class Picture:
     """What the file holds, and what was given of it.
 
     Attributes:
-        format: png, jpeg, gif, webp or bmp
+        format: png, jpeg, gif, webp, bmp, tiff, avif or ico
         frames: More than 1 when it is animated
         mime_type: Of the picture given
         given_width: Smaller than width when it was scaled down
@@ -72,8 +88,9 @@ class Picture:
     open_world=False,
 )
 async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
-    """Read an image file and display it visually: PNG, JPEG, GIF, WebP or BMP, at most 20 MB. A picture with
-    a side of more than 2000 pixels is scaled down; of an animated one then the first frame is given.
+    """Read an image file and display it visually: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or ICO, at most
+    20 MB. A picture with a side of more than 2000 pixels, or of more than 3.75 MB, is made smaller; of an
+    animated one then the first frame is given.
 
     Args:
         file_path: The absolute path to the image file
@@ -86,12 +103,14 @@ def _read(file_path: str) -> tuple[Picture, bytes]:
     data = _bytes_of(file_path)
     kind = _kind(data)
     if kind is None:
-        raise HandlerError(f"file_path: {file_path} is no image that can be read; {FORMATS} can")
+        raise HandlerError(f"file_path: {file_path} {_otherwise(data)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
             return _decoded(file_path, kind, data)
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, MemoryError, struct.error) as error:
+    except HandlerError:
+        raise
+    except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
         raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
 
 
@@ -120,7 +139,22 @@ def _kind(data: bytes) -> str | None:
     for kind, start, inside in MAGIC:
         if data.startswith(start) and data[8:].startswith(inside):
             return kind
+    if data[4:8] == b"ftyp" and AVIF & _brands(data):
+        return "avif"
     return None
+
+
+def _brands(data: bytes) -> set[bytes]:
+    """What the container of AVIF and HEIF pictures says it holds."""
+    return {data[8:12], *(data[at : at + 4] for at in range(16, min(data[3], 64), 4))}
+
+
+def _otherwise(data: bytes) -> str:
+    """What is said of a file that cannot be read."""
+    if data[4:8] == b"ftyp" and _brands(data) & {b"heic", b"heix", b"mif1", b"msf1"}:
+        return f"is {HEIF}"
+    told = next((told for start, told in OTHERS if data.lstrip().startswith(start)), "")
+    return f"is {told}" if told else f"is no image that can be read; {FORMATS} can; {CONVERT}"
 
 
 def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
@@ -139,8 +173,8 @@ def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
             image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
             image = _upright(image)
         given, mime_type = data, f"image/{kind}"
-        if is_scaled or kind not in KEPT:
-            given, mime_type = _encoded(image, kind)
+        if is_scaled or kind not in KEPT or len(data) > GIVEN_BYTES:
+            image, given, mime_type = _small_enough(image if is_scaled else _upright(image), kind)
         picture = Picture(
             file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given)
         )
@@ -169,6 +203,18 @@ def _upright(image: Image) -> Image:
         return image
 
 
+def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
+    """A picture in few enough bytes: as it is, as JPEG where nothing shines through, or in fewer pixels."""
+    given, mime_type = _encoded(image, kind)
+    if len(given) > GIVEN_BYTES and not image.has_transparency_data:
+        image = image if image.mode in ("L", "RGB") else image.convert("RGB")
+        given, mime_type = _encoded(image, "jpeg")
+    while len(given) > GIVEN_BYTES and max(image.size) > 1:
+        image = image.resize((max(1, int(image.width * SMALLER)), max(1, int(image.height * SMALLER))))
+        given, mime_type = _encoded(image, "jpeg" if mime_type == "image/jpeg" else kind)
+    return image, given, mime_type
+
+
 def _encoded(image: Image, kind: str) -> tuple[bytes, str]:
     target = io.BytesIO()
     if kind == "jpeg":
@@ -186,6 +232,8 @@ def _words(picture: Picture) -> str:
         parts.append(f"{picture.frames} frames")
     said = ", ".join(parts)
     if (picture.given_width, picture.given_height) == (picture.width, picture.height):
-        return said
+        if picture.given_bytes == picture.bytes or picture.bytes <= GIVEN_BYTES:
+            return said
+        return f"{said}. Given as {picture.mime_type} of {picture.given_bytes:,} bytes."
     first = "; the first frame" if picture.frames > 1 else ""
     return f"{said}. Scaled down to {picture.given_width} x {picture.given_height}{first}."

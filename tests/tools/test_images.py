@@ -16,7 +16,8 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.tools import images
 from tests.tools.support import ToolContext, use
 
-FORMATS = ("png", "jpeg", "gif", "webp", "bmp")
+KEPT = ("png", "jpeg", "gif", "webp")
+FORMATS = (*KEPT, "bmp", "tiff", "avif")
 
 
 def save(path: Path, format: str = "png", size: tuple[int, int] = (30, 20), mode: str = "RGB") -> Path:
@@ -39,7 +40,7 @@ async def test_a_picture_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Pat
     facts, text, picture = await read(save(tmp_path / "notes.txt", format))
     assert (facts["format"], facts["width"], facts["height"], facts["frames"]) == (format, 30, 20, 1)
     assert f"{format.upper()}, 30 x 20 pixels" in text and "Scaled" not in text
-    assert picture.format == ("PNG" if format == "bmp" else format.upper())
+    assert picture.format == (format.upper() if format in KEPT else "PNG")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -48,6 +49,45 @@ async def test_a_large_picture_is_scaled_down(tmp_path: Path, format: str) -> No
     assert picture.size == (2000, 1000)
     assert (facts["width"], facts["height"]) == (3000, 1500)
     assert text.endswith("Scaled down to 2000 x 1000.")
+
+
+async def test_an_icon_is_read(tmp_path: Path) -> None:
+    facts, text, picture = await read(save(tmp_path / "icon", "ico", (64, 64)))
+    assert (facts["format"], picture.format, picture.size) == (
+        "ico",
+        "PNG",
+        (64, 64),
+    ) and "ICO, 64 x 64" in text
+
+
+@pytest.mark.parametrize(("mode", "mime_type"), [("RGB", "image/jpeg"), ("RGBA", "image/png")])
+async def test_what_is_given_has_no_more_bytes_than_models_take(
+    tmp_path: Path, mode: str, mime_type: str
+) -> None:
+    size = (1200, 1200)
+    noise = Random(7).randbytes(size[0] * size[1] * len(mode))
+    Image.frombytes(mode, size, noise).save(tmp_path / "noise.png")
+    assert (tmp_path / "noise.png").stat().st_size > 3_750_000
+    facts, text, _ = await read(tmp_path / "noise.png")
+    assert facts["given_bytes"] <= 3_750_000 and facts["mime_type"] == mime_type
+    assert ("Given as image/jpeg" in text) == (mode == "RGB") and ("Scaled down" in text) == (mode == "RGBA")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"%PDF-1.7", "pdftoppm -png"),
+        (b'<svg xmlns="x"/>', "rsvg-convert"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "heif-convert"),
+        (b"8BPS\0\1", "magick FILE PICTURE.png"),
+    ],
+)
+async def test_what_cannot_be_read_is_told_with_the_way_to_convert_it(
+    tmp_path: Path, data: bytes, told: str
+) -> None:
+    (tmp_path / "other").write_bytes(data)
+    with pytest.raises(HandlerError, match=told):
+        await use("ReadImage", ToolContext(), file_path=str(tmp_path / "other"))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
@@ -132,10 +172,12 @@ async def test_a_file_that_has_more_than_it_says_is_not_read_to_its_end(
         await read(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"RIFF1234WAVE", b"II*\0"])
+@pytest.mark.parametrize("data", [b"", b"hello", b"RIFF1234WAVE", b"\0\0\0\x18ftypmp42"])
 async def test_what_is_no_picture_is_told_what_can_be_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file.png").write_bytes(data)
-    with pytest.raises(HandlerError, match=r"is no image .* PNG, JPEG, GIF, WebP and BMP can"):
+    with pytest.raises(
+        HandlerError, match=r"is no image .* PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO can"
+    ):
         await read(tmp_path / "file.png")
 
 
