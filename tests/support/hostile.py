@@ -183,4 +183,4 @@ def write_state(state: Path, tool: str = "aa_echo") -> None:
     (state / "calls.jsonl").write_text(json.dumps({**past, "status": hostile("h1"), "elapsed_s": 0.1}) + "\n")
     saved = {f"hostile tool {tool}": {hostile("h2"): {"x": hostile("h3")}}}
     (state / "saved-calls.json").write_text(json.dumps(saved))
-    (state / "filters.json").write_text(json.dumps([hostile("h4")]))
+    (state / "filters.txt").write_text(f"{hostile('h4')}\n")

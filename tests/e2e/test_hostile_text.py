@@ -1,0 +1,210 @@
+"""No text of a stranger commands the terminal, wherever it is shown, edited or printed.
+
+Every place that a server's author, a client, or a file on the disk fills has a text in it that would set the
+clipboard and the title, leave the screen and ask the terminal questions. A person then walks through the
+program in a pseudo-terminal, and everything it wrote there is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.hostile import commands, foreign, hostile, letters, write_folder, write_state
+from tests.support.stdio_server import Server
+from tests.support.terminal import Desk
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+CALL, JSON, HISTORY, SAVED, QUIT, ESCAPE = "\x12", "\x05", "\x1bOR", "\x13", "\x11", "\x1b[27u"
+F4 = "\x1bOS"
+LEAVE, RING = b"\x1b[?1049l", "control \x07"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, own_folders: Path) -> Path:
+    """A hostile server folder, and what is on the disk beside it."""
+    write_state(own_folders / "state", "aa-echo")
+    return write_folder(tmp_path / "hostile")
+
+
+@pytest.fixture
+def desk(folder: Path) -> Iterator[Desk]:
+    """The desk on it, large enough to show much at once."""
+    with Desk([str(folder), "--port", "0"], columns=150, rows=50) as desk:
+        desk.see("s3␛")
+        yield desk
+
+
+def seen(desk: Desk, *tags: str) -> None:
+    """Wait until each of the texts was drawn, its first command visible."""
+    for tag in tags:
+        while not re.search(rf"{tag}(␛|\\u001b)", letters(desk.raw)):
+            desk.see(rf"{tag}(␛|\\u001b)")
+
+
+def open_item(desk: Desk, name: str, shows: str) -> None:
+    """Choose an item in the catalogue."""
+    desk.press(ESCAPE)
+    desk.see(r"\? help")
+    desk.press("/")
+    desk.see("f1 help")  # the keys of a field: letters are typed from now on
+    desk.press(name)
+    desk.see(rf"{name} [^\n]*\n[^\n]* 1/")
+    desk.press("\r")
+    desk.see(shows)
+
+
+def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: str = "") -> None:
+    """The desk is left as ever. It wrote its own drawing only, rang for questions, copied what was asked."""
+    desk.press(QUIT)
+    desk.press("y")
+    assert desk.end() == 0
+    copy = f"string ]52;c;{base64.b64encode(copied.encode()).decode()}"
+    assert foreign(desk.raw) == [RING] * bool(bells) + [copy] * bool(copied)
+    sent = commands(desk.raw)
+    assert sent[RING] == bells and sent["csi ?1049h"] == 1
+    after = desk.raw.partition(LEAVE)[2]
+    assert LEAVE not in after and letters(after).strip() == ""
+
+
+def hostile_client(folder: Path) -> Server:
+    """A client that says nothing harmless."""
+    client = Server(folder)
+    info = {
+        "name": hostile("c0"),
+        "version": hostile("c1"),
+    }
+    client.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info})
+    client.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+    calls = [
+        ("tools/call", {"name": "aa-echo", "arguments": {"x": hostile("c3")},
+                        "_meta": {"progressToken": hostile("c4")}}),
+        ("tools/call", {"name": "cc-fails", "arguments": {}}),
+        ("tools/call", {"name": "dd-breaks", "arguments": {hostile("c5"): hostile("c6")}}),
+        ("prompts/get", {"name": "ask-about", "arguments": {"a": hostile("c7")}}),
+        ("resources/read", {"uri": hostile("c8")}),
+        (hostile("c9"), {}),
+        ("tools/call", {"name": "BackgroundBash",
+                        "arguments": {"command": f"printf '{hostile('w0')}'; sleep 60"}}),
+        ("tools/call", {"name": "SetCallback",
+                        "arguments": {"action": "set", "message": "w1\u202e", "delay_seconds": 600}}),
+        ("tools/call", {"name": "TaskManager", "arguments": {"action": "create", "query": "w2\u202e"}}),
+        ("tools/call", {"name": "PlanMode", "arguments": {"action": "enter", "goal": "w3\u202e"}}),
+    ]  # fmt: skip
+    for number, (method, params) in enumerate(calls, 2):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        client.stdin.write(json.dumps(request).encode() + b"\n")
+        client.stdin.flush()
+        while json.loads(client.stdout.readline()).get("id") != number:
+            pass
+    return client
+
+
+def test_the_workbench_draws_and_edits_nothing_a_terminal_would_obey(desk: Desk, own_folders: Path) -> None:
+    seen(desk, "s0", "s2", "s3", "s5", "s7", "s8", "s9", "sa", "sb")
+    desk.press(JSON)
+    seen(desk, "s0")
+    desk.see(r"\\u001b\]0;T")
+    desk.press(JSON)
+    desk.see("(?s)s3␛.*f1 help")
+    open_item(desk, "echo", "t1␛")
+    seen(desk, "t0", "t1")
+    desk.press(CALL)
+    seen(desk, "t6", "t7")
+    desk.press(HISTORY)
+    seen(desk, "h0", "h1")
+    desk.press("j\r")
+    desk.see("x +h0␛")
+    desk.press(SAVED)
+    seen(desk, "h2", "h3")
+    desk.press("\r")
+    desk.see("x +h3␛")
+    desk.press(CALL)
+    desk.see(r"x: \"h3")
+    last = json.loads((own_folders / "state" / "calls.jsonl").read_text().splitlines()[-1])
+    assert last["arguments"] == {"x": hostile("h3")}, "it is sent as it was, though drawn otherwise"
+    open_item(desk, "blocks", "Blocks")
+    desk.press(CALL)
+    seen(desk, "b0", "b1", "b2", "b3")
+    for name, tag in (("fails", "f0"), ("breaks", "f1")):
+        open_item(desk, name, "Arguments|arguments")
+        desk.press(CALL)
+        seen(desk, tag)
+    open_item(desk, "one", "r1␛")
+    seen(desk, "r1", "r2")
+    desk.press(CALL)
+    seen(desk, "r3")
+    open_item(desk, "two", "Arguments")
+    desk.press(f"\t{F4}")
+    seen(desk, "r5")
+    desk.press("\r")
+    desk.see("r5␛")
+    open_item(desk, "about", "p1␛")
+    desk.press(f"\t{F4}")
+    seen(desk, "p2")
+    desk.press("\r")
+    desk.press(CALL)
+    seen(desk, "p3")
+    open_item(desk, "odd", "k0␛")
+    desk.press(CALL)
+    seen(desk, "k1")
+    assert_the_terminal_was_left_alone(desk)
+
+
+def test_questions_command_no_terminal(desk: Desk) -> None:
+    open_item(desk, "asks", "Ask")
+    desk.press(CALL)
+    desk.see("asks ·")
+    seen(desk, "q0", "q1", "q2", "q3")
+    desk.press("\r")
+    seen(desk, "q4", "q5", "q6", "q7", "q8")
+    desk.press("1\r")
+    desk.see("Result ─ ✓")
+    seen(desk, "q3")
+    assert_the_terminal_was_left_alone(desk, bells=2)
+
+
+def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder: Path) -> None:
+    client = hostile_client(folder)
+    try:
+        desk.press("2")
+        seen(desk, "c0", "c9")
+        desk.press("/")
+        desk.see("f1 help")
+        desk.press("tool:aa-echo\r")
+        desk.see(r"1 of|1 exchange")
+        desk.press("\r")
+        seen(desk, "c3", "c4")
+        desk.press("\r")
+        desk.see(r"\] next")
+        desk.press("]]")
+        seen(desk, "t3", "t4", "t5")
+        desk.press("jjjy")
+        desk.see("copied")
+        desk.press("e")
+        desk.see(r"x +.*␈\[/x\]")  # the cursor is at its end
+        desk.press(CALL)
+        desk.see(r"x: \"c3")
+        desk.press(f"{ESCAPE}2F")
+        seen(desk, "h4")
+        desk.press(f"{ESCAPE}{ESCAPE}3")
+        desk.see("w0")
+        for shows in ("w1", "w2", "w3"):
+            desk.press("]")
+            desk.see(f"{shows}‹202e›")
+        desk.press("4")
+        seen(desk, "c1")
+        desk.press("\r")
+        desk.see(r"peer:.*c0␛.*\n.*time")
+        desk.press("5")
+        seen(desk, "t2")
+        desk.press("\r?")
+        desk.see("Keys")
+    finally:
+        client.close()
+    assert_the_terminal_was_left_alone(desk, copied=hostile("t3"))
