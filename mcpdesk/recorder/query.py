@@ -119,6 +119,11 @@ class _Token:
     position: int
 
 
+def quoted(text: str) -> str:
+    """`text` as one value of a filter, whatever characters it has."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def parse(text: str, now: float) -> Node:
     """Read a filter; `since:5m` counts back from `now`, Unix time in seconds. Empty text matches all.
 

@@ -56,7 +56,7 @@ def foreign(raw: bytes) -> list[str]:
 
 def letters(raw: bytes) -> str:
     """The text that was drawn, in the order of drawing."""
-    return _COMMAND.sub("", raw.decode())
+    return _COMMAND.sub("", raw.decode(errors="ignore"))
 
 
 SCHEMA: dict[str, Any] = {
@@ -87,12 +87,12 @@ from words import COMMANDS, SCHEMA
 def hostile(tag):
     return tag + COMMANDS
 
-@tool(title=hostile("t0"), description=hostile("t1"))
+@tool(title=hostile("t0"), description=hostile("t1"), while_planning=True)
 async def aa_echo(ctx: Context, x: str = "plain") -> dict[str, str]:
     print(hostile("t2"))
     await ctx.log("warning", hostile("t3"), logger=hostile("t4"))
     await ctx.progress(1, 2, hostile("t5"))
-    return {hostile("t6"): hostile("t7"), "x": x}
+    return {hostile("t6"): "", "x": x}
 
 @tool
 async def bb_blocks(ctx: Context) -> list:
@@ -135,11 +135,11 @@ from words import COMMANDS
 def hostile(tag):
     return tag + COMMANDS
 
-@resource("test://one", name=hostile("r0"), title=hostile("r1"), description=hostile("r2"))
+@resource("test://one", name=hostile("r0"), title=hostile("zxr1"), description=hostile("r2"))
 async def one() -> str:
     return hostile("r3")
 
-@resource("test://two/{id}", name=hostile("r4"), complete=lambda value: [hostile("r5")])
+@resource("test://two/{id}", name=hostile("wwr4"), complete=lambda value: [hostile("r5")])
 async def two(id: str) -> str:
     return id
 """

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import ClientView, CoreView, ServerView
+from mcpdesk.recorder.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.client_text import client_text, title_of
 from mcpdesk.tui.render.shell_text import shown
@@ -130,7 +131,7 @@ class ClientsPane(Vertical):
         await self.app.main.show_screen("traffic")
         pane = self.app.main.pane
         if isinstance(pane, Filterable):
-            pane.set_filter(f'peer:"{client.name}"')
+            pane.set_filter(f"peer:{quoted(client.name)}")
 
     @work
     async def action_disconnect(self) -> None:
