@@ -111,3 +111,16 @@ def test_a_full_stderr_leaves_the_exit_code(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "mcpdesk", "nonsense"]
         finished = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, check=False)
     assert (finished.returncode, finished.stdout) == (2, b"")
+
+
+def test_a_crash_is_told_without_local_values_and_commands_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        token = "".join(("s3cr", "3t"))
+        raise RuntimeError(f"\x1b]0;T\x07 {len(token)}")
+
+    monkeypatch.setattr("mcpdesk.cli.main.program.main", broken)
+    assert run(["list", "."]) == 1
+    told = capsys.readouterr().err
+    assert "in broken" in told and "RuntimeError: ␛]0;T␇ 6" in told and "s3cr3t" not in told

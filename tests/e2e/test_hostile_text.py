@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,7 +173,7 @@ def test_the_workbench_draws_and_edits_nothing_a_terminal_would_obey(desk: Desk,
     take_suggestion(desk, "p2")
     desk.press(CALL)
     seen(desk, "p3")
-    open_item(desk, "odd", "k0␛")
+    open_item(desk, "wqwq", "k0␛")
     desk.press(CALL)
     seen(desk, "k1")
     assert_the_terminal_was_left_alone(desk)
@@ -213,7 +215,7 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
         desk.see(r"x: \"c3")
         leave_field(desk)
         desk.press("2")
-        desk.see("1 of")
+        desk.see(r"\d of \d+ exchanges")
         desk.press("F")
         seen(desk, "h4")
         desk.press(f"{ESCAPE}{ESCAPE}3")
@@ -231,3 +233,33 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
     finally:
         client.close()
     assert_the_terminal_was_left_alone(desk, copied=hostile("t3"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check",),
+        ("list",),
+        ("list", "--json"),
+        ("call", "aa-echo", f"x={hostile('c3')}"),
+        ("call", "aa-echo", f"x={hostile('c3')}", "--json"),
+        ("call", "cc-fails"),
+        ("call", "dd-breaks"),
+        ("call", hostile("c4")),
+        ("read", "test://one"),
+        ("read", "test://one", "--json"),
+        ("prompt", "ask-about", f"a={hostile('c5')}"),
+        ("schemas", "--for", "openai"),
+    ],
+    ids=lambda arguments: "-".join(word.partition("\x1b")[0] for word in arguments),
+)
+def test_commands_print_nothing_a_terminal_would_obey(folder: Path, arguments: tuple[str, ...]) -> None:
+    with Desk([arguments[0], str(folder), *arguments[1:]], columns=200, rows=50) as program:
+        program.end()
+        assert foreign(program.raw) == []
+        assert "␛]52" in letters(program.raw) or "\\u001b]52" in letters(program.raw)
+
+
+def test_a_pipe_gets_a_resource_byte_for_byte(folder: Path) -> None:
+    words = [sys.executable, "-m", "mcpdesk", "read", str(folder), "test://one"]
+    assert subprocess.run(words, capture_output=True, check=True, timeout=60).stdout == hostile("r3").encode()

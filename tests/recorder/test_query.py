@@ -20,6 +20,7 @@ from mcpdesk.recorder.query import (
     Since,
     Word,
     parse,
+    quoted,
 )
 
 NOW = 1_764_000_000.0
@@ -185,3 +186,8 @@ NODES = st.recursive(
 @given(NODES)
 def test_a_written_filter_is_read_back(node: Node) -> None:
     assert parse(written(node), NOW) == node
+
+
+@pytest.mark.parametrize("text", ["plain", 'say "x"', "back\\slash", '\\"', "a b (c) or d", "\x1b\\"])
+def test_a_quoted_text_is_one_value_whatever_it_holds(text: str) -> None:
+    assert parse(f"peer:{quoted(text)}", 0.0) == Field("peer", (text,))

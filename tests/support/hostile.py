@@ -159,7 +159,7 @@ BUILTINS = ["BackgroundBash", "SetCallback", "TaskManager", "PlanMode", "InvokeS
 
 def write_folder(folder: Path) -> Path:
     """A server folder that is hostile wherever its author is free to write."""
-    for name in ("tools", "resources", "prompts", "skills/odd"):
+    for name in ("tools", "resources", "prompts", "skills/wqwq"):
         (folder / name).mkdir(parents=True)
     manifest = {"name": "hostile", "title": hostile("m0"), "description": hostile("m1"), "builtins": BUILTINS}
     (folder / "mcp.json").write_text(json.dumps({**manifest, "instructions": hostile("m2")}))
@@ -170,8 +170,8 @@ def write_folder(folder: Path) -> Path:
     (folder / "resources" / "res.py").write_text(RESOURCES)
     (folder / "prompts" / "ask.py").write_text(PROMPTS)
     front = json.dumps(hostile("k0"))
-    (folder / "skills" / "odd" / "SKILL.md").write_text(
-        f"---\nname: odd\ndescription: {front}\n---\n{hostile('k1')}"
+    (folder / "skills" / "wqwq" / "SKILL.md").write_text(
+        f"---\nname: wqwq\ndescription: {front}\n---\n{hostile('k1')}"
     )
     return folder
 

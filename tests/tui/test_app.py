@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 
 import pytest
 
 from mcpdesk.tui import app as module
+from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame, toasts
@@ -157,3 +159,19 @@ async def test_without_colour_tab_and_cursor_are_told_by_their_style(
         assert "4 Clients" in reversed_text[1] and any("claude-code" in text for text in reversed_text)
         colours = [s.style.color for line in lines for s in line if s.style and s.style.color]
         assert all(c.is_default or len(set(c.get_truecolor())) == 1 for c in colours)
+
+
+class BreakingDesk(DeskApp):
+    def settle(self) -> None:
+        token = "".join(("s3cr", "3t"))
+        raise RuntimeError(f"\x1b]0;T\x07 {len(token)}")
+
+
+async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -> None:
+    app = BreakingDesk(quiet_link())
+    report = app.error_console.file = StringIO()
+    with pytest.raises(RuntimeError):
+        async with app.run_test() as pilot:
+            await pilot.pause(5)
+    assert "in settle" in report.getvalue() and "RuntimeError: ␛]0;T␇ 6" in report.getvalue()
+    assert "s3cr3t" not in report.getvalue()
