@@ -87,6 +87,15 @@ async def test_a_request_of_two_readings_gets_one_refusal(name: str) -> None:
         assert (await served.modern("tools/list")).status == 200
 
 
+@pytest.mark.parametrize("version", [b"2.0", b"0.9"])
+@pytest.mark.parametrize("line", [b"GET /health", b"POST /mcp/sample", b"OPTIONS /v1/mcp"])
+async def test_a_version_that_is_not_spoken_is_refused(line: bytes, version: bytes) -> None:
+    async with serving() as served, connected(served) as (reader, writer):
+        writer.write(posted(PING).replace(b"POST /mcp/sample HTTP/1.1", line + b" HTTP/" + version))
+        answer = await all_of(reader)
+    assert b" 505 " in answer.splitlines()[0] and b"jsonrpc" not in answer
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 async def test_what_is_addressed_elsewhere_is_not_served_here(name: str) -> None:
     async with serving() as served, connected(served) as (reader, writer):
