@@ -16,6 +16,7 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.gaps import gap_in_words, with_gaps
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import Direction, Gap
 
 _PRETTY = orjson.OPT_INDENT_2
@@ -39,7 +40,7 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
         "peer": exchange.peer,
         "direction": exchange.direction.name.lower(),
         "method": exchange.method,
-        "name": exchange.name,
+        "name": mask_text(exchange.name),
         "id": exchange.id,
         "status": exchange.status.value,
         "took_ms": None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3),
@@ -194,7 +195,7 @@ def _row(exchange: Exchange) -> str:
 
 
 def _title(exchange: Exchange) -> str:
-    return f"{exchange.method or exchange.kind} {exchange.name}".strip()
+    return f"{exchange.method or exchange.kind} {mask_text(exchange.name)}".strip()
 
 
 def _moment(exchange: Exchange) -> str:
@@ -225,7 +226,7 @@ def _headers(exchange: Exchange, body: Any) -> dict[str, str]:
     if exchange.revision >= _STATELESS_FROM and isinstance(body, dict):
         headers |= {"MCP-Protocol-Version": exchange.revision, "Mcp-Method": exchange.method}
         if exchange.name:
-            headers["Mcp-Name"] = exchange.name
+            headers["Mcp-Name"] = mask_text(exchange.name)
     return headers
 
 

@@ -16,6 +16,7 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.gaps import gaps_in_words
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.version import __version__
 
 Pairs = tuple[tuple[str, str], ...]
@@ -51,7 +52,7 @@ def _entry(index: Index, exchange: Exchange) -> dict[str, Any]:
         "response": _response(index, exchange),
         "cache": {},
         "timings": {"send": 0, "wait": took_ms, "receive": 0},
-        "comment": f"{exchange.peer}: {exchange.method} {exchange.name}".strip(),
+        "comment": f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 MASK: Final = "••••"
 
@@ -29,10 +30,22 @@ _NAMES = frozenset(_WORDS.split())
 _ENDINGS = ("password", "passphrase", "secret", "apikey", "accesskey", "privatekey", "secretkey", "token")
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
-_QUERY = re.compile(
-    r"([?&;](?:api[_-]?key|access[_-]?token|token|key|secret|password|jwt|code|client[_-]?secret)=)[^&\s\"'#;]+",
-    re.IGNORECASE,
+_IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth"})
+"""Names that are secret in an address, but not in JSON."""
+_PARAMETER = re.compile(
+    r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
+        (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
+        (?: = | %(?:25)*3d | \\u003d )""",
+    re.IGNORECASE | re.VERBOSE,
 )
+"""A parameter of an address, up to its value. Its signs are escaped where the address is a value itself."""
+_VALUE = re.compile(
+    r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The value: a quote or a semicolon belongs to it when more of it follows."""
+_DEEPEST = 5
+"""How often a name may have been escaped."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # What follows is read over in one go where it turns out to be none: texts may be made to take long.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
@@ -64,7 +77,7 @@ def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -
 
 def mask_text(text: str) -> str:
     """Text with tokens, keys in addresses and secret-looking JSON members masked."""
-    text = _QUERY.sub(rf"\1{MASK}", text)
+    text = _mask_parameters(text)
     text = _USERINFO.sub(rf"\1{MASK}\2", text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
@@ -123,6 +136,26 @@ def _hides(schema: Any) -> bool:
 
 def _below(schema: Any, key: str) -> Any:
     return schema.get(key) if isinstance(schema, Mapping) else None
+
+
+def _mask_parameters(text: str) -> str:
+    """Text with the values of secret parameters of addresses masked."""
+    pieces, at = [], 0
+    for parameter in _PARAMETER.finditer(text):
+        if parameter.start() < at or not _is_secret_parameter(parameter["name"]):
+            continue
+        if value := _VALUE.match(text, parameter.end()):
+            pieces += [text[at : value.start()], MASK]
+            at = value.end()
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def _is_secret_parameter(name: str) -> bool:
+    for _ in range(_DEEPEST):
+        if "%" not in name:
+            break
+        name = unquote(name)
+    return is_secret(name) or name.strip(" +[]").lower() in _IN_ADDRESSES
 
 
 def _mask_members(text: str) -> str:

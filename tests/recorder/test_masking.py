@@ -59,6 +59,23 @@ def test_headers() -> None:
     ("text", "masked"),
     [
         ("GET /mcp?api_key=abc&mode=x HTTP/1.1", f"GET /mcp?api_key={MASK}&mode=x HTTP/1.1"),
+        ("GET /mcp?%61pi_key=abc&mode=x HTTP/1.1", f"GET /mcp?%61pi_key={MASK}&mode=x HTTP/1.1"),
+        ("/mcp?%61%70%69%5F%6b%65%79=abc", f"/mcp?%61%70%69%5F%6b%65%79={MASK}"),
+        ("/mcp?%2561pi_key=abc", f"/mcp?%2561pi_key={MASK}"),
+        ("/mcp?API.Key=abc&aPi_kEy=def", f"/mcp?API.Key={MASK}&aPi_kEy={MASK}"),
+        ("/mcp?mode=x;api_key=abc;b=c", f"/mcp?mode=x;api_key={MASK};b=c"),
+        ("/mcp?api_key=sec;ret&b=c", f"/mcp?api_key={MASK}&b=c"),
+        ("/mcp?api_key=sec'ret\"s&b=c", f"/mcp?api_key={MASK}&b=c"),
+        ("/mcp?+api_key[]=abc", f"/mcp?+api_key[]={MASK}"),
+        ("/cb#access_token=abc&state=x", f"/cb#access_token={MASK}&state=x"),
+        (
+            "/in?to=http%3A%2F%2Fh%3Fapi_key%3Dabc%26x%3D1&b=c",
+            f"/in?to=http%3A%2F%2Fh%3Fapi_key%3D{MASK}&b=c",
+        ),
+        ("/in?to=%253Fa%253D1%2526%2561pi_key%253Dabc", f"/in?to=%253Fa%253D1%2526%2561pi_key%253D{MASK}"),
+        (r'"http://h?a=b\u0026api_key=abc"', rf'"http://h?a=b\u0026api_key={MASK}"'),
+        ("curl 'http://h?client_secret=abc' -H 'a: b'", f"curl 'http://h?client_secret={MASK}' -H 'a: b'"),
+        ("/list?pageToken=abc&keyboard=qwertz&page=1", "/list?pageToken=abc&keyboard=qwertz&page=1"),
         ("ws://h/ws?mode=x&token=abc", f"ws://h/ws?mode=x&token={MASK}"),
         ("Authorization: Bearer abcdefgh", f"Authorization: Bearer {MASK}"),
         ("redis://user:pa55@host/0", f"redis://user:{MASK}@host/0"),
@@ -140,7 +157,25 @@ def test_a_secret_never_survives_under_its_name(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["x-", "x.", "eyJ-", "eyJ.", "eyJ", "\\", "://", "key-", "cookie ", "Bearer "]
+    "piece",
+    [
+        "x-",
+        "x.",
+        "eyJ-",
+        "eyJ.",
+        "eyJ",
+        "\\",
+        "://",
+        "key-",
+        "cookie ",
+        "Bearer ",
+        "?a",
+        "?%61",
+        ";a",
+        "?keyring=;",
+        "%253f",
+        "&",
+    ],
 )
 def test_what_only_begins_like_a_secret_is_read_over_once(piece: str) -> None:
     text = f'"{piece * (200_000 // len(piece))}'

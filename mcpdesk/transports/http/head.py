@@ -45,7 +45,7 @@ class Head:
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
-        if "?" in self.asked:
+        if "?" in self.asked or "=" in self.asked or "%" in self.asked:
             self.line = mask_text(self.line)
         self.also_secret = ""
         """A header whose value is not to be recorded, besides the usual ones."""
@@ -117,13 +117,17 @@ def _said(line: str, noted: tuple[tuple[str, str], ...]) -> Said:
 
 
 def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
-    """Headers as they are recorded: secret ones keep their name, and a token its scheme."""
+    """Headers as they are recorded: secret ones keep their name, a token its scheme, addresses no keys."""
     more = also_secret.lower()
     return tuple(
         [
             (
                 str(name),
-                mask_header(value) if (low := name.lower()) in SECRET_HEADERS or low == more else value,
+                mask_header(value)
+                if (low := name.lower()) in SECRET_HEADERS or low == more
+                else mask_text(value)
+                if "=" in value or "%" in value
+                else value,
             )
             for name, value in headers.items()
         ]

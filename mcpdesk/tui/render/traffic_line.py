@@ -254,7 +254,7 @@ def _what(exchange: Exchange) -> list[Cell]:
     if exchange.kind is Kind.RESPONSE:
         return [("response to no request", "traffic--warn")]
     if exchange.name:
-        return [(f"{exchange.method} ", "traffic--method"), (exchange.name, "traffic--name")]
+        return [(f"{exchange.method} ", "traffic--method"), (mask_text(exchange.name), "traffic--name")]
     return [(exchange.method, "traffic--method")]
 
 

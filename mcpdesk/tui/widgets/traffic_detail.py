@@ -23,6 +23,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import message
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import Direction
 from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.actions import bindings_for
@@ -294,10 +295,11 @@ def _awaited(exchange: Exchange, side: str) -> str:
 
 def _title(exchange: Exchange, now: float) -> Content:
     identifier = "" if exchange.id is None else f"#{exchange.id}  "
+    name = one_line(f"{mask_text(exchange.name)} ")
     status = _WORDS.get(exchange.status, exchange.status.value)
     parts = [
         Content.styled(one_line(f"{exchange.method or exchange.kind.value} "), "bold"),
-        Content.styled(one_line(f"{exchange.name} "), "bold $text-primary") if exchange.name else Content(""),
+        Content.styled(name, "bold $text-primary") if exchange.name else Content(""),
         Content.styled(one_line(identifier), "$text-muted"),
     ]
     if exchange.status is not Status.SENT:
