@@ -7,18 +7,76 @@ from typing import Any
 import orjson
 
 from mcpdesk.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid
 
 
 def decode(data: bytes | memoryview) -> Any:
     """Parse one frame.
 
-    Raises: RemoteProtocolError (-32700) for what is not UTF-8 JSON of at most 1,024 levels.
+    Raises: RemoteProtocolError (-32700) for what is not UTF-8 JSON of at most 1,024 levels, and (-32600) for
+    an object that gives a key twice: another program that reads the frame may take the other value.
     """
     try:
-        return orjson.loads(data)
+        message = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
+    if is_spelt_otherwise(data, message):
+        _check_keys(data)
+    return message
+
+
+def is_spelt_otherwise(data: bytes | memoryview, message: Any) -> bool:
+    """Whether a frame may say more than what was decoded from it: False when no key in it is given twice.
+
+    Most clients write JSON as our encoder does, which costs least to see. Else the frame has one colon for
+    every key and those in the message's texts, or we cannot tell from here.
+    """
+    try:
+        if orjson.dumps(message) == data:
+            return False
+    except TypeError:  # more levels than the encoder writes
+        pass
+    raw = bytes(data)
+    return raw.count(b":") != _count_colons(message) or has_escaped_colon(raw)
+
+
+def has_escaped_colon(data: bytes) -> bool:
+    """Whether a text in a frame may hold a colon that is not there as one."""
+    return b"\\u003a" in data or b"\\u003A" in data
+
+
+def _count_colons(message: Any) -> int:
+    """How many colons a value has when it is written out: one for every key, and those in its texts."""
+    count, values = 0, [message]
+    while values:
+        value = values.pop()
+        if type(value) is str:
+            count += value.count(":")
+        elif type(value) is dict:
+            count += len(value)
+            values.extend(value)
+            values.extend(value.values())
+        elif type(value) is list:
+            values.extend(value)
+    return count
+
+
+def _check_keys(data: bytes | memoryview) -> None:
+    """Raises: RemoteProtocolError (-32600) for a key that is given twice in one object."""
+    from json import loads
+
+    try:
+        loads(bytes(data), object_pairs_hook=_distinct, parse_int=len, parse_float=len)
+    except RecursionError:
+        told = "a message nested this deeply must be written without spaces and escapes"
+        raise invalid(told) from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise invalid(f"the key {sendable(twice[:80])!r} is given more than once in one object")
 
 
 def encode(message: Any) -> bytes:

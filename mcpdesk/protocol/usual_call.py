@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, MsgspecError, Raw, Struct, field, json
 
+from mcpdesk.protocol.codec import has_escaped_colon
 from mcpdesk.protocol.jsonrpc import LARGEST_ID
 
 _LARGEST = 2**63 - 1
@@ -41,6 +42,18 @@ _decode = json.Decoder(UsualCall).decode
 def read_call(frame: bytes) -> UsualCall | None:
     """The request in a frame; None for anything else, and for what is wrong or uncommon about it."""
     try:
-        return _decode(frame)
+        call = _decode(frame)
     except (MsgspecError, ValueError, RecursionError):
         return None
+    params = call.params
+    meta = bytes(params.meta)
+    colons = frame.count(b":") - meta.count(b":") - (7 if meta else 6) - len(params.arguments)
+    # There is one for every key. More are in texts, or a key is given twice.
+    return call if not colons or (colons == _in_texts(call) and not has_escaped_colon(frame)) else None
+
+
+def _in_texts(call: UsualCall) -> int:
+    """How many colons its texts have."""
+    arguments = call.params.arguments
+    texts = [call.id, call.params.name, *arguments, *arguments.values()]
+    return sum([text.count(":") for text in texts if type(text) is str])

@@ -250,6 +250,42 @@ async def test_a_line_without_end_holds_no_more_than_its_limit() -> None:
     pipe.close()
 
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}'
+TWICE = {
+    "the id": CALL.replace(b'"id":1', b'"id":1,"id":2') % b'{"name":"echo","arguments":{}}',
+    "the method": CALL.replace(b'"id"', b'"method":"ping","id"') % b'{"name":"echo","arguments":{}}',
+    "the tool": CALL % b'{"name":"echo","name":"steps","arguments":{}}',
+    "an argument": CALL % b'{"name":"echo","arguments":{"text":"a","text":"b"}}',
+    "metadata": CALL % b'{"name":"echo","arguments":{"text":"a"},"_meta":{"x":1,"x":1}}',
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+async def test_a_message_that_gives_a_key_twice_is_refused_on_every_way_in(name: str) -> None:
+    told = "is given more than once"
+    peer, written = Peer(), bytearray()
+    pipe = Pipe(peer.endpoint, "stdio", "t", written.extend)
+    pipe.feed(TWICE[name] + b"\n" + LIST + b"\n")
+    refused, answered = (orjson.loads(line) for line in bytes(written).splitlines())
+    assert refused["error"]["code"] == -32600 and told in refused["error"]["message"]
+    assert "id" not in refused and "result" in answered
+    pipe.close()
+    async with serving() as served:
+        for path in ("/mcp/sample", "/v1/mcp"):
+            headers = {"Content-Type": "application/json"}
+            answer = await served.client.post(served.url + path, data=TWICE[name], headers=headers)
+            assert answer.status == 400 and told in (await answer.json())["error"]["message"]
+        for path in ("/mcp/sample/ws", "/v1/ws/mcp"):
+            async with served.client.ws_connect(served.url + path) as socket:
+                await socket.send_str(TWICE[name].decode())
+                assert told in orjson.loads(await socket.receive_str(timeout=WITHIN_S))["error"]["message"]
+        async with served.client.get(f"{served.url}/mcp/sample/sse") as stream:
+            await stream.content.readline()
+            place = (await stream.content.readline()).decode().strip().removeprefix("data: ")
+            answer = await served.client.post(served.url + place, data=TWICE[name], headers=headers)
+            assert answer.status == 400 and told in (await answer.json())["error"]["message"]
+
+
 async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_back() -> None:
     peer = Peer()
     peer.server.limits = Limits(large_bytes=250_000)

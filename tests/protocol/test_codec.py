@@ -34,7 +34,7 @@ def test_any_bytes_decode_or_are_a_parse_error(data: bytes) -> None:
     try:
         codec.decode(data)
     except RemoteProtocolError as error:
-        assert error.code == -32700
+        assert error.code in (-32700, -32600)
 
 
 @pytest.mark.parametrize("value", [2**70, {1, 2}, object(), {1: 2}])
@@ -71,3 +71,34 @@ def test_an_error_arrives_without_what_json_cannot_carry() -> None:
     assert "data" not in body
     fine = ProtocolError(7, "größer", {"by": 2})
     assert codec.error_object(fine) == {"code": 7, "message": "größer", "data": {"by": 2}}
+
+
+TWICE = [
+    '{"a":1,"a":1}',
+    '{"a":1,"a":2}',
+    '{"a" :1, "a":2}',
+    r'{"a":1,"\u0061":2}',
+    r'{"\u0061":1,"\u0061":1}',
+    '{"b":[0,{"c":{"a":1,"d":0,"a":2}}]}',
+    '[{"a":1},{"a":{},"a":[]}]',
+    '{"a":":::","a":":"}',
+    r'{"b":"\u003a","a":1,"a":2}',
+    r'{"b":"\u003A","a":1,"a":2}',
+    '{"n":1e5,"a":1,"a":2}',
+    '{"deep":' + "[" * 300 + "]" * 300 + ',"a":1,"a":2}',
+]
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_a_key_that_is_given_twice_is_refused_and_named(text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="'a' is given more than once") as refused:
+        codec.decode(text.encode())
+    assert refused.value.code == -32600
+
+
+@given(ANY_JSON, st.sampled_from([None, 1]), st.booleans())
+def test_whoever_writes_json_with_every_key_once_is_understood(
+    value: object, indent: int | None, is_ascii: bool
+) -> None:
+    text = json.dumps([value, {"http://a:b": 1e5}], indent=indent, ensure_ascii=is_ascii)
+    assert codec.decode(text.encode()) == [value, {"http://a:b": 1e5}]

@@ -89,12 +89,22 @@ def test_what_is_wrong_or_uncommon_is_not_read(data: bytes) -> None:
     assert read_call(data) is None
 
 
-def test_of_members_said_twice_the_last_counts_as_ever() -> None:
-    params = b'{"name":"a","arguments":{"x":1,"x":2},"name":"b"}'
-    said = b'{"id":1,"jsonrpc":"2.0","id":2,"method":"tools/call","params":%b}' % params
-    call = read_call(said)
-    assert call is not None
-    assert told(call) == orjson.loads(said)
+@pytest.mark.parametrize(
+    ("usual", "twice"),
+    [
+        (b'"id":1', b'"id":1,"id":2'),
+        (b'"name":"b"', b'"name":"a","name":"b"'),
+        (b'"x":1', b'"x":1,"x":1'),
+        (b'"x":1', b'"x" :1 , "x":":"'),
+        (b'"x":1', b'"y":"\\u003a","x":1,"x":1'),
+        (b'"_meta":{}', b'"_meta":{"a":1},"_meta":{}'),
+    ],
+)
+def test_a_call_with_a_member_said_twice_is_left_to_who_refuses_it(usual: bytes, twice: bytes) -> None:
+    params = b'{"name":"b","arguments":{"x":1,"url":"http://h:1"},"_meta":{}}'
+    said = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
+    assert read_call(said) is not None
+    assert read_call(said.replace(usual, twice)) is None
 
 
 def test_what_is_spoilt_is_read_as_it_decodes_or_not_at_all() -> None:
