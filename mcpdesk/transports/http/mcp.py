@@ -85,7 +85,10 @@ class McpRoutes:
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
-        answer = await self._answer(request, head, dialogue, message, session, caller)
+        # Clients of SDK 1.x give the whole session up for a 401 or 403. It helps those alone who can be given
+        # another token; the others are told in the message only.
+        is_told_inside = session is not None and not endpoint.access.authorization_servers
+        answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
         if answer.status in (401, 403) and isinstance(answer, Ready) and answer.said is not None:
             answer.add(challenge_for(answer.said, request, head, endpoint.access))
         return answer
@@ -172,6 +175,7 @@ class McpRoutes:
         message: Any,
         session: Session | None,
         caller: Principal,
+        is_told_inside: bool,
     ) -> web.StreamResponse:
         recorder, wanted, connection = self._site.recorder, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
@@ -193,6 +197,8 @@ class McpRoutes:
                 status, body = await answer
             finally:
                 self._pulse.forget(outlet)
+        if is_told_inside and status in (401, 403):
+            status = 200
         if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:

@@ -75,6 +75,30 @@ async def test_tokens_are_not_looked_at_where_nothing_is_said_of_them() -> None:
         assert (await served.post(call("guarded"))).status == 401
 
 
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_a_tools_own_check_ends_no_session_of_a_client_that_cannot_get_another_token(
+    revision: str,
+) -> None:
+    async with guarding(checking(requires_token=False)) as served:
+        headers = await session(served, {}, revision)
+        missing = await served.post(call("guarded"), **headers)
+        assert missing.status == 200 and "WWW-Authenticate" not in missing.headers
+        assert (await told(missing))["error"] == {"code": -32001, "message": "Unauthorized: missing JWT"}
+        headers = await session(served, ADA, revision)
+        lacking = await served.post(call("scoped"), **headers, **of(scope="other"))
+        assert (lacking.status, (await told(lacking))["error"]["code"]) == (200, -32003)
+        assert (await served.post(call(), **headers, **ADA)).status == 200
+
+
+async def test_a_tools_own_check_starts_the_sign_in_of_a_client_that_can_get_another_token() -> None:
+    servers = ("https://issuer.example",)
+    async with guarding(checking(requires_token=False, authorization_servers=servers)) as served:
+        headers = await session(served, ADA)
+        refused = await served.post(call("scoped"), **headers, **of(scope="other"))
+        assert refused.status == 403 and "resource_metadata" in refused.headers["WWW-Authenticate"]
+        assert (await told(refused))["error"]["code"] == -32003
+
+
 # Scopes
 
 
