@@ -168,7 +168,7 @@ SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REV
 """Newest first, as `data.supported` and `supportedVersions` list them."""
 LATEST_HANDSHAKE = R4
 LATEST = R5
-SESSIONLESS_DEFAULT = replace(R2, structured="any")
+SESSIONLESS_DEFAULT = replace(R2, structured="object")
 """What an HTTP peer speaks that names neither a version nor a session (a plain `curl`). It gets structured
 content all the same: results are open objects in that revision, and scripts look for it."""
 

@@ -10,6 +10,8 @@ from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
+WRAPPED = "result"
+"""The member that output which is no object becomes, as the SDKs call it."""
 LIST_TTL_MS = 0
 """Lists may change whenever a file is saved: a client may keep them but should ask again."""
 
@@ -39,12 +41,19 @@ def implementation(wire: JSONObject, revision: Revision) -> JSONObject:
     return _pick(wire, revision.implementation_fields)
 
 
-def tool_result(body: JSONObject, revision: Revision) -> JSONObject:
-    """A CallToolResult whose content and structured content the revision knows."""
+def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None = None) -> JSONObject:
+    """A CallToolResult whose content and structured content the revision knows.
+
+    `schema` is what the tool declares of its output: where structured content has to be an object, output of
+    any other kind is the member `result` of one, in the schema and in the content alike.
+    """
     shaped = dict(body)
     shaped["content"] = [block(each, revision) for each in body["content"]]
-    if "structuredContent" in shaped and not _may_carry(shaped["structuredContent"], revision):
-        del shaped["structuredContent"]
+    if "structuredContent" in shaped:
+        if _is_wrapped(schema, revision) and not body.get("isError"):
+            shaped["structuredContent"] = {WRAPPED: shaped["structuredContent"]}
+        if not _may_carry(shaped["structuredContent"], revision):
+            del shaped["structuredContent"]
     return shaped
 
 
@@ -92,12 +101,37 @@ def _may_carry(structured: Any, revision: Revision) -> bool:
 def _tool(wire: JSONObject, revision: Revision) -> JSONObject:
     shaped = _pick(wire, revision.tool_fields)
     schema = shaped.get("outputSchema")
-    if schema is not None and revision.structured == "object" and schema.get("type") != "object":
-        del shaped["outputSchema"]
+    if schema is not None and _is_wrapped(schema, revision):
+        shaped["outputSchema"] = _wrapped(schema)
     if not revision.has_boolean_schemas:
         for key in shaped.keys() & _SCHEMAS:
             shaped[key] = _of_objects(shaped[key])
     return shaped
+
+
+def _is_wrapped(schema: JSONObject | None, revision: Revision) -> bool:
+    return schema is not None and revision.structured == "object" and schema.get("type") != "object"
+
+
+def _wrapped(schema: JSONObject) -> JSONObject:
+    """The schema of an object whose member `result` is what a schema describes. Definitions stay on top."""
+    inner = {key: _moved(value) for key, value in schema.items() if key not in _ON_TOP}
+    outer = {key: _moved(value) for key, value in schema.items() if key in _ON_TOP}
+    return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **outer}
+
+
+def _moved(value: Any) -> Any:
+    """Part of a schema whose references to the schema itself lead to its new place."""
+    if isinstance(value, dict):
+        return {key: _moved_reference(each) if key == "$ref" else _moved(each) for key, each in value.items()}
+    return [_moved(each) for each in value] if isinstance(value, list) else value
+
+
+def _moved_reference(reference: Any) -> Any:
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return _moved(reference)
+    is_on_top = reference.split("/")[1:2] and reference.split("/")[1] in _ON_TOP
+    return reference if is_on_top else f"#/properties/{WRAPPED}{reference[1:]}"
 
 
 def _of_objects(schema: JSONObject) -> JSONObject:
@@ -143,6 +177,7 @@ def _without_meta(wire: JSONObject) -> JSONObject:
 
 
 _TYPE = frozenset({"type"})
+_ON_TOP = frozenset({"$defs", "definitions", "$schema"})
 _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 _SHAPERS: dict[str, Callable[[JSONObject, Revision], JSONObject]] = {
     "tools": _tool,

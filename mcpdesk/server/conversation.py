@@ -272,7 +272,7 @@ class Conversation:
     def _accept_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Answer:
-        if not self.may_batch:
+        if not (self.may_batch or self._is_plain(headers)):
             return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
             return self.refused(None, invalid("an empty batch"), False)
@@ -281,6 +281,12 @@ class Conversation:
             told = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
             return self.refused(None, invalid(told), False)
         return self._run_batch(batch, outlet, headers, principal)
+
+    def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
+        """Whether a batch came by HTTP without a session, from who speaks the revision that has batches."""
+        if headers is None or self.session.is_open or stateless.is_stateless(None, _version(headers)):
+            return False
+        return self.session.terms.revision.has_batches
 
     async def _run_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal

@@ -48,7 +48,9 @@ class GatewayCalls(ToolCalls):
         error = gateway.execution_error(tool.name, body, structured)
         if error is not None:
             raise error
-        return gateway.superset(shaping.tool_result(body, call.terms.revision), structured)
+        return gateway.superset(
+            shaping.tool_result(body, call.terms.revision, tool.output_schema), structured
+        )
 
     def body(self, tool: Tool, output: Any, check_output: Validator | None) -> JSONObject:
         """The CallToolResult a handler's output comes to: callers of the dialect are given all there is."""

@@ -137,7 +137,8 @@ class JobWork:
         message = error.message if error is not None else stderr if body.get("isError") else ""
         status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
         try:
-            encoded = codec.encode(shaping.tool_result(body, self._call.terms.revision))
+            revision, schema = self._call.terms.revision, self._tool.output_schema
+            encoded = codec.encode(shaping.tool_result(body, revision, schema))
         except LocalProtocolError as reason:
             told = outcome.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
             encoded, status, message = codec.encode(told), TaskStatus.FAILED, told["content"][0]["text"]

@@ -25,7 +25,7 @@ class Limits(Struct, frozen=True):
 
     tool_timeout_s: float = 30.0
     question_timeout_s: float = 600.0
-    page_size: int = 100
+    page_size: int = 1000
     """Items a page of a list answer."""
     max_tasks: int = 1000
     task_ttl_s: float | None = 3600.0

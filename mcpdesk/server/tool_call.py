@@ -56,7 +56,7 @@ class ToolCalls:
 
     def answer(self, call: Call, tool: Tool, body: JSONObject) -> JSONObject:
         """A CallToolResult as the revision spoken has it."""
-        return shaping.tool_result(body, call.terms.revision)
+        return shaping.tool_result(body, call.terms.revision, tool.output_schema)
 
     def sorry(self, message: str) -> JSONObject:
         """The CallToolResult that says what went wrong with another one."""

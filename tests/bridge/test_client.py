@@ -120,7 +120,7 @@ async def test_key_is_sent_and_its_lack_is_an_http_error(folder: Path) -> None:
         with pytest.raises(HttpError) as caught:
             async with Client(url) as client:
                 await client.list_tools()
-        assert caught.value.status == 401
+        assert caught.value.status == 403
         async with Client(url, api_key="k" * 32) as client:
             assert len(await client.list_tools()) == 7
 

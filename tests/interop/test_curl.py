@@ -167,7 +167,7 @@ async def test_a_configured_key_is_asked_for(name: str) -> None:
         assert right.status == 200
         for headers, state in ((JSON, "missing"), (JSON | {name: "guess"}, "wrong")):
             refused = await fetch(f"{url}/mcp/profiles", rpc("tools/list"), headers)
-            assert refused.status == 401 and refused.json["error"].startswith(f"Unauthorized: {state} key")
+            assert refused.status == 403 and refused.json["error"].startswith(f"Forbidden: {state} key")
         assert (await fetch(f"{url}/health")).status == 200
         assert (await fetch(f"{url}/status")).json["token_required"]
 

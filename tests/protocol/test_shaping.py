@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from mcpdesk.protocol import content, shaping
 from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, REVISIONS, Revision
@@ -27,8 +28,8 @@ TOOL: dict[str, Any] = {
     [
         (R1, {"name", "description", "inputSchema"}),
         (R2, {"name", "description", "inputSchema", "annotations"}),
-        (R3, {"name", "description", "inputSchema", "annotations", "title", "_meta"}),
-        (R4, {"name", "description", "inputSchema", "annotations", "title", "_meta", "icons"}),
+        (R3, set(TOOL) - {"icons"}),
+        (R4, set(TOOL)),
         (R5, set(TOOL)),
     ],
 )
@@ -62,7 +63,34 @@ def test_structured_objects_are_dropped_for_old_peers(revision: Revision, carrie
     assert ("structuredContent" in shaping.tool_result(body, revision)) is carries
 
 
-def test_structured_values_other_than_objects_are_for_the_newest_only() -> None:
+ROWS = {
+    "type": "array",
+    "items": {"$ref": "#/$defs/Row"},
+    "$defs": {"Row": {"type": "object", "properties": {"below": {"$ref": "#"}, "id": {"type": "integer"}}}},
+}
+
+
+@pytest.mark.parametrize("revision", [R3, R4])
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [({"type": "integer"}, 5), (ROWS, [{"id": 1, "below": []}]), ({"anyOf": [{"type": "object"}]}, {"a": 1})],
+)
+def test_output_that_need_not_be_an_object_is_a_member_of_one_before_the_newest(
+    revision: Revision, schema: dict[str, Any], value: Any
+) -> None:
+    listed = shaping.item("tools", TOOL | {"outputSchema": schema}, revision)["outputSchema"]
+    body = {"content": [content.text("x")], "structuredContent": value, "isError": False}
+    sent = shaping.tool_result(body, revision, schema)["structuredContent"]
+    assert (listed["type"], listed["required"], sent) == ("object", ["result"], {"result": value})
+    check = Draft202012Validator(listed)
+    assert check.is_valid(sent) and not check.is_valid({"result": "text"}) and not check.is_valid(value)
+    failed = body | {"isError": True, "structuredContent": {"why": 1}}
+    assert shaping.tool_result(failed, revision, schema)["structuredContent"] == {"why": 1}
+    assert shaping.tool_result(body, R5, schema)["structuredContent"] == value
+    assert "structuredContent" not in shaping.tool_result(body, R2, schema)
+
+
+def test_structured_values_other_than_objects_that_nobody_declared_are_for_the_newest_only() -> None:
     body = {"content": [content.text("1")], "structuredContent": 1}
     carried = [each for each in REVISIONS if "structuredContent" in shaping.tool_result(body, each)]
     assert carried == [R5]

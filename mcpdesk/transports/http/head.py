@@ -13,7 +13,7 @@ from multidict import CIMultiDictProxy
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.masking import SECRET_HEADERS, mask_header, mask_text
 from mcpdesk.recorder.record import Said
-from mcpdesk.transports.http.answers import JSON, accepted
+from mcpdesk.transports.http.answers import JSON, STREAM, accepted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +62,8 @@ class Head:
         self.content_type = headers.get("Content-Type", "")
         """Empty: none was given."""
         self.accepted = accepted(headers.get("Accept", ""))
+        self.names_stream = STREAM in headers.get("Accept", "").lower()
+        """Whether it is said in so many words that a stream is taken."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers

@@ -188,6 +188,7 @@ class McpRoutes:
             )
         else:
             outlet = PostOutlet(request, may_stream, recorder.together, connection)
+        outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
         answer = dialogue.accept_message(message, outlet, head.carried, caller)
         if isinstance(answer, tuple):
             status, body = answer

@@ -1,4 +1,7 @@
-"""Calls that take long: clients are shown life, and those that can resume get an event id to do it with."""
+"""Calls that take long: clients are shown life, and those that can resume get an event id to do it with.
+
+Who waits for the head of an answer, a proxy perhaps, does not wait for the end of the call.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from mcpdesk.transports.http.stream import KEEP_ALIVE_S, PostOutlet
 
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
-PRIME_AFTER_S = 0.5
-"""Silence, from the first sweep on, after which a call whose stream can be taken up again becomes one."""
+PROMPT_S = 0.4
+"""Silence, from the first sweep on, after which a call becomes a stream whose client names that form or can
+take it up again. With both sweeps that is within a second."""
 
 
 class Pulse:
@@ -37,7 +41,7 @@ class Pulse:
         now = loop.time()
         for outlet, due in list(self._due.items()):
             if due == NOT_SEEN:
-                self._due[outlet] = now + (PRIME_AFTER_S if outlet.primes else KEEP_ALIVE_S)
+                self._due[outlet] = now + (PROMPT_S if outlet.is_prompt or outlet.primes else KEEP_ALIVE_S)
             elif due <= now:
                 outlet.keep_alive()
                 self._due[outlet] = now + KEEP_ALIVE_S

@@ -141,6 +141,8 @@ class PostOutlet:
     """
 
     must_drain = False
+    is_prompt = False
+    """Whether a client that hears nothing is shown soon that it is answered by a stream."""
     # Here and not in `__init__`: most calls end without any message.
     _out: list[bytes] | None = None
     _series: list[tuple[int, Series]] | None = None

@@ -150,7 +150,6 @@ async def test_an_unserved_version_header_is_refused_with_the_served_ones() -> N
         (b"\xff", 400, -32700),
         (b"[" * 100_000, 400, -32700),
         (b"[]", 400, -32600),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400, -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600),
     ],
 )
@@ -540,3 +539,29 @@ async def test_a_routing_header_given_twice_is_a_mismatch() -> None:
         assert answer.status == 400
         assert await answer.json() | {"error": None} == {"jsonrpc": "2.0", "id": 7, "error": None}
         assert (await answer.json())["error"]["code"] == -32020
+
+
+BATCH = [CALL, {"jsonrpc": "2.0", "method": "notifications/x"}, CALL | {"id": 8}]
+
+
+@pytest.mark.requirement("2.3")
+@pytest.mark.parametrize("headers", [{}, {"MCP_Protocol_Version": "2025-03-26"}])
+async def test_a_batch_without_a_session_is_one_of_the_revision_that_has_batches(
+    headers: dict[str, str],
+) -> None:
+    async with serving() as served:
+        answer = await served.post(BATCH, **headers)
+        told = {each["id"]: each["result"]["content"][0]["text"] for each in await answer.json()}
+        assert (answer.status, told) == (200, {7: "hi", 8: "hi"})
+        assert (await served.post(BATCH[1:2], **headers)).status == 202
+        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+        (refused,) = await (await served.post([opening], **headers)).json()
+        assert refused["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("2.4")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_a_batch_of_any_other_revision_is_refused(revision: str) -> None:
+    async with serving() as served:
+        answer = await served.post(BATCH, MCP_Protocol_Version=revision)
+        assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32600)
