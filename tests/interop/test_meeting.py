@@ -1,4 +1,4 @@
-"""Clients of the official SDKs go on calling while desks begin, are killed, begin again, and clients leave."""
+"""Clients of the official SDKs go on calling while desks begin, end and are killed, and clients leave."""
 
 from __future__ import annotations
 
