@@ -28,7 +28,7 @@ from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.terminal_gate import TerminalGate
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.theme_shelf import ThemeShelf
-from mcpdesk.tui.themes import without_auto, without_colour
+from mcpdesk.tui.themes import with_visible_cursor, without_auto, without_colour
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -108,7 +108,7 @@ class DeskApp(App[None]):
 
     def get_css_variables(self) -> dict[str, str]:
         """The theme's colours, all of them resolved; without colour the cursor is told by its style."""
-        variables = without_auto(super().get_css_variables())
+        variables = with_visible_cursor(without_auto(super().get_css_variables()))
         return without_colour(variables) if self.no_color else variables
 
     def get_driver_class(self) -> type[Driver]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from mcpdesk.tui.render.json_text import keeps, same
 from mcpdesk.tui.requests import Ask, completion_for, request_for, schema_of
 from mcpdesk.tui.saved_calls import FILE_NAME, SavedCalls
 
+MOST_SEARCHED = 200
+"""Newest exchanges among which a call that just ended is looked for."""
+SEARCHED_FOR_S = 5.0
+"""How long after its end."""
 Key = tuple[str, ItemKind, str]
 """Server, kind and name of an item."""
 
@@ -37,6 +41,8 @@ class Draft:
     shareable: Any = None
     call: Call | None = None
     outcome: Outcome | None = None
+    sent: tuple[int, int, float] | None = None
+    """Connection, id and start (Unix time) of the last call, until its recorded duration is known."""
     uri: str = ""
     """Of the resource that was read last."""
     changes: int | None = None
@@ -135,7 +141,9 @@ class Drafts:
         for (server, kind, name), draft in self._drafts.items():
             if draft.call is None or not draft.call.outcome.done():
                 continue
-            draft.outcome, draft.call = draft.call.outcome.result(), None
+            call = draft.call
+            draft.outcome, draft.call = call.outcome.result(), None
+            draft.sent = (call.connection, call.request_id, call.started)
             ended.append(draft)
             if draft.is_reread:
                 draft.is_reread = False
@@ -144,6 +152,24 @@ class Drafts:
             item = f"{kind.value} {name}"
             self.history.add(PastCall(time.time(), server, item, draft.shareable, status, elapsed))
         return ended
+
+    def measure(self, draft: Draft) -> None:
+        """Give the last outcome the duration that the traffic shows for it, once that is recorded."""
+        if draft.sent is None or draft.outcome is None:
+            return
+        connection, identifier, started = draft.sent
+        traffic = self._link.traffic
+        for number in reversed(range(max(0, len(traffic.exchanges) - MOST_SEARCHED), len(traffic.exchanges))):
+            found = traffic.exchange(number)
+            if (found.connection, found.id) != (connection, identifier) or found.started < started - 1:
+                continue
+            whole = found if found.whole is None else traffic.exchange(found.whole)
+            if whole.ended is not None:
+                draft.outcome = replace(draft.outcome, elapsed_s=whole.elapsed(whole.ended))
+                draft.sent = None
+            return
+        if time.time() - started - draft.outcome.elapsed_s > SEARCHED_FOR_S:
+            draft.sent = None
 
     def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:
         """Items of a server with a call under way."""

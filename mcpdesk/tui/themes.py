@@ -69,6 +69,17 @@ def without_colour(variables: dict[str, str]) -> dict[str, str]:
     return {**variables, **cursor, **blurred, **styles}
 
 
+def with_visible_cursor(variables: dict[str, str]) -> dict[str, str]:
+    """`variables` with a cursor that is seen in lists without the focus, too.
+
+    Some themes of the toolkit draw it there in the colours of the page.
+    """
+    hidden = ("ansi_default", variables.get("background"))
+    if variables.get("block-cursor-blurred-background") not in hidden:
+        return variables
+    return {**variables, "block-cursor-blurred-text-style": "reverse"}
+
+
 def load_theme(path: Path) -> Theme | ThemeProblem:
     """One theme; a file without a name takes the file's."""
     import tomllib

@@ -116,3 +116,15 @@ async def test_what_a_search_in_a_block_finds_is_on_the_screen() -> None:
         view.content.scroll_home(animate=False)
         await pilot.press("enter", "n")
         await until(pilot, lambda: "FOUND" in stage.shown())
+
+
+async def test_a_tab_without_anything_to_show_says_so_and_does_not_show_null() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        view.action_show_tab(1)
+        await until(pilot, lambda: "There is no message yet." in stage.shown())
+        await view.show(outcome({"content": [{"type": "text", "text": "hi"}]}), {})
+        await until(pilot, lambda: "There is no structured content." in stage.shown())
+        assert "null" not in stage.shown()
+        await view.show(outcome({"content": [], "structuredContent": {"a": "there"}}), {})
+        await until(pilot, lambda: "there" in stage.shown())

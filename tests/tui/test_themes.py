@@ -10,6 +10,8 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
 from mcpdesk.tui.themes import DEFAULT, ThemeProblem, load_theme, load_themes, without_auto
+from mcpdesk.tui.widgets.menu import Choice, Menu
+from tests.support.frame import running_frame
 
 OURS, PROBLEMS = load_themes([package_themes()])
 READ_ON = ("background", "surface", "panel")
@@ -121,3 +123,15 @@ def test_ansi_theme_is_completed(tmp_path: Path) -> None:
 def test_muted_text_becomes_a_colour() -> None:
     colours = variables_of(Theme("plain", primary="#336699", background="#000000", foreground="#ffffff"))
     assert Color.parse(colours["text-muted"]).hex == "#A3A3A3"
+
+
+@pytest.mark.parametrize("theme", ["ansi-light", "ansi-dark", "terminal", "night"])
+async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(theme: str) -> None:
+    async with running_frame() as (app, pilot):
+        app.theme = theme
+        menu = Menu("Which", [Choice("first", 1), Choice("second", 2)], filtered=True)
+        await app.push_screen(menu)
+        await pilot.pause()
+        chosen, other = (next(iter(menu.listing.render_line(y))).style for y in (0, 1))
+        assert chosen is not None and other is not None
+        assert chosen.reverse or (chosen.bgcolor != other.bgcolor and chosen.bgcolor is not None)

@@ -138,6 +138,8 @@ class WorkbenchPane(Vertical):
         for draft in self._drafts.settle():
             if draft is self.draft:
                 self._show_result()
+        if self.draft is not None:
+            self._drafts.measure(self.draft)
         self._look_at_watched()
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.look(view, self.server)

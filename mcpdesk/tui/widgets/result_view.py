@@ -118,6 +118,8 @@ class ResultView(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self._said: tuple[Content, ...] | None = None
+        self._is_absent = (False, True, True)
+        """For every tab, whether there is nothing to show."""
 
     def compose(self) -> ComposeResult:
         """Tabs above what they show."""
@@ -127,12 +129,14 @@ class ResultView(Vertical):
         with ContentSwitcher(initial="content"):
             yield ResultContent(id="content")
             yield JsonTree(id="structured")
+            with ResultContent(id="absent"):
+                yield Static("", classes="note", markup=False)
             yield JsonTree(id="raw")
 
     @property
     def content(self) -> ResultContent:
         """Where the blocks are."""
-        return self.query_one(ResultContent)
+        return self.query_one("#content", ResultContent)
 
     @property
     def call_button(self) -> CallButton:
@@ -158,6 +162,10 @@ class ResultView(Vertical):
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, _message(outcome))
 
+    def _page(self, tab: int) -> str:
+        """Id of what is shown for a tab: words where there is nothing to show."""
+        return "absent" if self._is_absent[tab] else TABS[tab].lower()
+
     def action_show_tab(self, by: int) -> None:
         """Go to another tab."""
         self.query_one(TabStrip).action_step(by)
@@ -168,7 +176,7 @@ class ResultView(Vertical):
         event.stop()
         switcher = self.query_one(ContentSwitcher)
         had_focus = switcher.has_focus_within
-        switcher.current = TABS[event.index].lower()
+        switcher.current = self._page(event.index)
         if had_focus and switcher.visible_content is not None:
             switcher.visible_content.focus()
 
@@ -191,7 +199,12 @@ class ResultView(Vertical):
     def _load(self, structured: Any, marks: Mapping[Path, str], raw: Any) -> None:
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(raw)
-        strip = self.query_one(TabStrip)
+        self._is_absent = (False, structured is None, raw is None)
+        absent = "There is no structured content." if raw is not None else "There is no message yet."
+        self.query_one("#absent > Static", Static).update(absent)
+        strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
+        if switcher.current != self._page(strip.current):
+            switcher.current = self._page(strip.current)
         count = f" ✗{len(marks)}" if marks else ""
         strip.titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
         strip.refresh()
