@@ -81,6 +81,8 @@ class DeskApp(App[None]):
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
         self.last_key = -math.inf
+        self.last_call = -math.inf
+        """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()

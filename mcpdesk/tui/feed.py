@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.values import CoreView, Notice, Severity
 from mcpdesk.tui.job_watch import JobWatch
+from mcpdesk.tui.render.question_text import DESK
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.tabs import SCREENS
 
@@ -64,6 +65,22 @@ class Feed:
     def waiting(self) -> tuple[Question, ...]:
         """Questions nobody has answered, oldest first."""
         return self._waiting
+
+    @property
+    def next_question(self) -> Question | None:
+        """The question that the banner announces and that a key opens.
+
+        First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
+        waited longest.
+        """
+        fresh = [one for one in self._waiting if one.id not in self._put]
+        own = [one for one in fresh if one.peer == DESK]
+        return next(iter([*own, *fresh, *self._waiting]), None)
+
+    def question_after(self, number: int) -> Question | None:
+        """The question that waits after this one, after the last the first; None when no other waits."""
+        others = [one for one in self._waiting if one.id != number]
+        return next((one for one in others if one.id > number), others[0] if others else None)
 
     def start(self) -> None:
         """Begin to look. Of the two timers one stands still: it wakes nobody."""
@@ -141,13 +158,13 @@ class Feed:
             self._waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
 
     def _offer(self) -> None:
-        fresh = next((one for one in self._waiting if one.id not in self._put), None)
-        if fresh is None:
+        question = self.next_question
+        if question is None or question.id in self._put:
             self._main.banner(None)
-        elif self._main.is_idle:
-            self._main.ask(fresh)
+        elif self._main.is_idle or (question.peer == DESK and self._main.expects_own_question):
+            self._main.ask(question)
         else:
-            self._main.banner(fresh)
+            self._main.banner(question)
 
     def _announce(self) -> None:
         notices = self._link.notices(self._notice)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -284,3 +286,37 @@ def test_the_screen_looks_less_often_while_very_much_comes() -> None:
     assert looks_in(60, frames_a_beat=5, is_calm=True) == 60
     assert looks_in(60, frames_a_beat=1_000, is_calm=True) == 20
     assert looks_in(60, frames_a_beat=1_000, is_calm=False) == 60
+
+
+async def test_the_banner_and_its_key_open_the_same_question(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        link.ask(PAGE)
+        app.main.feed.tick()
+        await pilot.pause()
+        await pilot.press("escape")
+        app.last_key = math.inf
+        second = link.ask(Page("The second?"))
+        app.main.feed.tick()
+        await pilot.pause()
+        assert "The second?" in app.main.query_one(QuestionBanner).render().plain
+        app.main.action_open_question()
+        await pilot.pause()
+        assert isinstance(app.screen, FakeDialog) and app.screen.question == second
+
+
+async def test_a_question_of_the_desks_own_call_opens_at_once_though_a_key_was_just_pressed(
+    dialog: None,
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        app.last_key = time.monotonic() + 1_000  # the key that called was pressed just now
+        link.ask(PAGE)
+        link.asked = [structs.replace(link.asked[0], peer="desk")]
+        app.main.feed.tick()
+        await pilot.pause()
+        assert app.screen is app.main, "somebody went on to type after the call"
+        app.last_call = app.last_key
+        app.main.feed.tick()
+        await pilot.pause()
+        assert isinstance(app.screen, FakeDialog)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 from textual.widgets import Static
@@ -240,3 +242,21 @@ async def test_an_approval_that_ends_elsewhere_says_how() -> None:
         )
         said = "The question of claude-code 2.1 was allowed by desk 2"
         await desk.until(lambda: toasts(desk.app) == [said])
+
+
+async def test_a_key_goes_to_the_next_question_and_what_was_chosen_stays() -> None:
+    async with asked(DATABASE) as desk:
+        second = desk.link.ask(CHECKS)
+        await desk.until(lambda: "n: 1 more" in desk.shown())
+        await desk.press("2", "n")
+        await desk.until(lambda: desk.is_open and desk.dialog.question == second)
+        await desk.press("n")
+        await desk.until(lambda: desk.is_open and desk.dialog.question == desk.question)
+        assert "(•)" in desk.marks
+
+
+async def test_the_question_of_a_client_that_left_says_so() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())
+        desk.link.core = dataclasses.replace(desk.link.core, clients=())
+        await desk.until(lambda: "claude-code 2.1 (has left) asks" in desk.shown())

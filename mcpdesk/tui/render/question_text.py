@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from textual.content import Content
 
 from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
+from mcpdesk.link.values import ClientView
 from mcpdesk.tui.render.link_text import link_text
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import clean, one_line
+
+DESK = "desk"
+"""The peer that the desk's own calls come from."""
 
 
 def in_full(question: Question) -> Content:
@@ -18,6 +23,11 @@ def in_full(question: Question) -> Content:
     answers = question.answers or tuple(Answer() for _ in pages)
     blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
+
+
+def has_left(question: Question, clients: Iterable[ClientView]) -> bool:
+    """Whether the client that asks is not connected any more, as far as its name tells."""
+    return question.peer != DESK and all(client.name != question.peer for client in clients)
 
 
 def announced(question: Question) -> str:

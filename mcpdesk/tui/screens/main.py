@@ -129,6 +129,15 @@ class MainScreen(Screen[None]):
             self.is_calm and self.app.screen is self and not (self.focused and _takes_letters(self.focused))
         )
 
+    @property
+    def expects_own_question(self) -> bool:
+        """Whether a question of the desk's own call may open although the focus is in a field.
+
+        Not while a dialog is open, and not under the fingers of somebody who went on to type after the call.
+        """
+        is_waiting = self.is_calm or self.app.last_key <= self.app.last_call
+        return is_waiting and self.app.screen is self
+
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and settle on a server that exists."""
         names = [server.name for server in view.servers]
@@ -213,9 +222,9 @@ class MainScreen(Screen[None]):
         self.app.push_screen(QuestionScreen(self.link, question))
 
     def action_open_question(self) -> None:
-        """Open the question that has waited longest."""
-        if waiting := self.feed.waiting:
-            self.ask(waiting[0])
+        """Open the question that the banner announces; without a banner, the one that has waited longest."""
+        if (question := self.feed.next_question) is not None:
+            self.ask(question)
         else:
             self.notify("No question is waiting.", markup=False)
 

@@ -473,6 +473,7 @@ class WorkbenchPane(Vertical):
         except ValueError as error:
             self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
             return
+        cast("DeskApp", self.app).last_call = time.monotonic()
         draft.insisted = None
         self._show_result()
         self.refresh_bindings()

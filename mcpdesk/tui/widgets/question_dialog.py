@@ -17,6 +17,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.question_keys import question_keys
+from mcpdesk.tui.render.question_text import has_left
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
@@ -81,6 +82,7 @@ class QuestionScreen(Dialog[None]):
         self._sent = False
         self._version = -1
         self._declining = declining
+        self._waiting: list[Question] = []
 
     def compose(self) -> ComposeResult:
         """Page, note, reason, keys."""
@@ -179,6 +181,17 @@ class QuestionScreen(Dialog[None]):
             return bool(self.question.pages[self._at].link)
         return self.question.may_cancel if action == "cancel" else True
 
+    def action_next_question(self) -> None:
+        """Put this question off and open the next one that waits."""
+        main = cast("DeskApp", self.app).main
+        following = main.feed.question_after(self.question.id)
+        if following is None:
+            self.notify("No other question is waiting.", markup=False)
+            return
+        self._keep_drafts()
+        self.dismiss()
+        main.ask(following)
+
     def action_later(self) -> None:
         """Esc: back from the reason, else put the question off with what was chosen so far."""
         if self.has_class("-declining"):
@@ -266,7 +279,9 @@ class QuestionScreen(Dialog[None]):
         version = self.link.view().questions_version
         if version != self._version:
             self._version = version
-            found = [one for one in self.link.questions() if one.id == self.question.id]
+            asked = self.link.questions()
+            self._waiting = [one for one in asked if one.state is QuestionState.WAITING]
+            found = [one for one in asked if one.id == self.question.id]
             if not found or found[0].state is not QuestionState.WAITING:
                 self._close(found[0] if found else None)
                 return
@@ -313,9 +328,13 @@ class QuestionScreen(Dialog[None]):
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
-        said = f"{one_line(self.question.asker, 40)} asks · waiting {since(now - self.question.asked)}"
+        gone = " (has left)" if has_left(self.question, self.link.view().clients) else ""
+        said = f"{one_line(self.question.asker, 40)}{gone} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
             said += f" · {since(left)} left"
+        more = sum(one.id != self.question.id for one in self._waiting)
+        if more:
+            said += f" · n: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         fill = box.size.width - Content(said).cell_length - len(count) - 4
         title = Content(said)
