@@ -57,7 +57,7 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     ("name", "words"),
     [
         ("user-profile", ["desk", "→", "tools/call user-profile", "#7", "✓ ok", "2026-07-28"]),
-        ("slow-report", ["claude-code", "✗ tool error"]),
+        ("slow-report", ["claude-code", "✗ failed"]),
         ("file:///nowhere.txt", ["resources/read file:///nowhere.txt", "✗ error"]),
         ("Bash", ["#six", "… pending", "3.0 s"]),
     ],

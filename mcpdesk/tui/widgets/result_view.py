@@ -36,6 +36,7 @@ _ABOUT_TOKENS = {
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
 """What to do about a refusal, by the code of its error."""
+_NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
@@ -130,7 +131,7 @@ class ResultView(Vertical):
             yield ResultContent(id="content")
             yield JsonTree(id="structured")
             with ResultContent(id="absent"):
-                yield Static("", classes="note", markup=False)
+                yield Static(_NO_MESSAGE, classes="note", markup=False)
             yield JsonTree(id="raw")
 
     @property
@@ -200,7 +201,7 @@ class ResultView(Vertical):
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(raw)
         self._is_absent = (False, structured is None, raw is None)
-        absent = "There is no structured content." if raw is not None else "There is no message yet."
+        absent = "There is no structured content." if raw is not None else _NO_MESSAGE
         self.query_one("#absent > Static", Static).update(absent)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
         if switcher.current != self._page(strip.current):
