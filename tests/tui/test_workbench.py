@@ -12,6 +12,7 @@ from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.widgets.arguments import Arguments
 from mcpdesk.tui.widgets.catalogue import CatalogueList
 from mcpdesk.tui.widgets.json_tree import JsonTree
@@ -31,7 +32,10 @@ from tests.support.workbench import Bench, bench, link_with, tool
 async def test_typing_arguments_and_calling_shows_the_result() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "7", "ctrl+r")
-        await it.until(lambda: bool(re.search(r"✓ ok [\d.]+ m?s", it.title)))
+        await it.until(lambda: bool(re.search(r"✓ ok [\d.]+ [mµ]?s", it.title)))
+        traffic = it.link.traffic
+        call = traffic.exchange(len(traffic.exchanges) - 1)
+        await it.until(lambda: f"✓ ok {duration(call.elapsed(call.ended))}" in it.title)
         assert it.sent == [
             ("tools/call", {"name": "user-profile", "arguments": {"userId": "7", "verbose": False}})
         ]
