@@ -1,0 +1,74 @@
+"""The last thing every line passes: no widget, whatever it was given, draws a control character."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.color import Color
+from textual.content import Content
+from textual.filter import LineFilter
+from textual.widget import Widget
+from textual.widgets import DataTable, Input, Label, OptionList, Select, Static, TextArea, Tree
+
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.render.terminal_gate import TerminalGate
+from tests.support.frame import running_frame
+from tests.support.hostile import COMMANDS
+
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+TEXT = COMMANDS.replace("[/x]", "")
+
+
+class Careless(App[None]):
+    """Gives strangers' text to the toolkit's widgets as it is."""
+
+    GATE = TerminalGate()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), self.GATE]
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(TEXT), markup=False)
+        yield Label(TEXT, markup=False)
+        yield Input(TEXT)
+        yield Input(placeholder=TEXT)
+        yield TextArea(TEXT)
+        yield OptionList(Text(TEXT))
+        yield Select([(Content(TEXT), 1)], value=1)
+        yield Tree(Text(TEXT))
+        table: DataTable[Text] = DataTable()
+        table.add_column("x")
+        table.add_row(Text(TEXT))
+        yield table
+
+    def on_mount(self) -> None:
+        self.query_one(Static).border_title = Content(TEXT)
+        self.query_one(Static).styles.border = ("round", "white")
+        self.notify(TEXT, markup=False)
+
+
+async def test_no_widget_of_the_toolkit_draws_a_control_character() -> None:
+    async with Careless().run_test(size=(120, 80)) as pilot:
+        await pilot.pause()
+        lines = [
+            line
+            for each in pilot.app.screen.walk_children(Widget)
+            for line in each.render_lines(each.size.region)
+        ]
+        assert len(lines) > 20 and not any(UNSAFE.search(line.text) for line in lines)
+
+
+async def test_the_desk_has_the_gate_behind_all_filters_of_the_toolkit() -> None:
+    async with running_frame() as (app, _):
+        assert isinstance(app, DeskApp) and isinstance(app.get_line_filters()[-1], TerminalGate)
+
+
+def test_links_for_the_terminal_itself_are_not_drawn() -> None:
+    linked = Segment("here", Style(link="https://a.example/\x1b\\\x1b]0;T\x07", bold=True))
+    (drawn,) = TerminalGate().apply([linked], Color(0, 0, 0))
+    assert drawn.text == "here" and drawn.style is not None and drawn.style.bold and not drawn.style.link
