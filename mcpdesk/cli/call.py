@@ -43,6 +43,7 @@ def command(
     """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
 
     KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
+    What a folder's tool asks is asked in the terminal; without one the tool hears that nobody can answer.
     """
     from mcpdesk.bridge.text import result_text
     from mcpdesk.cli.printing import print_json, print_text

@@ -18,6 +18,7 @@ from mcpdesk.cli.report import CANNOT_CONNECT, TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
 
 if TYPE_CHECKING:
+    from mcpdesk.cli.terminal_questions import TerminalQuestions
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.catalogue import Shelf
@@ -33,15 +34,17 @@ TROUBLE = ("warning", "error", "critical")
 class HostedClient(Client):
     """Sends requests within this process."""
 
-    def __init__(self, desk: DeskClient, shelf: Shelf) -> None:
+    def __init__(self, desk: DeskClient, shelf: Shelf, questions: TerminalQuestions | None = None) -> None:
+        """`questions` asks a person at a terminal; None: there is nobody to be asked."""
         super().__init__(lambda: _left_out(shelf))
         self._desk = desk
+        self._questions = questions
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """The result of one request."""
         call = self._desk.request(method, params)
         try:
-            outcome = _followed(call, timeout_s)
+            outcome = _followed(call, timeout_s, self._questions)
         except (NotInTime, KeyboardInterrupt) as error:
             call.cancel()
             if isinstance(error, KeyboardInterrupt):
@@ -73,7 +76,7 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
-    with claiming(host, "wire"):
+    with claiming(host, "wire") as claimed:
         # The core's thread imports the folder as well as running it: some objects, like a connection of
         # sqlite3, can be used only by the thread that made them.
         core = CoreThread(host)
@@ -84,10 +87,18 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
             desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
             if token is not None:
                 _give(desk, endpoint, token)
-            yield HostedClient(desk, Shelf(endpoint.server))
+            yield HostedClient(desk, Shelf(endpoint.server), _questions(host, claimed.stdin_fd))
         finally:
             core.stop()
             tell_strays(host)
+
+
+def _questions(host: Host, stdin_fd: int) -> TerminalQuestions | None:
+    if not (os.isatty(stdin_fd) and sys.stderr.isatty()):
+        return None
+    from mcpdesk.cli.terminal_questions import TerminalQuestions
+
+    return TerminalQuestions(host, stdin_fd)
 
 
 def _give(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
@@ -106,12 +117,12 @@ def _left_out(shelf: Shelf) -> list[CatalogueItem]:
     return [item for item in shelf.catalogue().items if not item.definition]
 
 
-def _followed(call: DeskCall, timeout_s: float) -> Outcome:
-    """Wait for the outcome; a person at a terminal is told the progress meanwhile.
+def _followed(call: DeskCall, timeout_s: float, questions: TerminalQuestions | None) -> Outcome:
+    """Wait for the outcome; a person at a terminal is told the progress meanwhile, and asked what tools ask.
 
-    Raises: TimeoutError when it does not come in time.
+    Raises: TimeoutError when it does not come in time, waiting for answers not counted.
     """
-    if not sys.stderr.isatty():
+    if questions is None and not sys.stderr.isatty():
         return call.outcome.result(timeout_s)
     told: Progress | None = None
     end = time.monotonic() + timeout_s
@@ -121,6 +132,9 @@ def _followed(call: DeskCall, timeout_s: float) -> Outcome:
         except NotInTime:
             if time.monotonic() >= end:
                 raise
+        if questions is not None and (asked_s := questions.ask_waiting()):
+            end += asked_s
+            told = call.progress  # it said that somebody is being waited for
         if call.progress is not None and call.progress != told:
             told = call.progress
             tell(progress_line(told))

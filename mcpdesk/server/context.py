@@ -252,8 +252,18 @@ class Context(CallContext):
         """Log at level `error`."""
         await self.log("error", data)
 
-    async def ask(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+    async def ask(self, pages: Sequence[Page]) -> Question:
         """Ask a person and wait; returns the question in its final state, answered or not.
+
+        The setting `ask_order` says whether the desk or the calling client shows it.
+        Raises: HandlerError when nobody could answer: no desk is open, and the client cannot be asked.
+        """
+        from mcpdesk.server.ask_order import ask_in_order
+
+        return await ask_in_order(pages, self)
+
+    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+        """Ask the person at the desk, whether or not one is open.
 
         The time does not count against the tool's limit, and the caller hears that it is being waited.
         `elsewhere` is the same question asked at another place: an answer there withdraws this one.

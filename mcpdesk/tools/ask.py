@@ -10,7 +10,6 @@ from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.ask_order import ask_in_order
 from mcpdesk.tools.ask_pages import pages_from
 
 Status = Literal["answered", "declined", "timed_out", "withdrawn"]
@@ -68,7 +67,7 @@ async def ask_user_question(questions_json: str, ctx: Context) -> ToolResult[Ans
     Args:
         questions_json: JSON string with questions and options
     """
-    return _result(await ask_in_order(pages_from(questions_json), ctx))
+    return _result(await ctx.ask(pages_from(questions_json)))
 
 
 def _result(question: Question) -> ToolResult[Answers]:

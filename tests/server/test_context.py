@@ -90,6 +90,7 @@ async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch
 
     monkeypatch.setattr(person, "BEAT_S", 0.01)
     peer = Peer()
+    peer.inbox.audience = 1
     peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])
     peer.modern(1, "tools/call", {"name": "survey"}, progressToken="p")
     await peer.until(lambda message: len(peer.received) >= 5)

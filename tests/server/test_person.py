@@ -30,7 +30,7 @@ class Elsewhere(Peer):
         async def ask() -> Question:
             return await self.other
 
-        asked = await context.ask(PAGES, asyncio.create_task(ask()))
+        asked = await context.ask_desk(PAGES, asyncio.create_task(ask()))
         return f"{asked.state} {asked.answered_by}"
 
     async def called(self) -> int:

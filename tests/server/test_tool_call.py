@@ -78,6 +78,7 @@ async def test_a_tool_over_its_limit_is_cancelled_and_says_the_limit() -> None:
 
 async def test_waiting_for_a_person_does_not_count_against_the_limit() -> None:
     peer = Peer()
+    peer.inbox.audience = 1
     peer.modern(1, "tools/call", {"name": "ask"})
     peer.modern(2, "tools/call", {"name": "brief"})
     await peer.response(2)
@@ -89,6 +90,7 @@ async def test_waiting_for_a_person_does_not_count_against_the_limit() -> None:
 
 async def test_a_question_is_withdrawn_when_its_caller_cancels() -> None:
     peer = Peer()
+    peer.inbox.audience = 1
     peer.modern(1, "tools/call", {"name": "ask"})
     peer.modern(2, "tools/call", {"name": "brief"})
     await peer.response(2)

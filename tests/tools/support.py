@@ -15,6 +15,7 @@ from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.protocol.trace import NONE, Trace
+from mcpdesk.server.ask_order import ask_in_order
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 
@@ -56,6 +57,9 @@ class ToolContext:
         return False
 
     async def ask(self, pages: Sequence[Page]) -> Question:
+        return await ask_in_order(pages, self)  # type: ignore[arg-type]
+
+    async def ask_desk(self, pages: Sequence[Page]) -> Question:
         _, future = self.inbox.ask(
             server="shop", peer="client", tool="AskUserQuestion", pages=pages, timeout_s=60
         )

@@ -241,6 +241,7 @@ async def _read(post: Awaitable[aiohttp.ClientResponse]) -> bytes:
 async def test_closing_the_connection_cancels_a_stateless_call_only() -> None:
     async with serving() as served:
         session = await served.session()
+        served.peer.inbox.audience = 1
         posts = (
             served.modern("tools/call", {"name": "ask"}),
             served.post(CALL | {"params": {"name": "ask"}}, **session),

@@ -1,4 +1,4 @@
-"""The questions of AskUserQuestion as one form that the calling client shows its user."""
+"""Questions for a person as one form that the calling client shows its user."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
     """A flat schema: a choice a page, or a box an option where several may be chosen, and own words."""
     fields: JSONObject = {}
     for number, page in enumerate(pages, 1):
-        fields |= _boxes(number, page) if page.multi_select else _choice(number, page)
-        fields[_other(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
+        if page.options:
+            fields |= _boxes(number, page) if page.multi_select else _choice(number, page)
+        if page.own_words or not page.options:
+            fields[_other(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
     return {"type": "object", "properties": fields}
 
 
@@ -100,7 +102,7 @@ def _boxes(number: int, page: Page) -> JSONObject:
 
 
 def _message(pages: tuple[Page, ...]) -> str:
-    return "\n".join(page.question for page in pages)
+    return "\n".join(line for page in pages for line in (page.question, page.detail) if line)
 
 
 def _title(page: Page) -> str:

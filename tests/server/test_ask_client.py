@@ -13,9 +13,9 @@ from mcpdesk.hosting.builtins import built_in
 from mcpdesk.inbox.question import Answer, Option, Page
 from mcpdesk.protocol.revisions import R3, R5
 from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.ask_client import answers_of, form_of
 from mcpdesk.server.asked import Elicited
 from mcpdesk.server.asking import form
-from mcpdesk.tools.ask_client import answers_of, form_of
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 

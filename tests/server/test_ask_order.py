@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from mcpdesk.hosting.builtins import built_in
 from mcpdesk.hosting.channel import Channel
-from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.server.context import Context
 from mcpdesk.server.home import Home, ToolOptions
+from mcpdesk.server.tool import Tool
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 
@@ -219,3 +221,26 @@ async def test_nobody_in_time_is_told_apart_from_a_refusal(make: Any) -> None:
     peer.ask()
     assert await peer.said() == ("timed_out", "")
     assert peer.inbox.questions()[0].state is QuestionState.TIMED_OUT
+
+
+async def asks(_arguments: dict[str, Any], context: Context) -> str:
+    question = await context.ask([Page("Tea?", options=(Option("yes"), Option("no")), own_words=False)])
+    return " ".join(question.answers[0].selected)
+
+
+async def test_a_handler_that_asks_when_nobody_can_answer_is_told_at_once(make: Any) -> None:
+    peer = await make("desk-first", 0, {})
+    peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
+    peer.request(1, "tools/call", {"name": "asks", "arguments": {}})
+    result = (await peer.response(1))["result"]
+    assert result["isError"] and result["content"][0]["text"].startswith("Nobody can answer: no desk is open")
+
+
+async def test_a_handler_that_asks_reaches_a_client_that_offers_elicitation(make: Any) -> None:
+    peer = await make("desk-first", 0)
+    peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
+    peer.request(1, "tools/call", {"name": "asks", "arguments": {}})
+    question = await peer.question(CREATE)
+    assert list(question["params"]["requestedSchema"]["properties"]) == ["answer_1"]
+    peer.answer(question, YES)
+    assert (await peer.response(1))["result"]["content"][0]["text"] == "yes"

@@ -1,0 +1,174 @@
+"""`mcpdesk call FOLDER` asks in the terminal when there is one, and says so at once when there is none."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pexpect
+import pytest
+
+from mcpdesk.cli.terminal_questions import read_answer, told
+from mcpdesk.inbox.question import Answer, Option, Page
+from tests.support.folders import write
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "mcp.json": '{"name": "asks", "version": "1", "builtins": ["AskUserQuestion"]}',
+    "tools/asks.py": """
+        from mcpdesk import Context, Option, Page, SyncContext
+
+        TEA = Page("Which tea?", options=(Option("green", "from Uji\\x1b]0;title\\x07"), Option("black")))
+
+        async def tea(ctx: Context) -> str:
+            question = await ctx.ask([TEA])
+            if not question.answers:
+                return f"{question.state}: {question.reason}"
+            return " ".join((*question.answers[0].selected, question.answers[0].other)).strip()
+
+        def plain_tea(ctx: SyncContext) -> str:
+            return ctx.ask([TEA]).answers[0].selected[0]
+
+        async def form(ctx: Context) -> str:
+            fields = {"name": {"type": "string", "minLength": 2}, "age": {"type": "integer"}}
+            answer = await ctx.elicit("Who are you?", {"type": "object", "properties": fields})
+            return f"{answer.action} {answer.content}"
+        """,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(write(tmp_path / "asks", FILES))
+
+
+class Typed:
+    """The command in a pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        environ = {**os.environ, "TERM": "xterm-256color"}
+        self.process = pexpect.spawn(
+            sys.executable, ["-m", "mcpdesk", "call", *arguments], cwd=str(ROOT), env=environ, timeout=20,
+            encoding="utf-8", echo=False,
+        )  # fmt: skip
+
+    def sees(self, text: str) -> str:
+        self.process.expect_exact(text)
+        return str(self.process.before)
+
+    def types(self, line: str) -> None:
+        self.sees("> ")
+        self.process.sendline(line)
+
+    def ends(self) -> tuple[str, int | None]:
+        self.process.expect(pexpect.EOF)
+        said = str(self.process.before)
+        self.process.close()
+        return said.strip(), self.process.exitstatus
+
+
+@pytest.fixture
+def typed(folder: str) -> Iterator[Typed]:
+    program = Typed(folder, "tea")
+    yield program
+    program.process.close(force=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("2", "black"),
+        ("GREEN", "green"),
+        ("mint, please", "mint, please"),
+        ("! not now", "declined: not now"),
+    ],
+)
+def test_a_choice_by_number_or_name_own_words_and_a_refusal(typed: Typed, line: str, result: str) -> None:
+    shown = typed.sees("Type a number, or your own words.")
+    assert "Which tea?" in shown and "1) green: from Uji" in shown and "2) black" in shown
+    assert "\x1b]" not in shown and "\x07" not in shown
+    typed.types(line)
+    assert typed.ends() == (result, 0)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_call(typed: Typed) -> None:
+    typed.sees("> ")
+    typed.process.sendintr()
+    assert typed.ends()[1] not in (0, None)
+
+
+@pytest.mark.slow
+def test_a_form_asks_again_for_what_does_not_fit(folder: str) -> None:
+    typed = Typed(folder, "form")
+    typed.types("A")
+    typed.types("Ada")
+    typed.types("thirty")
+    typed.types("30")
+    said, code = typed.ends()
+    assert said.endswith("accept {'name': 'Ada', 'age': 30}") and code == 0
+
+
+@pytest.mark.slow
+def test_a_plain_function_and_the_built_in_tool_ask_there_too(folder: str) -> None:
+    typed = Typed(folder, "plain-tea")
+    typed.types("1")
+    assert typed.ends() == ("green", 0)
+    typed = Typed(folder, "AskUserQuestion", 'questions_json=[{"question": "Go?", "options": ["yes", "no"]}]')
+    typed.types("2")
+    said, code = typed.ends()
+    assert "-> no" in said and code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("tea", "Nobody can answer"),
+        ("plain-tea", "Nobody can answer"),
+        ("form", "does not offer elicitation"),
+    ],
+)
+def test_without_a_terminal_the_tool_is_told_at_once(folder: str, mcpdesk: Run, tool: str, text: str) -> None:
+    began = time.monotonic()
+    done = mcpdesk("call", folder, tool)
+    assert done.returncode in (1, 4) and text in done.stdout + done.stderr
+    assert time.monotonic() - began < 15
+
+
+BOTH = Page("Which?", options=(Option("a"), Option("b")), multi_select=True)
+
+
+@pytest.mark.parametrize(
+    ("page", "line", "answer"),
+    [
+        (BOTH, "2, 1", Answer(("b", "a"))),
+        (BOTH, "1 1", Answer(("a",))),
+        (BOTH, "3", Answer((), "3")),
+        (BOTH, "1 and 2", Answer((), "1 and 2")),
+        (Page("Age?"), "1", Answer((), "1")),
+        (Page("Name?", default=Answer((), "Ada")), "", Answer((), "Ada")),
+        (Page("Open?", link="https://example.org"), "y", Answer()),
+        (Page("Open?", link="https://example.org"), "", None),
+    ],
+)
+def test_a_line_is_an_answer(page: Page, line: str, answer: Answer | None) -> None:
+    assert read_answer(page, line) == answer
+
+
+def test_what_can_be_typed_is_said() -> None:
+    assert told(Page("Name?", "form", is_required=False)) == ["[form] Name?", "An empty line passes it over."]
+    assert told(Page("Open?", link="http://example.org/x"))[1:] == [
+        "http://example.org/x",
+        "http: others on the way can read along",
+        "Open it yourself, then type y",
+    ]
+    assert "Type numbers, like 1,3, or your own words." in told(BOTH)
