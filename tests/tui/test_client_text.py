@@ -49,7 +49,7 @@ def test_everything_a_session_can_have() -> None:
         "capabilities   elicitation (form) · roots",
         "calls          3 · 0 errors · p50 1.0 ms · p95 500 ms",
         "tools          last listed: stale",
-        "session        open for 2 min · ends in 1 min unless used · session_ttl_s 900",
+        "session        open for 2 min · last used 14 min ago, ends in 1 min unless used · session_ttl_s 900",
         "               no standing stream · 1 carried · 2 kept events, 2.0 kB",
         "is told of     changes of every list",
         "               file:///b",

@@ -101,7 +101,8 @@ def _wrapped(told: list[str], width: int) -> list[str]:
 def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
     left = "kept by a call or a stream"
     if session.left_s is not None:
-        left = f"ends in {since(session.left_s)} unless used"
+        idle = since(max(0.0, ttl_s - session.left_s))
+        left = f"last used {idle} ago, ends in {since(session.left_s)} unless used"
     yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
     standing = "standing stream open" if session.has_standing else "no standing stream"
     kept = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
