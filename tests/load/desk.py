@@ -41,13 +41,15 @@ async def echo(text: str) -> str:
 _LENGTH = re.compile(rb"(?i)content-length: *(\d+)")
 
 
-async def call_many(port: int, count: int, connections: int, alive: Callable[[], None]) -> None:
+async def call_many(port: int, count: int, connections: int, rate: float, alive: Callable[[], None]) -> None:
     """Call `echo` `count` times over kept connections; every answer must be a result."""
-    left = iter(range(count))
+    left, begun = iter(range(count)), asyncio.get_running_loop().time()
 
     async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for number in left:
+            if rate:  # a screen that keeps up pairs every frame; one that cannot leaves them in the file
+                await asyncio.sleep(begun + number / rate - asyncio.get_running_loop().time())
             body = json.dumps(
                 {
                     "jsonrpc": "2.0",
@@ -80,6 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.load.desk", description=__doc__)
     parser.add_argument("--calls", type=int, default=300_000, help="calls before, and on each screen")
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=2500, help="calls a second at most; 0: any number")
     parser.add_argument("--screens", default=",".join(SCREENS), help="which, by comma")
     given = parser.parse_args()
     with TemporaryDirectory() as place:
@@ -102,13 +105,13 @@ def main() -> int:
 
             failed = False
             sys.stdout.write(f"at start: {rss():.1f} MiB\n")
-            asyncio.run(call_many(port, given.calls, given.connections, alive))
+            asyncio.run(call_many(port, given.calls, given.connections, given.rate, alive))
             before = rss()
             sys.stdout.write(f"after {given.calls:,} calls: {before:.1f} MiB\n")
             sys.stdout.flush()
             for name in given.screens.split(","):
                 os.write(desk.process.child_fd, str(SCREENS.index(name) + 1).encode())
-                asyncio.run(call_many(port, given.calls, given.connections, alive))
+                asyncio.run(call_many(port, given.calls, given.connections, given.rate, alive))
                 now = rss()
                 failed |= now - before > ALLOWED_MIB
                 sys.stdout.write(f"{given.calls:,} more on {name}: {now:.1f} MiB ({now - before:+.1f})\n")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 
 import pytest
+from textual import events
+from textual.widgets import Static
 
 from mcpdesk.tui import app as module
 from mcpdesk.tui.app import DeskApp
@@ -169,9 +170,22 @@ class BreakingDesk(DeskApp):
 
 async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -> None:
     app = BreakingDesk(quiet_link())
-    report = app.error_console.file = StringIO()
     with pytest.raises(RuntimeError):
         async with app.run_test() as pilot:
             await pilot.pause(5)
-    assert "in settle" in report.getvalue() and "RuntimeError: ␛]0;T␇ 6" in report.getvalue()
-    assert "s3cr3t" not in report.getvalue()
+    assert app.crash is not None and "s3cr3t" not in app.crash.report
+    assert "in settle" in app.crash.report and "RuntimeError: ␛]0;T␇ 6" in app.crash.report
+
+
+async def test_a_click_on_a_widget_that_was_just_removed_ends_nothing() -> None:
+    async with running_frame() as (app, pilot):
+        gone = Static("going")
+        gone.styles.dock = "top"
+        await app.screen.mount(gone)
+        await pilot.pause()
+        x, y = gone.region.offset
+        await gone.remove()
+        for kind in (events.MouseDown, events.MouseUp):
+            app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+        await pilot.pause()
+        assert app.is_running

@@ -50,3 +50,12 @@ async def test_a_digit_typed_after_a_question_was_put_off_chooses_nothing() -> N
         dialog.post_message(events.Key("2", "2"))
         await desk.until(lambda: not dialog.is_attached)
         assert set(draft.chosen) == before
+
+
+async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
+    async with running_frame() as (app, pilot):
+        menu = Menu("Any", [Choice("one", 1)], filtered=True)
+        app.push_screen(menu)
+        menu.dismiss()
+        await until(pilot, lambda: not menu.is_attached)
+        assert app.is_running and app.screen is app.main
