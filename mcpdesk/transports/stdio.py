@@ -23,6 +23,7 @@ from mcpdesk.transports.pipe import (
     Pipe,
     finish,
 )
+from mcpdesk.transports.unread import UNREAD
 
 if TYPE_CHECKING:
     from mcpdesk.transports.spoken import Spoken
@@ -108,6 +109,7 @@ class StdioTransport:
     async def _converse(self) -> None:
         send = self._write if self._spoken is None else self._heard
         self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode)
+        UNREAD.add(self)
         try:
             if self._spoken is not None:
                 await self._replay(self._spoken)
@@ -119,6 +121,7 @@ class StdioTransport:
                 await finish(self._pipe)
                 await self._flushed()
         finally:
+            UNREAD.remove(self)
             self._pipe.close()
 
     async def _replay(self, spoken: Spoken) -> None:
@@ -205,6 +208,8 @@ class StdioTransport:
             self._loop.add_writer(self._sink, self._writable)
         self._unwritten.append(memoryview(data)[sent:])
         self._waiting += len(data) - sent
+        if self._waiting > HIGH_WATER:
+            UNREAD.check()
         self._check_water()
 
     def _writable(self) -> None:
@@ -255,6 +260,15 @@ class StdioTransport:
             return
         with suppress(PermissionError):  # a plain file: its own loop goes on by itself
             self._loop.add_reader(self._source, self._readable)
+
+    @property
+    def unread(self) -> int:
+        """Bytes the system did not take yet."""
+        return self._waiting
+
+    def give_up(self) -> None:
+        """Write nothing any more, and end."""
+        self._lose("the client reads too slowly")
 
     def _lose(self, why: str) -> None:
         log.info("%s", why)

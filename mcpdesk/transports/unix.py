@@ -20,6 +20,7 @@ from mcpdesk.transports.pipe import (
     finish,
 )
 from mcpdesk.transports.pump import LEAVE
+from mcpdesk.transports.unread import UNREAD
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ class _Connection(asyncio.Protocol):
         # Other loops' transports have the methods without the base class.
         self._transport = cast(asyncio.Transport, transport)
         self._open_ones.add(self)
+        UNREAD.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
         if uid not in (None, os.getuid()):
@@ -126,7 +128,17 @@ class _Connection(asyncio.Protocol):
         if self._pipe is not None:
             self._pipe.resume()
 
+    @property
+    def unread(self) -> int:
+        """Bytes the transport holds for a peer that does not read them."""
+        return self._transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Close at once, with what was not read."""
+        self._transport.abort()
+
     def connection_lost(self, error: Exception | None) -> None:
+        UNREAD.remove(self)
         if self._finishing_aio is not None:
             self._finishing_aio.cancel()
         if self._pipe is not None:
@@ -180,7 +192,9 @@ class _Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._transport.write(data)
-        if self._transport.get_write_buffer_size() > WRITE_LIMIT:
+        if self.unread > HIGH_WATER:
+            UNREAD.check()
+        if self.unread > WRITE_LIMIT:
             log.warning("ended a connection that left %d bytes of answers unread", WRITE_LIMIT)
             self._transport.abort()
 

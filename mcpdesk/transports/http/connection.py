@@ -19,6 +19,7 @@ from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.budget import Budget, Holding
 from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.repeated import Repeated
+from mcpdesk.transports.unread import UNREAD
 
 SLOWEST = 16 << 10
 """Bytes that give a body one second more to arrive in."""
@@ -116,6 +117,7 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = cast(asyncio.Transport, transport)
+        UNREAD.add(self)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -182,7 +184,18 @@ class Connection(RequestHandler):
         answer.force_close()
         return answer
 
+    @property
+    def unread(self) -> int:
+        """Bytes the transport holds for a client that does not read them."""
+        return 0 if self._wire is None else self._wire.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Close at once, with what was not read."""
+        if self._wire is not None:
+            self._wire.abort()
+
     def connection_lost(self, exc: BaseException | None) -> None:
+        UNREAD.remove(self)
         super().connection_lost(exc)
         for dialogue in self.dialogues.values():
             if dialogue.outlives_connection:

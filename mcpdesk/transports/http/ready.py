@@ -15,6 +15,8 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
+from mcpdesk.transports.unread import UNREAD
+
 ONE_WRITE = 64 << 10
 """Bytes of a body that leave with its head. The client reads them while the rest is handed over."""
 
@@ -102,6 +104,7 @@ class Ready(web.StreamResponse):
         if len(body) > ONE_WRITE:
             # A view: of bytes, the transport would copy whatever the system does not take at once.
             transport.write(memoryview(body)[ONE_WRITE:])
+            UNREAD.check()
 
 
 class _Heads:

@@ -12,6 +12,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.unread import UNREAD
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -84,6 +85,9 @@ class EventStream:
         self._queued += len(piece)
         if self._writer_aio is None:
             self._writer_aio = asyncio.get_running_loop().create_task(self._write())
+        if self._queued > HIGH_WATER:
+            UNREAD.add(self)
+            UNREAD.check()
 
     async def drain(self) -> None:
         """Wait while too much is queued."""
@@ -119,6 +123,16 @@ class EventStream:
             self._queued = 0
         finally:
             self._writer_aio = None
+            UNREAD.remove(self)
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait to be written, for who gives up those that read too slowly."""
+        return self._queued
+
+    def give_up(self) -> None:
+        """End the stream and its connection at once."""
+        self._abort()
 
     def _abort(self) -> None:
         log.warning("ended a stream that left %d bytes unread", self._queued)

@@ -22,6 +22,7 @@ from mcpdesk.transports.http.connection import head_of, peer_of
 from mcpdesk.transports.http.quick_socket import QuickSocket
 from mcpdesk.transports.http.ready import ONE_WRITE
 from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
+from mcpdesk.transports.unread import UNREAD
 
 HEARTBEAT_S = 30.0
 """A ping this often; a peer that answers none within half of it is gone."""
@@ -208,6 +209,7 @@ class _Line:
                 transport.write(piece)
         unread = transport.get_write_buffer_size()
         if unread > HIGH_WATER:
+            UNREAD.check()
             self._hold_back(unread, transport)
 
     def _hold_back(self, unread: int, transport: asyncio.Transport) -> None:
