@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -32,7 +33,9 @@ class TerminalQuestions:
         """`terminal_fd` is where the person types, line by line."""
         self._host = host
         self._fd = terminal_fd
+        self._is_present = threading.Event()
         host.call_soon(self._attend)
+        self._is_present.wait()  # a call that begins before would say that nobody can be asked
 
     def ask_waiting(self) -> float:
         """Ask what waits, one after another; returns how many seconds that took.
@@ -47,6 +50,7 @@ class TerminalQuestions:
 
     def _attend(self) -> None:
         self._host.inbox.audience += 1
+        self._is_present.set()
 
     def _ask(self, question: Question) -> None:
         tell(f"{question.asker} asks ({HELP})")
