@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mcpdesk"
 TOP_LEVEL = {
-    "mcpdesk", "themes", "sample_servers", "tests",
+    "mcpdesk", "themes", "sample_servers", "tests", "docs",
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml",
 }  # fmt: skip
 LONGEST = 700

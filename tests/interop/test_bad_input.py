@@ -328,7 +328,7 @@ MANIFESTS: list[tuple[bytes, tuple[str, ...]]] = [
 def test_a_bad_manifest_is_told_with_line_and_column(number: int, tmp_path: Path) -> None:
     text, words = MANIFESTS[number]
     (tmp_path / "mcp.json").write_bytes(text)
-    code, told = ends(("serve", "stdio")[number % 2], str(tmp_path))
+    code, told = ends(("check", "stdio")[number % 2], str(tmp_path))
     assert code == 2 and [word for word in words if word not in told] == [], told
 
 

@@ -89,7 +89,7 @@ async def test_tools_of_a_server_over_http_are_used_with_its_key(
     assert (await chat(*asked, "--mode", "mute", SERVER_KEY=key))[1] == "I have no tool that greets.\n"
     status, answer, _, complaint = await chat(*asked)
     assert (status, answer) == (1, "")
-    assert complaint.startswith("chat: ") and "HTTP 401" in complaint and key not in complaint
+    assert complaint.startswith("chat: ") and "HTTP 403" in complaint and key not in complaint
 
 
 async def test_model_of_ones_own_is_spoken_to_with_its_key() -> None:
