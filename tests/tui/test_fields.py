@@ -8,6 +8,7 @@ from pathlib import Path
 
 from textual import events
 from textual.app import App, ComposeResult
+from textual.geometry import Region
 from textual.widgets import Input
 
 import mcpdesk.tui
@@ -112,3 +113,19 @@ async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
         assert desk.app.clipboard == VALUES["line"]
         desk.app.copy_to_clipboard("half \ud800")
         assert json.dumps(desk.app.clipboard) == '"half ?"'
+
+
+async def test_a_text_field_can_be_drawn_before_its_styles_are_there() -> None:
+    """A theme that changes, or the mouse, may have one drawn that is being mounted."""
+
+    class Fields(App[None]):
+        def compose(self) -> ComposeResult:
+            yield TextField("other", id="there")
+
+    async with Fields().run_test() as pilot:
+        fresh = TextField("some text")
+        assert [line.text for line in fresh.render_lines(Region(0, 0, 4, 2))] == [" " * 4] * 2
+        await pilot.app.mount(fresh)
+        await pilot.pause()
+        drawn = fresh.render_lines(Region(0, 0, 20, 3))
+        assert "some text" in "".join(line.text for line in drawn)

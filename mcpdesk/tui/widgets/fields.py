@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widgets import Input, TextArea
 from textual.widgets.text_area import Edit, EditResult
 
@@ -49,6 +51,14 @@ class TextField(TextArea):
     def load_text(self, text: str) -> None:
         """Edit another text."""
         super().load_text(to_field(text, lines=True))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw; nothing yet while the styles are missing, which Textual takes for an error."""
+        try:
+            self.get_component_styles("text-area--gutter")
+        except KeyError:
+            return [Strip.blank(crop.width)] * crop.height
+        return super().render_lines(crop)
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text; what is typed, pasted and inserted comes through here."""
