@@ -1,4 +1,7 @@
-"""Engines whose result pages are read by the ddgs library. It blocks, so each runs in a thread of our own."""
+"""Engines whose result pages are read by the ddgs library, which the extra `search` brings.
+
+The library blocks, so each engine runs in a thread of our own.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
-    from ddgs.exceptions import DDGSException, TimeoutException
+    try:
+        from ddgs.exceptions import DDGSException, TimeoutException
+    except ImportError:
+        raise EngineError("it needs an extra: pip install 'mcpdesk[search]'") from None
 
     engine = _class(name)(timeout=max(1, round(timeout_s)))
     engine.base = base

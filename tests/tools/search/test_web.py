@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -219,3 +220,14 @@ def test_settings_know_the_engines_there_are() -> None:
 async def test_an_engine_nobody_knows_is_told_which_there_are(served: Engines) -> None:
     with pytest.raises(HandlerError, match="there is no engine 'altavista'; known: brave, "):
         await search(served, "altavista")
+
+
+async def test_without_the_extra_the_other_engines_answer_and_it_is_named(
+    served: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ddgs.exceptions", None)
+    result = await search(served)
+    assert sorted(name for name, state in status(result).items() if state == "ok") == [
+        "arxiv", "github", "hackernews", "stackexchange",
+    ]  # fmt: skip
+    assert set(reasons(result).values()) == {"it needs an extra: pip install 'mcpdesk[search]'"}
