@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pexpect
 import psutil
 
 from tests.support.folders import write
@@ -127,9 +128,10 @@ def _drain(desk: Desk, over: threading.Event) -> None:
     while not over.is_set():
         try:
             desk.process.read_nonblocking(1 << 16, timeout=0.2)
-        except Exception as error:
-            if "Timeout" not in type(error).__name__:
-                return
+        except pexpect.TIMEOUT:
+            continue
+        except (pexpect.EOF, OSError):
+            return
 
 
 if __name__ == "__main__":
