@@ -8,7 +8,9 @@ from textual import events
 from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.screens.jump import JumpScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.asking import DATABASE, asked
+from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame
 from tests.support.widgets import until
 
@@ -59,3 +61,13 @@ async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
         menu.dismiss()
         await until(pilot, lambda: not menu.is_attached)
         assert app.is_running and app.screen is app.main
+
+
+async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> None:
+    async with running_frame(FakeLink()) as (app, pilot):
+        app.main.ask(app.link.questions()[0])
+        dialog = app.screen
+        await app.run_action("next_page", dialog)
+        await until(pilot, lambda: dialog.is_mounted)
+        assert app.screen is dialog and isinstance(dialog, QuestionScreen)
+        assert dialog.page.is_attached

@@ -23,6 +23,10 @@ class Dialog(ModalScreen[Result]):
         """Whether it was closed: its widgets may be gone, or may never have been made."""
         return self not in self.app.screen_stack
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Do nothing before the widgets are there: such a key was typed for what is below."""
+        return self.is_mounted
+
     async def on_event(self, event: events.Event) -> None:
         """Hear no key any more once it was closed, and do not begin when it was closed before it began."""
         if isinstance(event, events.InputEvent):

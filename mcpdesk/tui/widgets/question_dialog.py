@@ -79,6 +79,8 @@ class QuestionScreen(Dialog[None]):
         kept, drafts = self.drafts.pop(question.id, (None, []))
         self._drafts = drafts if kept == question else [Draft(page) for page in question.pages]
         self._at = 0
+        self.page = QuestionPage(self._drafts[0])
+        """The page that is up, or about to be."""
         self._sent = False
         self._version = -1
         self._declining = declining
@@ -87,7 +89,7 @@ class QuestionScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Page, note, reason, keys."""
         with Vertical():
-            yield QuestionPage(self._drafts[0])
+            yield self.page
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
                 no, nos = ("deny", "denies") if self._is_approval else ("decline", "declines")
@@ -112,11 +114,6 @@ class QuestionScreen(Dialog[None]):
     @property
     def _is_approval(self) -> bool:
         return self.question.kind is Kind.APPROVAL
-
-    @property
-    def page(self) -> QuestionPage:
-        """The page that is up."""
-        return self.query_one(QuestionPage)
 
     def on_key(self, event: events.Key) -> None:
         """A digit chooses its option."""
@@ -177,6 +174,8 @@ class QuestionScreen(Dialog[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Links and cancelling are there where the question has them."""
+        if not super().check_action(action, parameters):
+            return False
         if action in ("open_link", "copy_link"):
             return bool(self.question.pages[self._at].link)
         return self.question.may_cancel if action == "cancel" else True
@@ -239,13 +238,14 @@ class QuestionScreen(Dialog[None]):
     async def _go_to(self, at: int) -> None:
         self._at = at
         self._note("")
-        old, fresh = self.page, QuestionPage(self._drafts[at])
+        old, self.page = self.page, QuestionPage(self._drafts[at])
+        fresh = self.page
         self.set_focus(None)
         await old.remove()
-        if self.has_left:
-            return  # it ended elsewhere while the page went
+        if self.has_left or fresh is not self.page:
+            return  # it ended elsewhere, or went on, while the page went
         await self.query_one(Vertical).mount(fresh, before=0)
-        if self.has_left:
+        if self.has_left or fresh is not self.page:
             return
         self._fit()
         self._show_keys()
