@@ -1,12 +1,16 @@
-"""What a server answered, checked before anybody relies on it: responses, tools, results of calls."""
+"""What a server sent, checked before anybody relies on it: responses, tools, results of calls, questions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpdesk.errors import InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import Id, is_id
+
+if TYPE_CHECKING:
+    from mcpdesk.server.schema import Validator
 
 EXCERPT = 300
 """Characters of an answer that an error shows."""
@@ -20,6 +24,47 @@ _BLOCKS: dict[str, tuple[tuple[str, type], ...]] = {
     "resource_link": (("uri", str),),
 }
 """Kind of content -> what a block of it has to have. Kinds of later revisions pass unchecked."""
+
+_TEXT = {"type": "string"}
+_TEXT_LIST = {"type": "array", "items": _TEXT}
+_TITLED = {"type": "object", "required": ["const"], "properties": {"const": _TEXT, "title": _TEXT}}
+_CHOICES = {
+    "enum": _TEXT_LIST,
+    "enumNames": _TEXT_LIST,
+    "oneOf": {"type": "array", "items": _TITLED},
+    "anyOf": {"type": "array", "items": _TITLED},
+}
+_NUMBERS = ("minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
+_FIELD = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {
+        "type": {"enum": ["string", "number", "integer", "boolean", "array"]},
+        **dict.fromkeys(("title", "description", "format"), _TEXT),
+        **{bound: {"type": "number"} for bound in _NUMBERS},
+        **_CHOICES,
+        "items": {"type": "object", "properties": _CHOICES},
+    },
+    "if": {"properties": {"type": {"const": "array"}}},
+    "then": {"required": ["items"]},
+}
+_FORM = {
+    "type": "object",
+    "required": ["properties"],
+    "properties": {
+        "properties": {"type": "object", "additionalProperties": _FIELD},
+        "required": _TEXT_LIST,
+    },
+}
+_QUESTION = {
+    "type": "object",
+    "required": ["message"],
+    "properties": {"message": _TEXT, "mode": {"enum": ["form", "url"]}},
+    "if": {"required": ["mode"], "properties": {"mode": {"const": "url"}}},
+    "then": {"required": ["url"], "properties": {"url": _TEXT}},
+    "else": {"required": ["requestedSchema"], "properties": {"requestedSchema": _FORM}},
+}
+"""The parameters of `elicitation/create`. Source: WIRE 6.7."""
 
 
 def excerpt(data: bytes | str) -> str:
@@ -134,6 +179,19 @@ def checked_items(result: Mapping[str, Any], shape: Items, target: str) -> Mappi
             if field in required and field not in item:
                 raise InvalidAnswer(f"{key} {index} has no {field}", target, excerpt(repr(item)))
     return result
+
+
+def question_fault(params: Any) -> str:
+    """What is wrong with the parameters of `elicitation/create`; empty when nothing is."""
+    failure = next(iter(_question_schema().failures(params, 1)), None)
+    return "" if failure is None else f"{'.'.join(map(str, failure.path))} {failure.message}".strip()
+
+
+@cache
+def _question_schema() -> Validator:
+    from mcpdesk.server.schema import compile_schema
+
+    return compile_schema(_QUESTION)
 
 
 def _tool_fault(tool: Any) -> str:

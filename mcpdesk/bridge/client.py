@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.bridge import answers
-from mcpdesk.bridge.following import call_as_task, has_to_be_task, is_unknown_way
+from mcpdesk.bridge.following import AskingLine, call_as_task, has_to_be_task, is_unknown_way
 from mcpdesk.bridge.mirroring import mirror, without_invalid
 from mcpdesk.bridge.wire import Wire, checked_url
 from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer, RpcError
@@ -19,7 +20,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.server.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.bridge.line import Line
+    from mcpdesk.bridge.line import Elicit, Line
     from mcpdesk.server.schema import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
@@ -50,6 +51,9 @@ class Client:
     number may be under way at once. Redirects are not followed, so a token goes nowhere else; cookies are
     not kept; an answer of more than `max_bytes` is refused.
 
+    With `on_elicit` the server may ask a person while it works (elicitation, forms and links). Without it
+    nothing of the kind is declared.
+
     Every request raises `HttpError`, `InvalidAnswer`, `RpcError` or `CallTimeout`, all of them `CallError`.
     """
 
@@ -64,9 +68,13 @@ class Client:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_bytes: int = DEFAULT_MAX_BYTES,
         headers: Mapping[str, str] | None = None,
+        on_elicit: Elicit | None = None,
     ) -> None:
         """`mode` is one of the server's; `token` a bearer token; `api_key` goes out as `api_key_header`;
-        `timeout_s` bounds each request that names no time of its own; `headers` go with every request.
+        `timeout_s` bounds each request that names no time of its own; `headers` go with every request;
+        `on_elicit` takes the parameters of an `elicitation/create` and returns its result, such as
+        `{"action": "decline"}`. While it works the time of the call stands still; what it raises ends the
+        call. A question the server takes back cancels it.
 
         Raises: DeskUserError for a URL, key or token that cannot be used.
         """
@@ -82,6 +90,7 @@ class Client:
         if token:
             self._headers["Authorization"] = f"Bearer {_sendable(token, 'token')}"
         self._max_bytes = max_bytes
+        self._on_elicit = on_elicit
         self._line: Line | None = None
         self._connecting = asyncio.Lock()
         self._tools: dict[str, dict[str, Any]] = {}
@@ -218,6 +227,12 @@ class Client:
             return self._line
 
     async def _opened(self) -> Line:
+        line = await self._line_to_target()
+        if self._on_elicit is not None and line.revision.is_stateless:
+            return AskingLine(line, self._elicit)
+        return line
+
+    async def _line_to_target(self) -> Line:
         if isinstance(self.target, Server):
             from mcpdesk.bridge.hosted import line_to
 
@@ -232,7 +247,7 @@ class Client:
         wire = Wire(place, self._headers, self.mode, self._max_bytes)
         async with AsyncExitStack() as unless_met:
             unless_met.push_async_callback(wire.close)
-            line = await meet(wire)
+            line = await meet(wire, self._elicit if self._on_elicit is not None else None)
             unless_met.pop_all()
         return line
 
@@ -240,14 +255,65 @@ class Client:
     async def _limit(self, timeout_s: float | None, what: str) -> AsyncIterator[None]:
         seconds = self.timeout_s if timeout_s is None else timeout_s
         limit = asyncio.timeout(seconds)
+        clock = _Clock(limit)
+        before = _CLOCK.set(clock)
         try:
             async with limit:
-                yield
+                try:
+                    yield
+                finally:
+                    clock.is_over = True
         except TimeoutError:
             if not limit.expired():
                 raise
             target = self._line.target if self._line is not None else ""
             raise CallTimeout(f"{what}: no answer within {seconds:g} s", target) from None
+        finally:
+            _CLOCK.reset(before)
+
+    async def _elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Have a question answered. It is asked by the call in whose context this runs."""
+        assert self._on_elicit is not None
+        clock = _CLOCK.get()
+        if clock is None:
+            return await self._on_elicit(params)
+        with clock.stopped():
+            return await self._on_elicit(params)
+
+
+class _Clock:
+    """The time a call may take. It stands still while somebody thinks about an answer."""
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self.is_over = False
+        """The call is; its limit cannot be moved any more."""
+        self._limit = limit
+        self._questions = 0
+        self._left_s = 0.0
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let no time pass for the call while the block runs; several blocks may overlap."""
+        loop = asyncio.get_running_loop()
+        when = self._limit.when()
+        if self._questions == 0 and when is not None and self._can_move:
+            self._left_s = when - loop.time()
+            self._limit.reschedule(None)
+        self._questions += 1
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            if self._questions == 0 and self._can_move:
+                self._limit.reschedule(loop.time() + self._left_s)
+
+    @property
+    def _can_move(self) -> bool:
+        return not (self.is_over or self._limit.expired())
+
+
+_CLOCK: ContextVar[_Clock | None] = ContextVar("mcpdesk_bridge_clock", default=None)
+"""That of the call which is under way in this context."""
 
 
 def _sendable(secret: str, what: str) -> str:

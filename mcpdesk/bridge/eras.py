@@ -7,24 +7,26 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from mcpdesk.bridge.answers import excerpt
+from mcpdesk.bridge.answers import excerpt, question_fault
 from mcpdesk.bridge.handshake import answer_to, opened, opening, withdrawal
-from mcpdesk.bridge.line import IDENTITY, Line, kinds_of
+from mcpdesk.bridge.line import IDENTITY, Elicit, Line, kinds_of
 from mcpdesk.bridge.listening import Listening
 from mcpdesk.bridge.partings import Partings, within_parting
 from mcpdesk.bridge.wire import REFUSED, Reply, Wire
-from mcpdesk.errors import HttpError, InvalidAnswer
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value
-from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
 from mcpdesk.protocol.stateless import SERVER_KEY, request_meta
 
 MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
+MOST_QUESTIONS = 100
+"""How many questions of one call may wait for their answers at a time."""
 
 
-async def meet(wire: Wire) -> Line:
-    """Find out which era a server is of, newest first.
+async def meet(wire: Wire, elicit: Elicit | None = None) -> Line:
+    """Find out which era a server is of, newest first. `elicit` answers the questions it asks in a session.
 
     Raises: CallError when it is of none, or cannot be reached.
     """
@@ -34,12 +36,12 @@ async def meet(wire: Wire) -> Line:
     if reply.status >= 500 or reply.status in REFUSED or 300 <= reply.status < 400:
         raise reply.failure(wire.target)
     if not is_modern:
-        return await _shaken(wire)
+        return await _shaken(wire, elicit)
     offered = _versions(reply)
     if LATEST.name in offered and stateless.accept(reply):
         return stateless
     if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in offered):
-        return await _shaken(wire)
+        return await _shaken(wire, elicit)
     told = excerpt(", ".join(offered)) or "none"
     raise InvalidAnswer(f"it serves the revisions {told}, this client {', '.join(BY_NAME)}", wire.target)
 
@@ -58,9 +60,9 @@ def _versions(reply: Reply) -> list[str]:
     return [each[:40] for each in named if isinstance(each, str)] if isinstance(named, list) else []
 
 
-async def _shaken(wire: Wire) -> Line:
+async def _shaken(wire: Wire, elicit: Elicit | None) -> Line:
     """A session; or a connection of the first revision, where handshakes are not posted."""
-    session = Session(wire)
+    session = Session(wire, elicit)
     try:
         await session.open()
     except HttpError as error:
@@ -128,11 +130,12 @@ class Stateless:
 
 
 class Session:
-    """Requests after a handshake, in the newest revision both know."""
+    """Requests after a handshake, in the newest revision both know. `elicit` answers what the server asks."""
 
     mirrors = False
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, elicit: Elicit | None = None) -> None:
+        self._elicit = elicit
         self.target = wire.target
         self.revision = LATEST_HANDSHAKE
         self.server: Mapping[str, Any] = {}
@@ -146,7 +149,7 @@ class Session:
     async def open(self) -> None:
         """Shake hands. Raises: CallError when the server does not."""
         identifier = next(self._ids)
-        message = _request(identifier, "initialize", opening(LATEST_HANDSHAKE))
+        message = _request(identifier, "initialize", opening(LATEST_HANDSHAKE, self._elicit is not None))
         reply = await self._wire.post(message, {}, self._asked)
         result = reply.result(identifier, self.target)
         self.revision, self.server, self.instructions = opened(result, self.target)
@@ -183,13 +186,53 @@ class Session:
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         identifier = next(self._ids)
         try:
-            reply = await self._wire.post(_request(identifier, method, params), self._headers, self._asked)
-        except asyncio.CancelledError:
+            reply = await self._answering(_request(identifier, method, params))
+        except CallError:
+            raise
+        except BaseException:  # cancelled, or whoever answers questions failed
             self._partings.begin(self._notify(withdrawal(identifier), self._headers))
             raise
         if reply.status == 404 and "Mcp-Session-Id" in self._headers:
             raise reply.failure(self.target)
         return reply.result(identifier, self.target)
+
+    async def _answering(self, message: dict[str, Any]) -> Reply:
+        """Send a request, and answer what the server asks before it responds.
+
+        The stream is read on while a person thinks: the server may take a question back, or stop waiting.
+        """
+        asked: dict[Id, asyncio.Task[None]] = {}
+
+        async def take(came: dict[str, Any]) -> None:
+            identifier = came.get("id")
+            if came["method"] == "notifications/cancelled":
+                withdrawn = (came.get("params") or {}).get("requestId")
+                if is_id(withdrawn) and withdrawn in asked:
+                    asked[withdrawn].cancel()
+            elif self._elicit is None or came["method"] != "elicitation/create" or not is_id(identifier):
+                await self._asked(came)
+            elif identifier in asked or len(asked) == MOST_QUESTIONS:
+                raise InvalidAnswer("it asks too many questions at a time", self.target)
+            elif fault := question_fault(came.get("params")):
+                error = {"code": int(ErrorCode.INVALID_PARAMS), "message": fault}
+                await self._notify({"jsonrpc": "2.0", "id": identifier, "error": error}, self._headers)
+            else:
+                asked[identifier] = group.create_task(self._answer(self._elicit, came))
+                asked[identifier].add_done_callback(lambda _: asked.pop(identifier))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                reply = await self._wire.post(message, self._headers, take)
+                for task in asked.values():
+                    task.cancel()
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return reply
+
+    async def _answer(self, elicit: Elicit, question: dict[str, Any]) -> None:
+        """Have a question answered and post the answer. Raises: HttpError when the server refuses it."""
+        result = await elicit(question["params"])
+        await self._notify({"jsonrpc": "2.0", "id": question["id"], "result": result}, self._headers)
 
     async def _notify(self, message: dict[str, Any], headers: Mapping[str, str]) -> None:
         reply = await self._wire.post(message, headers)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcpdesk.bridge.line import IDENTITY
+from mcpdesk.bridge.line import ELICITATION, IDENTITY
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
 
-def opening(revision: Revision) -> JSONObject:
-    """The parameters of `initialize`."""
-    return {"protocolVersion": revision.name, "capabilities": {}, "clientInfo": IDENTITY}
+def opening(revision: Revision, can_elicit: bool = False) -> JSONObject:
+    """The parameters of `initialize`. `can_elicit`: whether somebody answers questions."""
+    capabilities = ELICITATION if can_elicit else {}
+    return {"protocolVersion": revision.name, "capabilities": capabilities, "clientInfo": IDENTITY}
 
 
 def opened(result: Mapping[str, Any], target: str) -> tuple[Revision, Mapping[str, Any], str]:

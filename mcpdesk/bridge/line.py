@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
@@ -12,14 +12,20 @@ from mcpdesk.version import __version__
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
 """What servers are told."""
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+"""The capability of a client that can put questions to a person."""
+Elicit: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Takes the parameters of `elicitation/create` and returns its result: `action`, and `content` of a form."""
 
 
 def kinds_of(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The types of results that may answer a request: a task, where it says that it knows them."""
+    """The types of results that may answer a request: tasks and questions only where it declares them."""
     meta = params.get("_meta")
     capabilities = meta.get(CAPABILITIES_KEY) if isinstance(meta, dict) else None
-    knows_tasks = isinstance(capabilities, dict) and EXTENSION in capabilities.get("extensions", {})
-    return ("complete", "task") if knows_tasks else ("complete",)
+    declared = capabilities if isinstance(capabilities, dict) else {}
+    tasks = ("task",) if EXTENSION in declared.get("extensions", {}) else ()
+    questions = ("input_required",) if "elicitation" in declared else ()
+    return ("complete", *tasks, *questions)
 
 
 class Line(Protocol):

@@ -43,7 +43,8 @@ def command(
     """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
 
     KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
-    What a folder's tool asks is asked in the terminal; without one the tool hears that nobody can answer.
+    What the tool asks is asked in the terminal; without one it hears that nobody can answer. The timeout does
+    not run while a question waits.
     """
     from mcpdesk.bridge.text import result_text
     from mcpdesk.cli.printing import print_json, print_text

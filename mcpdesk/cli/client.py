@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem
 
 MOST_PAGES = 10_000
+
+
+def can_ask(stdin_fd: int = 0) -> bool:
+    """Whether a person at a terminal can be asked: they read stderr and type into `stdin_fd`."""
+    return os.isatty(stdin_fd) and sys.stderr is not None and sys.stderr.isatty()
 
 
 class Client(ABC):

@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.cli.client import Client
+from mcpdesk.cli.client import Client, can_ask
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import tell
 from mcpdesk.cli.reach import refusal
@@ -94,11 +94,13 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
 
 
 def _questions(host: Host, stdin_fd: int) -> TerminalQuestions | None:
-    if not (os.isatty(stdin_fd) and sys.stderr.isatty()):
+    if not can_ask(stdin_fd):
         return None
     from mcpdesk.cli.terminal_questions import TerminalQuestions
 
-    return TerminalQuestions(host, stdin_fd)
+    questions = TerminalQuestions(host.inbox, host.call_soon, stdin_fd)
+    questions.attend()
+    return questions
 
 
 def _give(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:

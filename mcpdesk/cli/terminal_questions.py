@@ -14,7 +14,7 @@ from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, odditi
 from mcpdesk.plain_text import clean
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Host
+    from mcpdesk.inbox.inbox import Inbox
 
 LOOK_S = 0.1
 LINE_BYTES = 65_536
@@ -27,15 +27,26 @@ class Declined(Exception):
 
 
 class TerminalQuestions:
-    """Asks the person at a terminal whatever waits in the inbox of a core in this process."""
+    """Asks the person at a terminal whatever waits in an inbox, which another thread may own."""
 
-    def __init__(self, host: Host, terminal_fd: int) -> None:
-        """`terminal_fd` is where the person types, line by line."""
-        self._host = host
+    def __init__(self, inbox: Inbox, run: Callable[[Callable[[], object]], object], terminal_fd: int) -> None:
+        """`run` runs a function soon where the inbox is used; `terminal_fd` is where the person types."""
+        self._inbox = inbox
+        self._run = run
         self._fd = terminal_fd
-        self._is_present = threading.Event()
-        host.call_soon(self._attend)
-        self._is_present.wait()  # a call that begins before would say that nobody can be asked
+
+    def attend(self) -> None:
+        """Tell the inbox that somebody is there, and wait until it knows: a call that begins before would
+        say that nobody can be asked.
+        """
+        is_present = threading.Event()
+
+        def come() -> None:
+            self._inbox.audience += 1
+            is_present.set()
+
+        self._run(come)
+        is_present.wait()
 
     def ask_waiting(self) -> float:
         """Ask what waits, one after another; returns how many seconds that took.
@@ -43,14 +54,10 @@ class TerminalQuestions:
         Raises: KeyboardInterrupt on ctrl+c.
         """
         began = time.monotonic()
-        waiting = [each for each in self._host.inbox.questions() if each.state is QuestionState.WAITING]
+        waiting = [each for each in self._inbox.questions() if each.state is QuestionState.WAITING]
         for question in reversed(waiting):
             self._ask(question)
         return time.monotonic() - began if waiting else 0.0
-
-    def _attend(self) -> None:
-        self._host.inbox.audience += 1
-        self._is_present.set()
 
     def _ask(self, question: Question) -> None:
         tell(f"{question.asker} asks ({HELP})")
@@ -58,20 +65,20 @@ class TerminalQuestions:
             answers = [self._answer(question, page) for page in question.pages]
         except Declined as declined:
             reason = str(declined)
-            self._settle(question, lambda: self._host.inbox.decline(question.id, reason, "the terminal"))
+            self._settle(question, lambda: self._inbox.decline(question.id, reason, "the terminal"))
         except TimeoutError:
             tell("It needs no answer any more.")
         else:
-            self._settle(question, lambda: self._host.inbox.answer(question.id, answers, "the terminal"))
+            self._settle(question, lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
     def _settle(self, question: Question, act: Callable[[], object]) -> None:
         """Have the core take an answer, and wait until it did: the question is not asked again."""
-        self._host.call_soon(act)
+        self._run(act)
         while self._waits(question):
             time.sleep(LOOK_S / 10)
 
     def _waits(self, question: Question) -> bool:
-        known = (each for each in self._host.inbox.questions() if each.id == question.id)
+        known = (each for each in self._inbox.questions() if each.id == question.id)
         return any(each.state is QuestionState.WAITING for each in known)
 
     def _answer(self, question: Question, page: Page) -> Answer:

@@ -1,11 +1,11 @@
-"""`mcpdesk call FOLDER` asks in the terminal when there is one, and says so at once when there is none."""
+"""`mcpdesk call` asks in the terminal when there is one, and says so at once when there is none."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,11 @@ import pytest
 
 from mcpdesk.cli.terminal_questions import read_answer, told
 from mcpdesk.inbox.question import Answer, Option, Page
+from tests.interop.test_bridge import official
 from tests.support.folders import write
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.cli.conftest import Run, Service
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -142,6 +143,83 @@ def test_without_a_terminal_the_tool_is_told_at_once(folder: str, mcpdesk: Run, 
     done = mcpdesk("call", folder, tool)
     assert done.returncode in (1, 4) and text in done.stdout + done.stderr
     assert time.monotonic() - began < 15
+
+
+@pytest.fixture
+def stateless_url(folder: str, serve: Callable[..., Service]) -> str:
+    return serve(folder, "--port", "0").says("serving asks at").rpartition(" ")[2]
+
+
+@pytest.fixture
+def session_url() -> Iterator[str]:
+    with official("session", "/mcp") as url:
+        yield url
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixture", "tool"), [("stateless_url", "form"), ("session_url", "ask")])
+def test_what_a_server_at_a_url_asks_is_answered_or_declined(
+    request: pytest.FixtureRequest, fixture: str, tool: str
+) -> None:
+    url = request.getfixturevalue(fixture)
+    typed = Typed(url, tool)
+    shown = typed.sees("Who are you?")
+    assert f"{tool} of {url} asks" in shown
+    typed.types("Ada")
+    if tool == "form":
+        typed.types("30")
+    said, code = typed.ends()
+    assert (
+        said.endswith("accept {'name': 'Ada', 'age': 30}" if tool == "form" else "accept Ada") and code == 0
+    )
+    typed = Typed(url, tool)
+    typed.types("! no")
+    said, code = typed.ends()
+    assert said.startswith("decline") and code == 0
+
+
+@pytest.mark.slow
+def test_own_questions_of_a_tool_at_a_url_are_asked_as_well(stateless_url: str) -> None:
+    typed = Typed(stateless_url, "tea")
+    typed.types("2")
+    typed.sees("in own words")
+    typed.types("")
+    said, code = typed.ends()
+    assert said.endswith("black") and code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixture", "tool"), [("stateless_url", "form"), ("session_url", "ask")])
+def test_ctrl_c_ends_the_call_of_a_server_at_a_url(
+    request: pytest.FixtureRequest, fixture: str, tool: str
+) -> None:
+    typed = Typed(request.getfixturevalue(fixture), tool)
+    typed.sees("> ")
+    typed.process.sendintr()
+    said, code = typed.ends()
+    assert code == 130 and "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_timeout_of_a_call_at_a_url_does_not_run_while_a_question_waits(stateless_url: str) -> None:
+    typed = Typed(stateless_url, "form", "--timeout", "2")
+    typed.sees("> ")
+    asked = time.monotonic()
+    with pytest.raises(pexpect.TIMEOUT):
+        typed.process.expect(pexpect.EOF, timeout=2.5)
+    assert time.monotonic() - asked > 2
+    typed.process.sendline("! no")
+    assert typed.ends()[0].endswith("decline None")
+
+
+@pytest.mark.slow
+def test_server_at_a_url_is_told_at_once_that_there_is_no_terminal(
+    stateless_url: str, session_url: str, mcpdesk: Run
+) -> None:
+    for url, tool in ((stateless_url, "tea"), (stateless_url, "form"), (session_url, "ask")):
+        done = mcpdesk("call", url, tool)
+        assert done.returncode in (1, 4), done.stdout
+        assert "elicitation" in done.stdout + done.stderr or "Nobody" in done.stdout + done.stderr
 
 
 BOTH = Page("Which?", options=(Option("a"), Option("b")), multi_select=True)

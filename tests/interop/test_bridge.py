@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,13 @@ def streamable() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def sessions() -> Iterator[str]:
+    """One that knows handshakes only."""
+    with official("session", "/mcp") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
 def older() -> Iterator[str]:
     """One over the transport of 2024-11-05."""
     with official("sse", "/sse") as url:
@@ -65,7 +73,7 @@ async def test_official_server_says_what_it_is(client: Client) -> None:
 
 
 async def test_its_tools_are_listed_and_called(client: Client) -> None:
-    assert [tool["name"] for tool in await client.list_tools()] == ["add", "steps", "refuse"]
+    assert [tool["name"] for tool in await client.list_tools()] == ["add", "steps", "refuse", "ask"]
     assert (await client.call_tool("add", {"a": 1, "b": 2}))["structuredContent"] == {"sum": 3}
     assert format_result(await client.call_tool("steps")) == "done"
 
@@ -79,3 +87,22 @@ async def test_its_tools_are_functions_for_a_model(client: Client) -> None:
     tools = await client_tools(client)
     assert '"sum": 3' in await tools["add"](a=1, b=2)
     assert tools.schemas.remarks == []
+
+
+@pytest.mark.parametrize(
+    ("action", "told"), [("accept", "accept Ada"), ("decline", "decline"), ("cancel", "cancel")]
+)
+@pytest.mark.parametrize(("fixture", "revision"), [("streamable", "2026-07-28"), ("sessions", "2025-11-25")])
+async def test_what_its_tools_ask_is_answered(
+    request: pytest.FixtureRequest, fixture: str, revision: str, action: str, told: str
+) -> None:
+    asked = []
+
+    async def elicit(params: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(params["message"])
+        return {"action": action} | ({"content": {"name": "Ada"}} if action == "accept" else {})
+
+    async with Client(request.getfixturevalue(fixture), on_elicit=elicit) as client:
+        assert (await client.connect())["revision"] == revision
+        assert format_result(await client.call_tool("ask")) == told
+    assert asked == ["Who are you?"]

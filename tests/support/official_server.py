@@ -1,13 +1,18 @@
-"""The official SDK's server as a program: `python official_server.py http|sse` prints its port and serves."""
+"""The official SDK's server as a program: `python official_server.py http|session|sse` prints its port and
+serves. `session` is `http` without the stateless revision.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
 import sys
+from typing import Annotated, Any
 
 import uvicorn
+from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import BaseModel
 
 
@@ -15,6 +20,17 @@ class Sum(BaseModel):
     """What `add` answers."""
 
     sum: int
+
+
+class Person(BaseModel):
+    """What `ask` wants to know."""
+
+    name: str
+
+
+async def who() -> Elicit[Person]:
+    """The question, in either era."""
+    return Elicit("Who are you?", Person)
 
 
 server: MCPServer = MCPServer("official", instructions="Be official.")
@@ -40,9 +56,30 @@ async def refuse() -> str:
     raise ValueError("not today")
 
 
+@server.tool()
+async def ask(answer: Annotated[ElicitationResult[Person], Resolve(who)]) -> str:
+    """Ask who it is."""
+    return f"{answer.action} {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+def without_stateless(app: Any) -> Any:
+    """The application of the handshake era: what a request does there is not in its headers."""
+
+    async def refusing(scope: Any, receive: Any, send: Any) -> None:
+        if b"mcp-method" not in dict(scope.get("headers", ())):
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    return refusing
+
+
 def serve(way: str) -> None:
     """Serve on a free port of 127.0.0.1 until killed."""
-    app = server.streamable_http_app() if way == "http" else server.sse_app()
+    app: Any = server.sse_app() if way == "sse" else server.streamable_http_app()
+    if way == "session":
+        app = without_stateless(app)
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     logging.disable()
