@@ -65,7 +65,7 @@ _QUEUE_BYTES = 16 << 20
 """Bytes of lines that may wait for the disk; beyond them frames are left to the writer."""
 _BACKLOG_BYTES = 128 << 20
 """Bytes nobody has settled; beyond them the oldest frames go unwritten, and `error` says so."""
-_EXCHANGES = 200_000
+_EXCHANGES = 100_000
 """Exchanges the index keeps at hand; the capture has all."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""

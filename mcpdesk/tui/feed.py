@@ -109,8 +109,9 @@ class Feed:
         came, self._frames = frames - self._frames, frames
         is_calm = self._main.is_calm
         self._busy_beats = self._busy_beats + 1 if is_calm and came >= BUSY_FRAMES else 0
-        self._quiet_beats = 0 if came or not is_calm else self._quiet_beats + 1
-        if came < BUSY_FRAMES and traffic.paired < frames:
+        is_behind = traffic.paired < frames
+        self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
+        if came < BUSY_FRAMES and is_behind:
             traffic.catch_up(CATCH_UP_S)
         if self._busy_beats % BUSY_BEATS == 0:
             self.tick()
