@@ -90,6 +90,8 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
         log.follow()
         await asyncio.sleep(LOOK_S)
     await host.services.close()
+    if host.http is not None:
+        host.http.leave_sessions()
     for dialogue in _dialogues(host):
         if not dialogue.is_idle:
             host.disconnect(dialogue.connection)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.channel import Channel
+from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
@@ -98,6 +99,18 @@ class HostedDialogue:
         self.conversation.session.adopt(known, client)
         return True
 
+    @property
+    def state(self) -> SessionState:
+        """How its session stands, for a process that goes on with it."""
+        return self.conversation.state
+
+    def take_up(self, state: SessionState) -> None:
+        """Go on with a session of another process.
+
+        Raises: RemoteProtocolError when such a session is not served any more.
+        """
+        self.conversation.take_up(state)
+
     def end_listening(self) -> None:
         """The peer wants nothing more: what would never end by itself ends."""
         for call in self.conversation.running:
@@ -157,6 +170,8 @@ class HostedEndpoint:
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
+        home = server.home
+        self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
         self.modes: dict[str, HostedEndpoint] = {}

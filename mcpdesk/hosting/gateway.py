@@ -52,6 +52,7 @@ class GatewayEndpoint:
 
     def __init__(self, base: HostedEndpoint) -> None:
         self.key = f"gateway:{base.key}"
+        self.place = f"gateway:{base.place}"
         self._base = base
         self._dispatcher = GatewayDispatcher(base.dispatcher)
         self._discovery = (-1, JSONObject(), b"")

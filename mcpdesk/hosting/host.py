@@ -110,6 +110,11 @@ class Host:
         return self.services.inbox
 
     @property
+    def state_dir(self) -> Path:
+        """The state folder."""
+        return self.settings.state_dir
+
+    @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
         return time.monotonic() - self._began

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+
 from mcpdesk.protocol.jsonrpc import invalid, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import SERVED_NAMES, SESSIONLESS_DEFAULT, Revision, negotiate
@@ -22,6 +24,20 @@ class Phase(Enum):
     READY = "ready"
 
 
+class SessionState(Struct, frozen=True, omit_defaults=True):
+    """What another process has to know of a session to go on with it."""
+
+    opening: dict[str, Any]
+    """The parameters of its handshake that count."""
+    is_ready: bool = False
+    level: str = ""
+    """The log level that was asked for."""
+    subscriptions: tuple[str, ...] = ()
+    mark: str = ""
+    """What is kept for it elsewhere, as its plan is, is marked with this."""
+
+
+_KEPT = ("protocolVersion", "capabilities", "clientInfo")
 _SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
 
@@ -69,6 +85,25 @@ class Session:
         """The log level that was asked for; empty when none was."""
         level = self.terms.log_level
         return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
+
+    @property
+    def state(self) -> SessionState:
+        """How it stands. Of a session that was opened."""
+        opening = {key: value for key, value in (self.opening or {}).items() if key in _KEPT}
+        is_ready, subscribed = self.phase is Phase.READY, tuple(sorted(self.subscriptions))
+        return SessionState(opening, is_ready, self.chosen_level, subscribed)
+
+    def take_up(self, state: SessionState) -> None:
+        """Stand as a session of another process stood.
+
+        Raises: RemoteProtocolError when such a session is not served any more.
+        """
+        self.initialize(state.opening)
+        if state.level:
+            self.set_level(state.level)
+        self.subscriptions.update(state.subscriptions)
+        if state.is_ready:
+            self.initialized()
 
     def adopt(self, revision: Revision, client: str = "") -> None:
         """Serve without a handshake, as HTTP allows: the version header names the revision."""

@@ -91,6 +91,15 @@ class ClientRequests:
         """Whether anything can have been marked."""
         return bool(self._prefix)
 
+    @property
+    def mark(self) -> str:
+        """What tells this conversation from others; empty while nothing needed it."""
+        return self._prefix
+
+    @mark.setter
+    def mark(self, mark: str) -> None:
+        self._prefix = mark
+
     def _identifier(self) -> str:
         return f"{self._name()}-{next(self._numbers)}"
 

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from mcpdesk.auth.access import INVALID
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
-from mcpdesk.protocol.handshake import Phase, Session, log_level
+from mcpdesk.protocol.handshake import Phase, Session, SessionState, log_level
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,
     Id,
@@ -139,6 +141,22 @@ class Conversation:
         else:
             self.requests.take(message)
         return ACCEPTED
+
+    @property
+    def state(self) -> SessionState:
+        """How its session stands, for a process that goes on with it."""
+        return replace(self.session.state, mark=self.requests.mark)
+
+    def take_up(self, state: SessionState) -> None:
+        """Go on with a session of another process.
+
+        Raises: RemoteProtocolError when such a session is not served any more.
+        """
+        self.session.take_up(state)
+        self.requests.mark = state.mark
+        self.announce(self.session.terms)
+        if state.is_ready:
+            self._hear_changes()
 
     def close(self, reason: str = "connection closed") -> None:
         """The channel is gone: nothing more can be said to the peer."""

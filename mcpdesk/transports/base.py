@@ -14,7 +14,10 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.recorder.record import CaptureHealth, Recorder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcpdesk.auth.access import Access
+    from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.protocol.series import Series
     from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
@@ -88,6 +91,16 @@ class Dialogue(Protocol):
         """The revision of its session."""
 
     @property
+    def state(self) -> SessionState:
+        """How its session stands, for a process that goes on with it."""
+
+    def take_up(self, state: SessionState) -> None:
+        """Go on with a session of another process.
+
+        Raises: ProtocolError when such a session is not served any more.
+        """
+
+    @property
     def is_open(self) -> bool:
         """Whether a handshake took place."""
 
@@ -140,6 +153,10 @@ class Endpoint(Protocol):
     @property
     def key(self) -> str:
         """What tells it from others: its name, and the mode it is seen in (`profiles?mode=review`)."""
+
+    @property
+    def place(self) -> str:
+        """What tells it from servers of the same name in other folders, too."""
 
     @property
     def gateway(self) -> Gateway:
@@ -324,6 +341,10 @@ class Site(Protocol):
 
     def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""
+
+    @property
+    def state_dir(self) -> Path | None:
+        """The state folder; None: nothing outlives this process."""
 
     @property
     def jobs(self) -> Jobs:

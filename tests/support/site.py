@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -73,6 +74,7 @@ class Served:
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
         self.rules = rules
         self.uptime_s = 1.5
+        self.state_dir: Path | None = None
         self.capture = CaptureHealth(True)
         self.board: Callable[[], Board] | None = None
         self.url = ""

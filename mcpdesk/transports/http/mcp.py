@@ -43,6 +43,7 @@ from mcpdesk.transports.http.pulse import Pulse
 from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.resumption import ResumableStream
 from mcpdesk.transports.http.session_outlet import SessionOutlet
+from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
 from mcpdesk.transports.http.sessions import Session, Sessions
 from mcpdesk.transports.http.stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, PostOutlet, wait
 
@@ -57,7 +58,11 @@ class McpRoutes:
         self._site = site
         self._pulse = Pulse()
         rules = site.rules
-        self.sessions = Sessions(rules.session_ttl_s, rules.max_sessions, rules.resume_bytes)
+        folder, ttl_s = site.state_dir, rules.session_ttl_s
+        records = None if folder is None else SessionRecords(folder / FOLDER, ttl_s)
+        self.sessions = Sessions(
+            ttl_s, rules.max_sessions, rules.resume_bytes, records, lambda: site.rules.api_key
+        )
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -102,11 +107,12 @@ class McpRoutes:
             return refusal
         if "text/event-stream" not in request.headers.get("Accept", ""):
             return _post_only(endpoint)
-        session = self.sessions.get(request.headers[SESSION_HEADER], endpoint.key, caller or OPEN)
+        session = self._session(request, request.headers[SESSION_HEADER], endpoint, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session: initialize again")
         last = request.headers.get(LAST_EVENT_HEADER)
-        if not last:
+        # Nothing is kept of streams from before a restart: who asks for one goes on with a fresh one.
+        if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
                 return plain_error(409, "This session has a standing stream already")
             return await _carry(request, session, caller or OPEN, session.standing, None)
@@ -122,7 +128,7 @@ class McpRoutes:
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
-        session = self.sessions.get(head_of(request).session or "", endpoint.key, caller or OPEN)
+        session = self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session")
         self.sessions.forget(session)
@@ -149,11 +155,18 @@ class McpRoutes:
             return session.dialogue, session
         if head.session is None:
             return self._sessionless(request, endpoint, version, caller), None
-        known_session = self.sessions.get(head.session, endpoint.key, caller)
+        known_session = self._session(request, head.session, endpoint, caller)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise Refused(rpc_error(404, missing, readable_id(message)))
         return known_session.dialogue, known_session
+
+    def _session(
+        self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
+    ) -> Session | None:
+        """The caller's session of that id, be it one from before a restart."""
+        found = self.sessions.get(identifier, endpoint.key, caller)
+        return found or self.sessions.take_up(identifier, endpoint, peer_of(request), caller)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal

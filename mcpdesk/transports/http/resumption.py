@@ -119,7 +119,8 @@ class EventStore:
     `primes`: clients get an id before anything happened.
     """
 
-    def __init__(self, most_bytes: int, most_events: int, shelf: Shelf) -> None:
+    def __init__(self, most_bytes: int, most_events: int, shelf: Shelf, first: int = 0) -> None:
+        """`first` is the number of its first stream; lower ones were of processes that have ended."""
         self.primes = False
         self._is_closed = False
         self._shelf = shelf
@@ -128,7 +129,7 @@ class EventStore:
         self._most_events = most_events
         self._order: deque[ResumableStream] = deque()
         self._streams: dict[int, ResumableStream] = {}
-        self._opened = 0
+        self._first = self._opened = first
 
     def __len__(self) -> int:
         return len(self._order)
@@ -150,6 +151,11 @@ class EventStore:
         found = _ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         return None if found is None or stream is None else (stream, int(found[2]))
+
+    def is_earlier(self, last_event_id: str) -> bool:
+        """Whether an event was of a process that has ended: nothing of that is kept."""
+        found = _ID.fullmatch(last_event_id)
+        return found is not None and int(found[1]) < self._first
 
     def keep(self, stream: ResumableStream, number: int, piece: bytes) -> None:
         """Keep one event; not any more once the session is over."""

@@ -136,6 +136,10 @@ class HttpService:
         carriers = (self._sockets, self._sse, self._listener)
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
+    def leave_sessions(self) -> None:
+        """This process ends: from now on sessions that end here are the next one's."""
+        self._mcp.sessions.leave()
+
     async def close(self) -> None:
         """Stop accepting, end sessions and streams, close connections."""
         if self._server is None or self._listener is None:

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import ProtocolError
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.resumption import EventStore, Shelf
+from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, seal
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 ID_BYTES = 24
+_ID = re.compile(r"[0-9a-f]{%d}" % (2 * ID_BYTES))
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
 """What one session keeps of its streams for clients whose connection breaks; the oldest go first."""
 PRIMED = "2025-11-25"
 """The revision whose clients understand an event without data."""
 SWEEP_S = 5.0
+RECORD_S = 0.25
+"""How often what changed of sessions is written for the next process."""
+USED_S = 60.0
+"""How old at most is what is on disk of when a session was used; a tenth of its lifetime where that is less."""
+STREAMS = 1_000_000
+"""Streams that a process may open in a session, and then the numbers of the next process begin."""
 LOOKED_AT = 1_000
 """Sessions that are looked at for one that makes room."""
 SHARES = 64
@@ -35,12 +52,23 @@ class Session:
         kept_bytes: int = KEPT_BYTES,
         shelf: Shelf | None = None,
         caller: Principal = OPEN,
+        identifier: str = "",
+        restarts: int = 0,
     ) -> None:
-        self.id = os.urandom(ID_BYTES).hex()
+        """With an `identifier` it goes on where an ended process left it, the latest of so many."""
+        self.id = identifier or os.urandom(ID_BYTES).hex()
+        self.place = endpoint.place
+        self.restarts = restarts
+        self.record: Record | None = None
+        """What was written of it last."""
+        self.sealed_for = ""
+        """The owner in that record."""
         self.server = endpoint.key
         """And the mode: a session belongs to what it was begun with."""
         self.is_kept = self.is_closed = False
-        self.events = EventStore(kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes))
+        self.events = EventStore(
+            kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes), restarts % 1000 * STREAMS
+        )
         self.standing = self.events.open()
         self.touched = time.monotonic()
         self.owner = caller.identity
@@ -77,8 +105,28 @@ class Session:
 class Sessions:
     """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
 
-    def __init__(self, ttl_s: float, most: int = 10_000, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        ttl_s: float,
+        most: int = 10_000,
+        kept_bytes: int = KEPT_BYTES,
+        records: SessionRecords | None = None,
+        key: Callable[[], str] = str,
+    ) -> None:
+        """`records` outlive the process. `key` is what all callers have to send now, if anything."""
         self.ttl_s = ttl_s
+        self._records = records
+        self._key = key
+        self._recorder: asyncio.TimerHandle | None = None
+        self._recorded = 0.0
+        """When changes were looked for last."""
+        self._busy: dict[str, Session] = {}
+        """Sessions with calls in flight then, which may change without being touched."""
+        self._ended: list[Record] = []
+        """Of sessions that ended since."""
+        self._waiting: list[Record] = []
+        """To be written once the thread is done with those before."""
+        self._writing: Future[None] | None = None
         self.shelf = Shelf(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
         self._most = most
@@ -100,6 +148,33 @@ class Sessions:
             return None
         self._sessions.move_to_end(identifier)
         session.touch()
+        return session
+
+    def take_up(self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal) -> Session | None:
+        """Go on with a session of a process that has ended, if it belongs to that server and that caller."""
+        records = self._records
+        if records is None or not _ID.fullmatch(identifier) or not self.has_room():
+            return None
+        if identifier in self._sessions:  # of somebody else
+            return None
+        record = records.find(hashed(identifier))
+        if record is None or record.state is None or record.server != endpoint.place:
+            return None
+        # One that nobody owned is whose token comes first, as ever.
+        if record.owner not in (seal(identifier, each, self._key()) for each in (caller.identity, "")):
+            return None
+        restarts = record.restarts + 1
+        session = Session(endpoint, peer, self._kept_bytes, self.shelf, caller, identifier, restarts)
+        try:
+            session.dialogue.take_up(record.state)
+        except ProtocolError:
+            session.close("the session is not served any more")
+            return None
+        session.record = self._record_of(session)
+        if not records.take(session.record):
+            session.close("another process has the session")
+            return None
+        self.keep(session)
         return session
 
     def of(self, connection: int) -> Session | None:
@@ -127,6 +202,7 @@ class Sessions:
         session.events.primes = session.dialogue.revision == PRIMED
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+        self._record_soon()
 
     def end(self, session: Session, reason: str) -> None:
         """Forget and close a session."""
@@ -135,10 +211,21 @@ class Sessions:
 
     def forget(self, session: Session) -> None:
         """Nobody finds it any more. To be closed by who says so."""
-        self._sessions.pop(session.id, None)
+        if self._sessions.pop(session.id, None) is not None and session.record is not None:
+            self._ended.append(replace(session.record, is_over=True))
+            self._record_soon()
+
+    def leave(self) -> None:
+        """This process ends: leave the sessions to the next one. What happens to them now is not written."""
+        records, self._records = self._records, None
+        if records is not None:
+            records.close([self._record_of(session) for session in self._sessions.values()])
+        if self._recorder is not None:
+            self._recorder.cancel()
 
     def close(self) -> None:
-        """End them all."""
+        """End them all in this process."""
+        self.leave()
         for session in list(self._sessions.values()):
             self.end(session, "the server stops")
         if self._timer is not None:
@@ -151,3 +238,54 @@ class Sessions:
                 self.end(session, "the session expired")
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None
+        stale = time.time() - min(USED_S, self.ttl_s / 10)
+        self._write(
+            self._record_of(session)
+            for session in self._sessions.values()
+            if session.record is not None and session.record.used < stale
+        )
+
+    def _record_soon(self) -> None:
+        if self._recorder is None and self._records is not None:
+            self._recorder = asyncio.get_running_loop().call_later(RECORD_S, self._look)
+
+    def _look(self) -> None:
+        """Write what changed. Only sessions that were used since the last look, or still are, can have."""
+        self._recorder = None
+        since, self._recorded = self._recorded, time.monotonic()
+        for session in reversed(self._sessions.values()):
+            if session.touched < since:
+                break
+            self._busy[session.id] = session
+        here = [session for session in self._busy.values() if session.id in self._sessions]
+        changed = [self._record_of(session) for session in here if self._has_changed(session)]
+        self._busy = {session.id: session for session in here if not session.dialogue.is_idle}
+        ended, self._ended = self._ended, []
+        self._write((*ended, *changed))
+        if self._sessions:
+            self._record_soon()
+
+    def _has_changed(self, session: Session) -> bool:
+        known = session.record
+        return known is None or known.state != session.dialogue.state or session.owner != session.sealed_for
+
+    def _record_of(self, session: Session) -> Record:
+        """How a session stands now, to be written."""
+        used = time.time() - (time.monotonic() - session.touched if session.is_unused else 0.0)
+        known = session.record
+        if known is None or session.owner != session.sealed_for:
+            session.sealed_for = session.owner
+            owner = seal(session.id, session.owner, self._key())
+            known = Record(hashed(session.id), used, session.place, owner, session.restarts)
+        session.record = replace(known, used=used, state=session.dialogue.state)
+        return session.record
+
+    def _write(self, records: Iterable[Record]) -> None:
+        """Write on a thread, one batch after the other."""
+        if self._records is None:
+            return
+        self._waiting += records
+        if self._waiting and (self._writing is None or self._writing.done()):
+            batch, self._waiting = self._waiting, []
+            loop = asyncio.get_running_loop()
+            self._writing = loop.run_in_executor(None, self._records.write, batch)
