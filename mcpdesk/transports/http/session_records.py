@@ -1,9 +1,9 @@
 """What is kept of HTTP sessions on disk, so that a client goes on after a restart without noticing.
 
-Every process has a file of its own in the state folder and holds a lock on it while it lives. A file without a
-lock is of a process that has ended: its sessions are taken over one by one, by whichever process their clients
-come to. A line is a record in JSON; of a session, the last one counts. Neither the id of a session nor who owns
-it can be read from a file.
+Every process has a file of its own in the state folder and holds a lock on it while it lives. A file without
+a lock is of a process that has ended: its sessions are taken over one by one, by whichever process their
+clients come to. A line is a record in JSON; the last one of a session counts. No file says what the id of a
+session is, or who owns it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 ID_BYTES = 24
-_ID = re.compile(r"[0-9a-f]{%d}" % (2 * ID_BYTES))
+_ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
 """What one session keeps of its streams for clients whose connection breaks; the oldest go first."""
@@ -33,7 +33,7 @@ SWEEP_S = 5.0
 RECORD_S = 0.25
 """How often what changed of sessions is written for the next process."""
 USED_S = 60.0
-"""How old at most is what is on disk of when a session was used; a tenth of its lifetime where that is less."""
+"""How old the time of last use on disk may be; a tenth of a session's lifetime where that is less."""
 STREAMS = 1_000_000
 """Streams that a process may open in a session, and then the numbers of the next process begin."""
 LOOKED_AT = 1_000
