@@ -164,6 +164,9 @@ class Conversation:
         self._is_closed = True
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
+            self._subscriber = (
+                None  # it names us: what is closed is to go at once, not at the next collection
+            )
         for call in self.running:
             call.end(reason)
         home = self.dispatcher.server.home

@@ -219,8 +219,9 @@ def test_output_that_violates_its_schema_is_an_error_that_says_so(wire: Wire) ->
 
 def test_the_rest_of_a_folder_with_mistakes_serves(wire: Wire) -> None:
     names = {tool["name"] for tool in wire.request("tools/list", {})["result"]["tools"]}
-    assert names == {"say", "who", "noisy", "forever", "seen-end", "lying", "twice"}
+    assert names == {"say", "who", "noisy", "forever", "seen-end", "lying", "twice", "plain", "not-async"}
     assert said(wire.call("twice")) == "first"
+    assert said(wire.call("plain")) == "plain" and said(wire.call("not-async")) == "from a thread"
     assert said(wire.call("say", text="ab", times=2)) == "abab"
 
 

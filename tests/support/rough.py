@@ -73,7 +73,7 @@ INPUT_SCHEMA = {"type": "object"}
 
 
 def handler(args, context):
-    return "never"
+    return "from a thread"
 """
 
 FILES = {
@@ -81,7 +81,7 @@ FILES = {
     "tools/working.py": WORKING,
     "tools/lying.py": LYING,
     "tools/not_async.py": NOT_ASYNC,
-    "tools/plain.py": "from mcpdesk import tool\n\n\n@tool\ndef plain() -> str:\n    return 'never'\n",
+    "tools/plain.py": "from mcpdesk import tool\n\n\n@tool\ndef plain() -> str:\n    return 'plain'\n",
     "tools/first.py": "async def twice() -> str:\n    return 'first'\n",
     "tools/second.py": "\n\nasync def twice() -> str:\n    return 'second'\n",
     "tools/syntax.py": "async def broken(:\n",
@@ -89,8 +89,6 @@ FILES = {
     "prompts/odd.md": "---\narguments: 7\n---\nText\n",
 }
 REPORTED = {
-    "tools/not_async.py:5": "async",
-    "tools/plain.py:5": "async",
     "tools/second.py:3": "twice",
     "tools/syntax.py:1": "syntax",
     "tools/raising.py:1": "nowhere_to_be_found",
