@@ -29,6 +29,8 @@ Converse: TypeAlias = Callable[
 """Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
 WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
+MOST_GONE = 20
+"""Clients of one server that are remembered after they left."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 
@@ -48,8 +50,10 @@ class HostedDialogue:
         """`converse` makes its conversation; None: one of the standard."""
         self.connection = next(_numbers)
         self.opened = time.time()
+        self.closed: float | None = None
+        """Unix time at which it ended."""
         self.conversation = (converse or endpoint.converse)(transport, peer, push, self._known)
-        self.conversation.principal = principal
+        self.conversation.principal, self.conversation.connection = principal, self.connection
         self.accept = self.conversation.accept
         self.accept_message = self.conversation.accept_message
         self._endpoint = endpoint
@@ -122,9 +126,10 @@ class HostedDialogue:
         if not self._is_connected:
             return
         self._is_connected = False
+        self.closed = time.time()
         self.conversation.close(reason)
         self._endpoint.forget(self)
-        self._announce(closed=time.time())
+        self._announce(closed=self.closed)
 
     def _known(self, terms: Terms) -> None:
         self._announce(terms.revision.name)
@@ -174,11 +179,13 @@ class HostedEndpoint:
         self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
+        self.gone: dict[tuple[str, str], HostedDialogue] = {}
+        """The dialogues of clients that left last, by name and transport, the latest last."""
         self.modes: dict[str, HostedEndpoint] = {}
         """The same server in modes, as far as anybody asked for them."""
         self.past = Past()
         if whole is not None:
-            self.dialogues, self.past = whole.dialogues, whole.past
+            self.dialogues, self.past, self.gone = whole.dialogues, whole.past, whole.gone
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
         self.large_bytes = 0
         """Of large frames in flight on its channels."""
@@ -262,6 +269,14 @@ class HostedEndpoint:
         """A dialogue ended."""
         self.dialogues.pop(dialogue.connection, None)
         self.past.add(dialogue.conversation)
+        conversation = dialogue.conversation
+        if dialogue.shown_revision and conversation.transport != "memory":
+            client = (conversation.peer, conversation.transport)
+            # Clients that connect for every request are told once.
+            self.gone.pop(client, None)
+            self.gone[client] = dialogue
+            if len(self.gone) > MOST_GONE:
+                del self.gone[next(iter(self.gone))]
 
     @property
     def keeps_something(self) -> bool:

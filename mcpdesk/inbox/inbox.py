@@ -65,6 +65,7 @@ class Inbox:
         timeout_s: float,
         may_cancel: bool = False,
         kind: Kind = Kind.QUESTION,
+        connection: int = 0,
     ) -> tuple[int, asyncio.Future[Question]]:
         """Put a question before the person; the future gets it back in its final state and never fails.
 
@@ -77,8 +78,9 @@ class Inbox:
         loop = asyncio.get_running_loop()
         now, number = self._clock(), next(self._numbers)
         question = Question(
-            number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel, kind=kind
-        )
+            number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel,
+            kind=kind, connection=connection,
+        )  # fmt: skip
         timer = loop.call_later(timeout_s, self._end, number, QuestionState.TIMED_OUT)
         waiting = _Waiting(question, loop.create_future(), timer)
         self._waiting[number] = waiting

@@ -103,6 +103,8 @@ class Question(Struct, frozen=True):
     ended: float | None = None
     """Unix time in seconds at which it left `WAITING`; None while it waits."""
     kind: Kind = Kind.QUESTION
+    connection: int = 0
+    """The number of the connection or session whose end means that its client is gone; 0: there is none."""
 
     @property
     def asker(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from mcpdesk.link.board_values import (
     questions_json,
 )
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, ItemKind, JobView
+from mcpdesk.link.values import CoreView, ItemKind, JobView, connected
 
 RATE_S = 40
 """Seconds of the past whose messages are counted one by one."""
@@ -39,12 +40,12 @@ class LinkBoard:
         """Everything small, by name. What did not change is the same object as before."""
         link, view = self._link, self._link.view()
         work = view.work
-        jobs = self._all_jobs(view)
+        jobs, here = self._all_jobs(view), connected(view.clients, time.time())
         core = (view.servers, view.protection, view.api_key_header)
         rates = tuple(map(int, link.traffic.rates(RATE_S)))
         return {
             "core": self._made("core", core, lambda: self._core(view)),
-            "clients": self._made("clients", view.clients, lambda: clients_json(view.clients)),
+            "clients": self._made("clients", (view.clients, here), lambda: clients_json(view.clients, here)),
             "questions": self._made(
                 "questions", view.questions_version, lambda: questions_json(link.questions())
             ),

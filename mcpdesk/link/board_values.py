@@ -45,9 +45,9 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
     }
 
 
-def clients_json(clients: tuple[ClientView, ...]) -> Json:
-    """Everybody connected, whoever came last first."""
-    return {"count": len(clients), "clients": [_client(each) for each in clients[: -LINES - 1 : -1]]}
+def clients_json(clients: tuple[ClientView, ...], count: int) -> Json:
+    """Everybody known, whoever came last first; `count` is how many of them are connected."""
+    return {"count": count, "clients": [_client(each) for each in clients[: -LINES - 1 : -1]]}
 
 
 def jobs_json(jobs: tuple[JobView, ...]) -> Json:
@@ -124,6 +124,8 @@ def _client(client: ClientView) -> Json:
         "tools": client.tools.value,
         "mode": client.mode,
         "caller": client.caller,
+        "seen": client.seen,
+        "left": client.left,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -31,6 +32,7 @@ from mcpdesk.link.values import (
     Protection,
     ServerView,
     TodoView,
+    connected,
 )
 from mcpdesk.link.work import Work
 from mcpdesk.protocol.revisions import BY_NAME
@@ -215,7 +217,8 @@ class LocalLink:
         """What would be lost by quitting, one phrase each."""
         calls = sum(client.running for client in self._clients.values())
         # Those behind pipes go on with a core of their own.
-        peers = sum(1 for each in self._peers.views() if each.transport not in ("memory", "stdio"))
+        there = (each for each in self._peers.views() if each.transport != "stdio")
+        peers = connected(there, time.time())
         waiting = sum(1 for each in self.questions() if each.state == "waiting")
         jobs = sum(1 for each in self.jobs() if not each.state.is_final)
         counted = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
 from mcpdesk.hosting.host import Host
@@ -20,6 +20,8 @@ from mcpdesk.server.call import Call
 MANY = 200
 """Peers from which on they are not all looked at for every picture."""
 REST_S = 1.0
+REMEMBERED_S = 600.0
+"""How long a client that left is shown."""
 LISTEN = "subscriptions/listen"
 
 
@@ -35,20 +37,21 @@ class Peers:
         """One line a peer, in the order they came; of very many, as they stood a moment ago."""
         now = time.monotonic()
         if len(self._kept) < MANY or now - self._looked > REST_S:
-            pairs = [
-                (endpoint, dialogue)
+            seen = {} if self._host.http is None else self._host.http.last_seen()
+            found = [
+                _view(endpoint, dialogue, seen.get(dialogue.connection))
                 for endpoint in list(self._host.by_name.values())
-                for dialogue in list(endpoint.dialogues.values())
+                for dialogue in (*list(endpoint.dialogues.values()), *list(endpoint.gone.values()))
             ]
-            found = [_view(endpoint, dialogue) for endpoint, dialogue in pairs]
-            self._kept = tuple(sorted(found, key=lambda view: view.connection))
+            self._kept = tuple(sorted(_current(found), key=lambda view: view.connection))
             self._looked = now
         return self._kept
 
     def detail(self, connection: int) -> ClientDetail | None:
         """More about one; None when it is gone."""
         for endpoint in list(self._host.by_name.values()):
-            dialogue = endpoint.dialogues.get(connection)
+            known = {each.connection: each for each in list(endpoint.gone.values())}
+            dialogue = endpoint.dialogues.get(connection) or known.get(connection)
             if dialogue is not None:
                 return self._detail(endpoint, dialogue)
         return None
@@ -61,10 +64,10 @@ class Peers:
             session=self._session(dialogue.connection),
             session_ttl_s=self._host.rules.session_ttl_s,
             listens=tuple(_filter(call) for call in running if call.method == LISTEN),
-            subscribed=tuple(sorted(session.subscriptions)),
-            hears_changes=session.is_open,
+            subscribed=() if dialogue.closed else tuple(sorted(session.subscriptions)),
+            hears_changes=session.is_open and not dialogue.closed,
             running=tuple(_running(call, conversation.asked) for call in running if call.method != LISTEN),
-            parked=tuple(self._parked(endpoint.name, conversation.peer)),
+            parked=() if dialogue.closed else tuple(self._parked(endpoint.name, conversation.peer)),
         )
 
     def _session(self, connection: int) -> SessionView | None:
@@ -86,7 +89,17 @@ class Peers:
                 yield Parked(one.call.method, _name(one.call), asks)
 
 
-def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
+def _current(views: Iterable[ClientView]) -> list[ClientView]:
+    """Those who are there, and those who left lately and are not there again under the same name."""
+    every, since = list(views), time.time() - REMEMBERED_S
+    there = {(one.server, one.name) for one in every if one.left is None}
+    return [
+        one for one in every if one.left is None or (one.left > since and (one.server, one.name) not in there)
+    ]
+
+
+def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | None) -> ClientView:
+    """`heard` is when it was last heard of, where that is not now."""
     conversation = dialogue.conversation
     latency, seen = conversation.latency, conversation.dispatcher.server
     return ClientView(
@@ -103,6 +116,8 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientView:
         tools=_tools(conversation.tools_listed, seen.tools.version),
         mode=seen.mode,
         caller=conversation.principal.title,
+        seen=dialogue.closed or heard,
+        left=dialogue.closed,
     )
 
 

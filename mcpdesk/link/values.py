@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -45,6 +46,7 @@ __all__ = [
     "Parked",
     "PlanView",
     "Policy",
+    "Presence",
     "Progress",
     "Protection",
     "RunningCall",
@@ -57,6 +59,7 @@ __all__ = [
     "TokenView",
     "ToolsSeen",
     "WorkView",
+    "connected",
 ]
 
 
@@ -173,6 +176,19 @@ class ServerView:
     """Whose token the desk was given for it."""
 
 
+QUIET_S = 60.0
+"""A client without an open connection counts as connected so long after it was last heard of."""
+
+
+class Presence(StrEnum):
+    """Whether a client is there."""
+
+    CONNECTED = "connected"
+    QUIET = "quiet"
+    """Its session is kept, but no connection of it is open and it was not heard of for `QUIET_S`."""
+    LEFT = "left"
+
+
 class ToolsSeen(StrEnum):
     """Whether a client knows the tools as they are now."""
 
@@ -235,7 +251,7 @@ class ClientDetail:
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """One connected peer. Ids are those of the recorder's connections."""
+    """A peer that is connected, has a session, or left lately. Ids are the recorder's of connections."""
 
     connection: int
     server: str
@@ -253,6 +269,22 @@ class ClientView:
     """The mode in which it sees the server."""
     caller: str = ""
     """What it proved to be: `key`, `token of ada`; empty: nothing was asked for."""
+    seen: float | None = None
+    """Unix time at which it was last heard of; None while a connection of it is open."""
+    left: float | None = None
+    """Unix time at which it left; None while it did not."""
+
+    def presence(self, now: float) -> Presence:
+        """Whether it is there; `now` is Unix time in seconds."""
+        if self.left is not None:
+            return Presence.LEFT
+        is_quiet = self.seen is not None and now - self.seen > QUIET_S
+        return Presence.QUIET if is_quiet else Presence.CONNECTED
+
+
+def connected(clients: Iterable[ClientView], now: float) -> int:
+    """How many clients are connected, the desk itself not counted."""
+    return sum(one.transport != "memory" and one.presence(now) is Presence.CONNECTED for one in clients)
 
 
 @dataclass(frozen=True, slots=True)

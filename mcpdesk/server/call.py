@@ -82,6 +82,8 @@ class Call(Struct, eq=False):
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     round: Round | None = None
+    connection: int = 0
+    """That of its client, by its number in the record."""
     feed: Feed | None = None
     job: Job | None = None
     """What it goes on as, once it was answered."""
@@ -115,6 +117,11 @@ class Call(Struct, eq=False):
     def session(self) -> str:
         """What it belongs to: its session, or, of a client without one, its principal and name."""
         return self.requests.owner if self.requests is not None else f"{self.principal.identity}|{self.peer}"
+
+    @property
+    def lasting_connection(self) -> int:
+        """The connection that its client cannot leave without being gone; 0: it may come back by another."""
+        return 0 if self.transport == "http" and self.requests is None else self.connection
 
     @property
     def is_desk(self) -> bool:

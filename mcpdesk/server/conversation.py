@@ -63,6 +63,8 @@ class Conversation:
         self.session = Session()
         self.admission = stateless.Admission()
         self.transport = transport
+        self.connection = 0
+        """Its number in the record; 0 for one that is not recorded."""
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
@@ -225,6 +227,7 @@ class Conversation:
             raise invalid(f"a request with id {call.id!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
+        call.connection = self.connection
         if self.opening is not None:
             call.opening = self.opening
         if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:

@@ -178,6 +178,7 @@ class DirectWay:
         if type(meta) is dict and "progressToken" in meta:
             call.progress_token = progress_token(params)
         call.opening, call.principal = conversation.opening, principal
+        call.connection = conversation.connection
         limit_s = usual.tool.timeout_s
         call.limit_s = server.limits.tool_timeout_s if limit_s is None else limit_s
         if conversation.session.phase is Phase.READY and not terms.revision.is_stateless:

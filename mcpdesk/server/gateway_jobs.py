@@ -85,6 +85,7 @@ class JobWork:
             first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
         self._call.opening, self._call.principal = first.opening, first.principal
+        self._call.connection = first.connection
 
     def begin(self, job: Job, store: JobStore, most: int) -> None:
         """Run when its turn comes: `most` of a server run at a time."""

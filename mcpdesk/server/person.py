@@ -38,6 +38,7 @@ class Inquiry:
         self.number, self._future = services.inbox.ask(
             server=context.server.name,
             peer=call.peer,
+            connection=call.lasting_connection,
             tool=context.tool,
             pages=pages,
             timeout_s=context.server.limits.question_timeout_s,

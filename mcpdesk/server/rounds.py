@@ -252,6 +252,7 @@ class Round:
         call = self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
+        call.connection = outer.connection
         call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
         call.progress_token, call.progress = outer.progress_token, None
         # What came with an earlier request and was not asked for is not kept.

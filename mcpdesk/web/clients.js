@@ -4,6 +4,7 @@ import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
 import { count, duration, now, oneLine, since } from "./words.js";
 import { tell } from "./wire.js";
 
+const QUIET_S = 60;
 const nodes = new Map();
 let shown = [];
 
@@ -21,13 +22,13 @@ export function showClients({ clients, count: total }) {
 }
 
 export function tickClients() {
-  for (const client of shown) setText(nodes.get(client.connection).querySelector(".since"), since(now() - client.opened));
+  for (const client of shown) showTimes(nodes.get(client.connection), client);
 }
 
 function made(client) {
   const node = el("li", {},
     el("div", { class: "told" },
-      el("div", { class: "top" }, span("name", ""), span("since muted", ""),
+      el("div", { class: "top" }, span("name", ""), span("presence muted", ""), span("since muted", ""),
         client.transport !== "memory" && el("button", { type: "button", class: "quiet", onclick: () => disconnect(client) }, "Disconnect", span("hidden", " "), span("hidden of", ""))),
       el("p", { class: "sub" }, span("where", ""), span("revision", ""), span("who", ""), span("figures", ""), span("pace", ""), span("tools-seen warn", ""))));
   nodes.set(client.connection, node);
@@ -44,7 +45,21 @@ function fill(node, client) {
   put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}`);
   put("pace", client.p50_s === null ? "" : `p50 ${duration(client.p50_s)}, p95 ${duration(client.p95_s)}`);
   put("tools-seen", client.tools === "stale" ? "knows an older list of tools" : "");
-  put("since", since(now() - client.opened));
+  showTimes(node, client);
+}
+
+function showTimes(node, client) {
+  setText(node.querySelector(".since"), since((client.left ?? now()) - client.opened));
+  setText(node.querySelector(".presence"), presence(client));
+  const button = node.querySelector("button");
+  if (button) button.hidden = client.left !== null;
+}
+
+function presence(client) {
+  if (client.left !== null) return `✕ left ${since(now() - client.left)} ago`;
+  if (client.seen === null) return "● connected";
+  const ago = now() - client.seen;
+  return ago > QUIET_S ? `○ quiet for ${since(ago)}` : `● seen ${since(ago)} ago`;
 }
 
 async function disconnect(client) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,8 @@ class Listener(web.Server):
         """Connections so far."""
         self._requests = 0
         """Of connections that are closed."""
-        self._left: dict[Dialogue, None] = {}
+        self._left: dict[Dialogue, float] = {}
+        """And the Unix time at which their connections were lost."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> RequestHandler:
@@ -72,6 +74,10 @@ class Listener(web.Server):
     def left(self) -> int:
         """How many dialogues go on without their connection."""
         return len(self._left)
+
+    def lost_at(self) -> dict[int, float | None]:
+        """When these lost it, by their connections in the record. Safe from any thread."""
+        return {dialogue.connection: lost for dialogue, lost in list(self._left.items())}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count one more. Of too many, one that is idle makes room, or this one is turned away."""
@@ -124,7 +130,7 @@ class Listener(web.Server):
 
     def _leave(self, dialogue: Dialogue) -> None:
         """Keep a dialogue until its calls are over."""
-        self._left[dialogue] = None
+        self._left[dialogue] = time.time()
         if len(self._left) > MOST_LEFT:
             oldest = next(iter(self._left))
             del self._left[oldest]

@@ -207,10 +207,14 @@ class McpRoutes:
             status, body = answer
         else:
             self._pulse.watch(outlet)
+            if session is not None:
+                session.waiting.add(outlet)
             try:
                 status, body = await answer
             finally:
                 self._pulse.forget(outlet)
+                if session is not None:
+                    session.answered(outlet)
         if is_told_inside and status in (401, 403):
             status = 200
         if session is not None and not session.is_kept:

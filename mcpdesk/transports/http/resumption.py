@@ -137,7 +137,8 @@ class EventStore:
     @property
     def carried(self) -> int:
         """How many of its streams have a client connected."""
-        return sum(stream.is_carried for stream in self._streams.values())
+        # Asked by other threads, too.
+        return sum(stream.is_carried for stream in list(self._streams.values()))
 
     def open(self) -> ResumableStream:
         """A new stream."""

@@ -127,6 +127,14 @@ class HttpService:
         """The session behind a connection of the recorder's, if it has one."""
         return self._mcp.sessions.of(connection)
 
+    def last_seen(self) -> dict[int, float | None]:
+        """Of clients whose connection may be gone while their dialogue is kept, when they were last heard of.
+
+        By connections in the record; Unix time in seconds, None while they are connected. From any thread.
+        """
+        seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
+        return seen if self._listener is None else seen | self._listener.lost_at()
+
     def hang_up(self, connection: int) -> bool:
         """End a session, or the connection of a dialogue without one; False when it is none of these."""
         session = self.session(connection)

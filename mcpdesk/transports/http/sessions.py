@@ -18,6 +18,7 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.resumption import EventStore, Shelf
 from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, seal
+from mcpdesk.transports.http.stream import PostOutlet
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -70,7 +71,9 @@ class Session:
             kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
-        self.touched = time.monotonic()
+        self.waiting: set[PostOutlet] = set()
+        """Those of its requests that are being answered."""
+        self.touch()
         self.owner = caller.identity
         """The identity whose it is; empty until somebody has one."""
         self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
@@ -79,6 +82,15 @@ class Session:
     def is_unused(self) -> bool:
         """Whether no call and no stream is open."""
         return self.dialogue.is_idle and not self.events.carried
+
+    @property
+    def seen(self) -> float | None:
+        """Unix time at which its client was last heard of; None while a connection of it is open.
+
+        A call may run on when its client is gone, so that one alone says nothing. Safe from any thread.
+        """
+        is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
+        return None if is_there or self.events.carried else self._touched_at
 
     def is_for(self, caller: Principal) -> bool:
         """Whether a caller may use it. One that nobody owns is whose token comes first."""
@@ -93,7 +105,13 @@ class Session:
 
     def touch(self) -> None:
         """It is in use."""
-        self.touched = time.monotonic()
+        self.touched, self._touched_at = time.monotonic(), time.time()
+
+    def answered(self, outlet: PostOutlet) -> None:
+        """A request of it was answered: its client was there until now, unless its connection is lost."""
+        self.waiting.discard(outlet)
+        if outlet.request.transport is not None:
+            self.touch()
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
@@ -176,6 +194,10 @@ class Sessions:
             return None
         self.keep(session)
         return session
+
+    def by_connection(self) -> dict[int, Session]:
+        """All of them, by their connections in the record. Safe from any thread."""
+        return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
     def of(self, connection: int) -> Session | None:
         """The session behind a connection of the recorder's."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.content import Content
 
-from mcpdesk.link.values import ClientDetail, ClientView, RunningCall, SessionView
+from mcpdesk.link.values import ClientDetail, ClientView, Presence, RunningCall, SessionView
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.content import size_text
 from mcpdesk.tui.render.since import since
@@ -16,6 +16,8 @@ from mcpdesk.tui.render.text import one_line
 
 STATELESS_FROM = "2026"
 """Revisions from here on have no handshake."""
+PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
+"""Glyph of each; a word stands beside it where it does not go without saying."""
 LABEL_CELLS = 15
 _MOST = 12
 """Lines of one kind; the rest is counted."""
@@ -47,6 +49,14 @@ def title_of(client: ClientView) -> str:
     return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
 
 
+def seen_text(client: ClientView, now: float) -> str:
+    """`● now`, `● 14 s`, `○ quiet 14 min`, `✕ left 3 min`; `now` is Unix time in seconds."""
+    presence = client.presence(now)
+    word = "" if presence is Presence.CONNECTED else f"{presence.value} "
+    when = "now" if client.seen is None else since(now - client.seen)
+    return f"{PRESENCES[presence]} {word}{when}"
+
+
 def capabilities_text(capabilities: dict[str, Any]) -> str:
     """`elicitation (form, url) · sampling · roots`; `none declared` without any."""
     parts = []
@@ -62,6 +72,8 @@ def pace(seconds: float | None) -> str:
 
 
 def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
+    if client.left is not None:
+        yield "left", [f"{since(now - client.left)} ago"]
     if client.caller:
         yield "known as", [client.caller]
     if client.mode:
@@ -77,7 +89,7 @@ def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tupl
     if detail.session is not None:
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:
-        yield "connected", [since(now - client.opened)]
+        yield "connected", [since((client.left or now) - client.opened)]
     heard = ["changes of every list"] if detail.hears_changes else []
     if heard or detail.subscribed:
         yield "is told of", _cut([*heard, *detail.subscribed])

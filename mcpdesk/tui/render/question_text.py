@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from textual.content import Content
 
 from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
-from mcpdesk.link.values import ClientView
+from mcpdesk.link.values import ClientView, Presence
 from mcpdesk.tui.render.link_text import link_text
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import clean, one_line
@@ -25,9 +25,22 @@ def in_full(question: Question) -> Content:
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
 
 
-def has_left(question: Question, clients: Iterable[ClientView]) -> bool:
-    """Whether the client that asks is not connected any more, as far as its name tells."""
-    return question.peer != DESK and all(client.name != question.peer for client in clients)
+def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
+    """`has left` or `quiet 14 min` of a waiting question's client; empty while that is there.
+
+    A client that may come back by another connection is known by its name alone. `now` is Unix time.
+    """
+    if question.peer == DESK or question.state is not QuestionState.WAITING:
+        return ""
+    if question.connection:
+        found = [one for one in clients if one.connection == question.connection]
+    else:
+        found = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
+    there = {one.presence(now): one for one in found}
+    if Presence.CONNECTED in there:
+        return ""
+    quiet = there.get(Presence.QUIET)
+    return "has left" if quiet is None else f"quiet {since(now - (quiet.seen or now))}"
 
 
 def announced(question: Question) -> str:

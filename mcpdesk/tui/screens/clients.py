@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOMY = 26
 """Rows from which on the lesson leaves room for a detail."""
-_FIELDS = {"since": "opened", "p50": "p50_s", "p95": "p95_s", "era": "revision"}
+_FIELDS = {"last seen": "seen", "since": "opened", "p50": "p50_s", "p95": "p95_s", "era": "revision"}
 """Columns that are called otherwise where they come from."""
 
 
@@ -139,6 +139,9 @@ class ClientsPane(Vertical):
         client = self.listing.selected
         if client is None:
             return
+        if client.left is not None:
+            self.notify(f"{one_line(client.name, 40)} has left already.", markup=False)
+            return
         if client.transport == "memory":
             self.notify("This is the desk itself; it stays.", markup=False)
             return
@@ -175,11 +178,15 @@ class ClientsPane(Vertical):
         return Content("") if detail is None else client_text(client, detail, time.time(), width)
 
     def _sorted(self, clients: Sequence[ClientView]) -> list[ClientView]:
+        """In the order of the chosen column; those who left come last."""
         column = COLUMNS[self._order]
         field = _FIELDS.get(column, column)
         if column in NUMBERS:
-            return sorted(clients, key=lambda one: cast(float, getattr(one, field) or 0), reverse=True)
-        return sorted(clients, key=lambda one: str(getattr(one, field)))
+            most = float("inf") if column == "last seen" else 0.0
+            found = sorted(clients, key=lambda one: cast(float, getattr(one, field) or most), reverse=True)
+        else:
+            found = sorted(clients, key=lambda one: str(getattr(one, field)))
+        return sorted(found, key=lambda one: one.left is not None)
 
     def _teach(self, server: ServerView, key: str, width: int) -> None:
         lessons = (

@@ -9,20 +9,26 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from mcpdesk.link.values import ClientView
-from mcpdesk.tui.render.client_text import era, pace
+from mcpdesk.link.values import ClientView, Presence
+from mcpdesk.tui.render.client_text import PRESENCES, era, pace, seen_text
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 COLUMNS = (
-    "name", "server", "transport", "revision", "era", "since", "calls", "errors", "p50", "p95",
+    "name", "last seen", "server", "transport", "revision", "era", "since", "calls", "errors", "p50", "p95",
     "tools", "caller",
 )  # fmt: skip
-NUMBERS = frozenset(("since", "calls", "errors", "p50", "p95"))
+NUMBERS = frozenset(("last seen", "since", "calls", "errors", "p50", "p95"))
+"""Sorted from the largest."""
 GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
 """Columns that go where there is little room, the first one first."""
 GAP = 2
+SEEN_STYLES = {
+    PRESENCES[Presence.CONNECTED]: "lines--good",
+    PRESENCES[Presence.QUIET]: "lines--warn",
+    PRESENCES[Presence.LEFT]: "lines--muted",
+}
 _MUTED = frozenset(("server", "caller", "transport", "era", "since"))
 
 
@@ -122,13 +128,14 @@ class ClientList(LineList):
 def aligned(cell: str, column: str, width: int) -> str:
     """A cell of a column, with the gap that follows it."""
     pad = " " * max(0, width - cell_len(cell))
-    return (pad + cell if column in NUMBERS else cell + pad) + " " * GAP
+    return (pad + cell if column in NUMBERS and column != "last seen" else cell + pad) + " " * GAP
 
 
 def cells(client: ClientView, now: float) -> tuple[str, ...]:
     """What its row shows, a text for every column."""
     return (
         one_line(client.name, 26),
+        seen_text(client, now),
         one_line(f"{client.server} · {client.mode}" if client.mode else client.server, 24),
         client.transport,
         one_line(client.revision, 12) or "…",
@@ -146,6 +153,8 @@ def cells(client: ClientView, now: float) -> tuple[str, ...]:
 def _style(column: str, cell: str) -> str:
     if column == "name":
         return "lines--key"
+    if column == "last seen":
+        return SEEN_STYLES[cell[0]]
     if (column == "errors" and cell != "0") or cell == "stale":
         return "lines--warn" if column == "tools" else "lines--bad"
     return "lines--muted" if column in _MUTED else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from textual.content import Content
 
-from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkView
+from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkView, connected
 from mcpdesk.tui.render.amounts import countdown
 from mcpdesk.tui.render.sparkline import rate, sparkline
 from mcpdesk.tui.render.text import one_line
@@ -46,7 +46,8 @@ class DeskHeader(PartLine):
         """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         due = view.work.next_callback
         left = "" if due is None else countdown(due - time.time())
-        seen = (view, server, tuple(rates), waiting, left)
+        peers = connected(view.clients, time.time())
+        seen = (view, server, tuple(rates), waiting, left, peers)
         if seen == self._seen:
             return
         self._seen = seen
@@ -59,7 +60,6 @@ class DeskHeader(PartLine):
         else:
             wants_token = shown is not None and shown.wants_token
             parts.extend((_place(shown), _protection(view.protection, wants_token)))
-        peers = sum(client.transport != "memory" for client in view.clients)
         parts.extend((_clients(peers), _rate(rates)))
         parts.extend(_work(view.work, left))
         if waiting:

@@ -35,6 +35,8 @@ class InboxList(SectionList):
     def __init__(self) -> None:
         super().__init__()
         self.questions: tuple[Question, ...] = ()
+        self.absences: dict[int, str] = {}
+        """Of questions whose client is not there, what became of it, by their numbers."""
 
     @property
     def selected(self) -> Question | None:
@@ -51,6 +53,12 @@ class InboxList(SectionList):
         self.questions = tuple(questions)
         self.settle(at for at, one in enumerate(questions) if selected is not None and one.id == selected.id)
 
+    def mark(self, absences: dict[int, str]) -> None:
+        """Take which questions belong to clients that are not there."""
+        if absences != self.absences:
+            self.absences = absences
+            self.refresh()
+
     def spans(self, index: int, width: int) -> Iterable[Span]:
         question = self.questions[index]
         is_denied = question.word == "denied"
@@ -63,6 +71,10 @@ class InboxList(SectionList):
             room -= PEER_CELLS + 2
         age = f"  {self._age(question)} "
         room -= cell_len(age)
+        if away := self.absences.get(question.id, ""):
+            away = one_line(f"({away}) ", max(0, room))
+            yield away, "lines--warn"
+            room -= cell_len(away)
         yield set_cell_size(one_line(summary(question), room), room), ""
         yield age, "lines--muted"
 

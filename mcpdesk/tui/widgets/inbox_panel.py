@@ -16,7 +16,7 @@ from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.question_text import ended_line, in_full, plain
+from mcpdesk.tui.render.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.inbox_list import InboxList
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -64,8 +64,10 @@ class InboxPanel(Section):
             self.narrow()
 
     def look(self, view: CoreView, now: float) -> None:
-        """Let the clocks go on."""
+        """Let the clocks go on, and mark the questions of clients that are not there."""
         self.inbox.tick(now)
+        away = {one.id: absence(one, view.clients, now) for one in self._questions}
+        self.inbox.mark({number: told for number, told in away.items() if told})
 
     def narrow(self) -> None:
         """Show the questions that have the words."""

@@ -17,7 +17,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.question_draft import Draft
 from mcpdesk.tui.render.question_keys import question_keys
-from mcpdesk.tui.render.question_text import has_left
+from mcpdesk.tui.render.question_text import absence
 from mcpdesk.tui.render.since import since
 from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
@@ -328,7 +328,8 @@ class QuestionScreen(Dialog[None]):
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
-        gone = " (has left)" if has_left(self.question, self.link.view().clients) else ""
+        away = absence(self.question, self.link.view().clients, now)
+        gone = f" ({away})" if away else ""
         said = f"{one_line(self.question.asker, 40)}{gone} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
             said += f" · {since(left)} left"
