@@ -129,7 +129,8 @@ class Acts:
     async def disconnect(self, given: Any, by: str) -> Verdict:
         """End the session or the connection of a client."""
         wanted = _read(given, OfClient)
-        if self._link.client(wanted.connection) is None:
+        known = self._link.client(wanted.connection)
+        if known is None or known.has_left:
             return 404, {"error": "that client is gone"}
         self._link.disconnect(wanted.connection)
         return DONE

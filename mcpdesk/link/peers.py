@@ -68,6 +68,7 @@ class Peers:
             hears_changes=session.is_open and not dialogue.closed,
             running=tuple(_running(call, conversation.asked) for call in running if call.method != LISTEN),
             parked=() if dialogue.closed else tuple(self._parked(endpoint.name, conversation.peer)),
+            has_left=dialogue.closed is not None,
         )
 
     def _session(self, connection: int) -> SessionView | None:

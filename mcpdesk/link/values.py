@@ -247,6 +247,7 @@ class ClientDetail:
     """Whether it is told of changed lists because its session is open."""
     running: tuple[RunningCall, ...]
     parked: tuple[Parked, ...]
+    has_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

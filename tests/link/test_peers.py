@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,15 +16,18 @@ import orjson
 import pytest
 
 from mcpdesk.link import peers as module
-from mcpdesk.link.values import ClientView, Parked, ToolsSeen
+from mcpdesk.link.values import QUIET_S, ClientView, Parked, Presence, ToolsSeen, connected
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.transports import rendezvous
+from mcpdesk.tui.render.question_text import absence
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
 
 CODE = '''
-from mcpdesk import Context
+import asyncio
+
+from mcpdesk import Context, Option, Page
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -30,6 +35,17 @@ NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
 async def hello(ctx: Context) -> str:
     """Ask for a name."""
     return (await ctx.elicit("Name?", NAME)).action
+
+
+async def ask(ctx: Context) -> str:
+    """Ask the person at the desk."""
+    return (await ctx.ask([Page("Tea?", options=(Option("yes"), Option("no")))])).state
+
+
+async def wait() -> str:
+    """Take long, without a word."""
+    await asyncio.sleep(600)
+    return "late"
 
 
 async def quick() -> str:
@@ -54,6 +70,44 @@ def stateless(method: str, params: dict[str, Any] | None = None) -> dict[str, An
     return request(method, (params or {}) | {"_meta": meta})
 
 
+STRANGER = """
+import asyncio, json, socket, sys, aiohttp
+
+kind, url, place = sys.argv[1:]
+OPENING = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+           "clientInfo": {"name": "tester", "version": "1"}}
+
+def request(method, params):
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+async def main():
+    hello = request("initialize", OPENING)
+    ready = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    async with aiohttp.ClientSession(headers=headers) as client:
+        if kind == "pipe":
+            reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=int(place)))
+            writer.write(hello.encode() + b"\\n")
+            await reader.readline()
+        elif kind == "websocket":
+            channel = await client.ws_connect(url + "/ws")
+            await channel.send_str(hello)
+            await channel.receive()
+        else:
+            answer = await client.post(url, data=hello)
+            client.headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+            await (await client.post(url, data=ready)).read()
+            if kind == "stream":
+                await client.get(url, headers={"Accept": "text/event-stream"})
+            elif kind in ("wait", "ask"):
+                asyncio.ensure_future(client.post(url, data=request("tools/call", {"name": kind})))
+        print("ready", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
 @dataclass
 class Met:
     """A desk that serves one folder over everything, and an HTTP client."""
@@ -65,7 +119,27 @@ class Met:
 
     @property
     def others(self) -> list[ClientView]:
-        return [one for one in self.desk.view().clients if one.transport != "memory"]
+        return [one for one in self.desk.view().clients if one.transport != "memory" and one.left is None]
+
+    @asynccontextmanager
+    async def stranger(self, kind: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A client in a process of its own."""
+        met_there = await asyncio.to_thread(rendezvous.find, self.folder)
+        assert met_there is not None
+        with met_there:
+            place = met_there.fileno()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", STRANGER, kind, self.url, str(place)),
+                pass_fds=[place],
+                stdout=asyncio.subprocess.PIPE,
+            )
+        try:
+            assert process.stdout is not None and await process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
 
     async def only(self) -> ClientView:
         """The one client that called itself something."""
@@ -234,3 +308,70 @@ async def test_very_many_peers_are_looked_at_now_and_then(
         await found.shake_hands()
         await found.only()
         assert found.desk.view().clients is found.desk.view().clients
+
+
+@pytest.mark.parametrize("kind", ["pipe", "websocket"])
+async def test_a_killed_client_of_a_pipe_or_socket_has_left_at_once(tmp_path: Path, kind: str) -> None:
+    async with met(tmp_path) as found, found.stranger(kind) as process:
+        seen = await found.only()
+        assert seen.seen is None and connected(found.desk.view().clients, time.time()) == 1
+        process.kill()
+        await until(lambda: not found.others)
+        (left,) = [one for one in found.desk.view().clients if one.transport != "memory"]
+        assert left.connection == seen.connection and left.presence(time.time()) is Presence.LEFT
+        assert connected(found.desk.view().clients, time.time()) == 0
+        detail = found.desk.client(left.connection)
+        assert detail is not None and detail.has_left and not detail.hears_changes
+
+
+@pytest.mark.parametrize("kind", ["stream", "wait"])
+async def test_a_killed_client_of_a_session_is_last_seen_when_its_connection_was_lost(
+    tmp_path: Path, kind: str
+) -> None:
+    async with met(tmp_path) as found, found.stranger(kind) as process:
+        await until(lambda: found.others and found.others[0].seen is None)
+        before = time.time()
+        assert (await found.only()).presence(before + 10 * QUIET_S) is Presence.CONNECTED
+        process.kill()
+        await until(lambda: found.others[0].seen is not None)
+        (lost,) = found.others
+        assert lost.seen is not None and lost.presence(lost.seen + QUIET_S) is Presence.CONNECTED
+        assert lost.presence(lost.seen + QUIET_S + 1) is Presence.QUIET
+        assert connected(found.others, lost.seen + QUIET_S + 1) == 0
+        is_running = bool(found.desk.client(lost.connection).running)
+        assert is_running == (kind == "wait")
+
+
+async def test_a_session_without_a_stream_is_last_seen_with_its_last_request(tmp_path: Path) -> None:
+    async with met(tmp_path) as found, found.stranger("posts") as process:
+        await until(lambda: found.others and found.others[0].seen is not None)
+        process.kill()
+        await process.wait()
+        (lost,) = found.others
+        assert lost.seen is not None and lost.opened <= lost.seen <= time.time()
+        assert lost.presence(time.time() + QUIET_S + 1) is Presence.QUIET
+
+
+async def test_a_client_that_comes_back_is_not_among_those_that_left(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        for _ in range(2):
+            async with found.stranger("pipe"):
+                seen = await found.only()
+                views = [one for one in found.desk.view().clients if one.transport != "memory"]
+                assert [one.connection for one in views] == [seen.connection]
+            await until(lambda: not found.others)
+        assert len([one for one in found.desk.view().clients if one.left is not None]) == 1
+
+
+async def test_a_question_names_the_session_that_asks_and_that_turns_quiet_when_its_client_is_killed(
+    tmp_path: Path,
+) -> None:
+    async with met(tmp_path) as found, found.stranger("ask") as process, found.stranger("posts"):
+        await until(lambda: found.desk.questions() and len(found.others) == 2)
+        (question,) = found.desk.questions()
+        asking, other = sorted(found.others, key=lambda one: one.connection != question.connection)
+        assert (asking.connection, asking.name) == (question.connection, other.name)
+        assert absence(question, found.desk.view().clients, time.time() + 840) == ""
+        process.kill()
+        await until(lambda: absence(question, found.desk.view().clients, time.time() + 840))
+        assert absence(question, found.desk.view().clients, time.time() + 840).startswith("quiet 1")

@@ -21,8 +21,8 @@ def test_everything_is_shown_where_there_is_room() -> None:
 
 
 def test_columns_give_way_in_order_and_the_name_stays() -> None:
-    assert shown(14 * 11 + 1, "key") == [one for one in COLUMNS if one != GIVING_WAY[0]]
-    assert shown(20) == ["name", "calls", "errors"]
+    assert shown(14 * 12 + 1, "key") == [one for one in COLUMNS if one != GIVING_WAY[0]]
+    assert shown(20) == ["name", "last seen", "calls", "errors"]
 
 
 def test_heads_stand_over_their_columns() -> None:

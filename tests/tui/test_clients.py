@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ClientView
 from mcpdesk.tui.screens.clients import ClientsPane
+from mcpdesk.tui.widgets.header import DeskHeader
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.widgets import until
 
@@ -31,10 +34,10 @@ async def test_one_line_a_client_in_columns_under_their_heads() -> None:
         pane = await shown(app, pilot)
         lines = text_of(pane)
         assert lines[0].split() == [
-            "claude-code", "2.1", "profiles", "http", "2025-11-25", "handshake", "5", "min", "40", "0",
-            "3.1", "ms", "12", "ms", "fresh",
+            "claude-code", "2.1", "●", "now", "profiles", "http", "2025-11-25", "5", "min",
+            "40", "0", "3.1", "ms", "12", "ms", "fresh",
         ]  # fmt: skip
-        assert "2026-07-28  stateless" in lines[2] and lines[2].endswith("never listed  ")
+        assert "  2026-07-28  " in lines[2] and lines[2].endswith("never listed  ")
         heads = str(pane.query_one(".heads").content)
         assert heads.index("server") == lines[0].index("profiles")
         assert heads.index("calls") + len("calls") == lines[0].index("40") + 2
@@ -61,13 +64,14 @@ async def test_sorting_goes_through_the_columns() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         names = []
-        for _ in range(12):
+        for _ in range(13):
             names.append(pane.listing.clients[0].name)
             await pilot.press("s")
             await pilot.pause()
         code, cursor = "claude-code 2.1", "cursor 1.4"
         assert names == [
             code,
+            "desk",
             cursor,
             code,
             cursor,
@@ -218,3 +222,25 @@ async def test_whole_columns_fit(width: int) -> None:
         heads = str(pane.query_one(".heads").content)
         assert {"name", "revision", "since", "calls", "errors", "p95"} <= set(heads.replace("↑", "").split())
         assert len(heads.rstrip()) <= pane.listing.size.width
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple[int, int]) -> None:
+    link = quiet_link()
+    now = time.time()
+    _, code, cursor = link.core.clients
+    heard = replace(code, connection=3, name="heard", seen=now - 14)
+    quiet = replace(code, seen=now - 14 * 60)
+    gone = replace(cursor, name="aider 1", seen=now - 190, left=now - 190)
+    link.core = replace(link.core, clients=(quiet, heard, gone))
+    async with running_frame(link, size) as (app, pilot):
+        pane = await shown(app, pilot)
+        room = pane.listing.size.width
+        lines = ["".join(text for text, _ in pane.listing.spans(at, room)) for at in range(3)]
+        found = [re.search("[●○✕].*?(s|min)", line).group() for line in lines]
+        assert found == ["○ quiet 14 min", f"● {found[1][2:-2]} s", "✕ left 3 min"]
+        assert "last seen" in str(pane.query_one(".heads").content)
+        header = app.main.query_one(DeskHeader).render().plain
+        assert "1 client " in header or " 1⇄ " in header
+        await pilot.press("G", "d")
+        await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])

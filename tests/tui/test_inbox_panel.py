@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mcpdesk.inbox.question import Answer, Option, Page
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.inbox_panel import InboxPanel
@@ -99,3 +101,12 @@ async def test_words_narrow_the_inbox() -> None:
         assert len(rows(pane)) == 1 and app.focused is panel(pane).inbox
         await pilot.press("escape")
         assert len(rows(pane)) == 2
+
+
+async def test_a_question_whose_client_has_left_is_marked() -> None:
+    link = link_with_both()
+    async with activity(link) as (_, pilot, pane):
+        assert "has left" not in rows(pane)[0]
+        link.core = replace(link.core, clients=())
+        await until(pilot, lambda: "(has left) Tea or coffee?" in rows(pane)[0])
+        assert "has left" not in rows(pane)[1]

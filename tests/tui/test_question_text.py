@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
-from mcpdesk.tui.render.question_text import announced, ended_line, plain
+from mcpdesk.link.values import QUIET_S, ClientView
+from mcpdesk.tui.render.question_text import absence, announced, ended_line, plain
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (
@@ -80,3 +82,23 @@ def test_an_approval_is_allowed_or_denied() -> None:
 def test_what_is_announced_is_one_line() -> None:
     assert announced(ASKED) == "client asks: Which?"
     assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"
+
+
+def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
+    asked = replace(ASKED, connection=1)
+    first = ClientView(1, "shop", "client", "http", "2025-11-25", NOON, 1, 0)
+    second = dataclasses.replace(first, connection=2)
+    assert absence(asked, (first, second), NOON) == ""
+    assert absence(asked, (second,), NOON) == "has left"
+    assert absence(asked, (dataclasses.replace(first, seen=NOON, left=NOON), second), NOON) == "has left"
+    quiet = dataclasses.replace(first, seen=NOON)
+    assert absence(asked, (quiet, second), NOON + QUIET_S) == ""
+    assert absence(asked, (quiet, second), NOON + 840) == "quiet 14 min"
+    assert absence(replace(asked, state=QuestionState.WITHDRAWN), (), NOON) == ""
+
+
+def test_a_client_that_may_come_back_by_another_connection_is_known_by_its_name() -> None:
+    other = ClientView(9, "shop", "client", "http", "2026-07-28", NOON, 1, 0)
+    assert absence(ASKED, (other,), NOON) == ""
+    assert absence(ASKED, (dataclasses.replace(other, server="else"),), NOON) == "has left"
+    assert absence(replace(ASKED, peer="desk"), (), NOON) == ""

@@ -422,7 +422,9 @@ async def test_a_client_is_disconnected(shown: Dashboard) -> None:
         )
         number = next(one["connection"] for one in seen["clients"] if one["name"] == "visitor 3")
         assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 200
-        await events.until("clients", lambda told: "visitor 3" not in names(told))
+        told = await events.until("clients", lambda told: any(one["left"] for one in told["clients"]))
+        assert [one["name"] for one in told["clients"] if one["left"]] == ["visitor 3"]
+        assert told["count"] == 0
         assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 404
 
 
