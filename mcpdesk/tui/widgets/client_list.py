@@ -140,7 +140,7 @@ def cells(client: ClientView, now: float) -> tuple[str, ...]:
         client.transport,
         one_line(client.revision, 12) or "…",
         era(client.revision),
-        since(now - client.opened),
+        since((client.left or now) - client.opened),
         str(client.calls),
         str(client.errors),
         pace(client.p50_s),
