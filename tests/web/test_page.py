@@ -14,7 +14,6 @@ import pytest
 
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
-from tests.support.desk import until
 from tests.support.folders import write
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
 
@@ -472,10 +471,11 @@ async def test_clients_are_shown_and_disconnected(shown: Dashboard) -> None:
         line = surfer.page.locator("#client-list li", has_text="visitor 3")
         await line.wait_for()
         assert "2025-11-25 handshake" in await line.inner_text()
+        await line.get_by_text("● seen").wait_for()
         await line.get_by_role("button", name="Disconnect").click()
         await surfer.page.get_by_role("dialog").get_by_role("button", name="Disconnect").click()
-        await line.wait_for(state="detached")
-        await until(lambda: all(one.name != "visitor 3" for one in shown.desk.view().clients))
+        await line.get_by_text("✕ left").wait_for()
+        await line.get_by_role("button").wait_for(state="hidden")
 
 
 async def busy(shown: Dashboard) -> None:
