@@ -166,9 +166,7 @@ class Conversation:
         self._is_closed = True
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
-            self._subscriber = (
-                None  # it names us: what is closed is to go at once, not at the next collection
-            )
+            self._subscriber = None  # it refers to us: this would stay until the next collection
         for call in self.running:
             call.end(reason)
         home = self.dispatcher.server.home
