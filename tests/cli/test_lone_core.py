@@ -159,7 +159,7 @@ def look(fd, data):
     return write(fd, data)
 os.write = look
 """
-MOST_MODULES = 110
+MOST_MODULES = 112
 """Of ours, before the first answer. Each costs about 0.2 ms: import what is not needed inside a function."""
 
 

@@ -84,7 +84,7 @@ def test_key_comes_from_the_environment(mcpdesk: Run, serve: Callable[..., Servi
     service.says("callers send the key")
     refused = mcpdesk("schemas", url, "--for", "openai")
     assert refused.returncode == 3
-    assert "HTTP 401" in refused.stderr and "--key-env" in refused.stderr
+    assert "HTTP 403" in refused.stderr and "--key-env" in refused.stderr
     key = (tmp_path / "state" / "api-key").read_text().strip()
     finished = mcpdesk("schemas", url, "--for", "openai", "--key-env", "OUR_KEY", OUR_KEY=key)
     assert [tool["function"]["name"] for tool in json.loads(finished.stdout)] == ["Bash"]

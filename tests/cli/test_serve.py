@@ -96,7 +96,7 @@ def exchange(url: str, method: str, params: dict[str, Any], session: str = "") -
     """The answer to a request, and the session it belongs to, if any."""
     number = {} if method.startswith("notifications/") else {"id": 1}
     body = json.dumps({"jsonrpc": "2.0", **number, "method": method, "params": params}).encode()
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if session:
         headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=WITHIN_S) as answer:
@@ -342,7 +342,7 @@ def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_a
     service = serve(str(first), str(folder), "--port", "0")
     told = service.says("not serving small until it is mended")
     assert f"its settings come from {first}/mcp.json, which has a mistake" in told
-    (first / "mcp.json").write_text('{"settings": {"page_size": 100}}')
+    (first / "mcp.json").write_text('{"settings": {"page_size": 1000}}')
     service.says("mcp.json is mended, first is served")
     service.says("mcp.json is mended, small is served")
     assert service.end() == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.official import ROOT, Place, place_of
+from tests.support.official import ROOT, Place, place_of, state_of
 from tests.support.patience import WITHIN_S
 from tests.support.workshop import workshop
 
@@ -30,9 +30,10 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Place:
 
 
 @pytest.fixture(scope="module")
-def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(folder: Path) -> Iterator[str]:
     """`mcpdesk serve` on the workshop; yields the URL of its endpoint."""
-    state = tmp_path_factory.mktemp("served")
+    state = state_of(folder)
+    state.mkdir()
     with subprocess.Popen(
         [sys.executable, "-m", "mcpdesk", "serve", str(folder), "--port", "0"],
         cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

@@ -66,9 +66,16 @@ class Heard:
                 await self._came.wait()
 
 
+def state_of(folder: Path) -> Path:
+    """The state folder of the service of `folder`; programs of other state folders do not meet it."""
+    return folder.parent / f"{folder.name}-state"
+
+
 def stdio(folder: Path, *options: str) -> StdioServerParameters:
-    """How a client's configuration starts `mcpdesk stdio`."""
+    """How a client's configuration starts `mcpdesk stdio`; it meets the service of `folder` if any."""
     passed = {name: value for name, value in os.environ.items() if name.startswith("MCPDESK_")}
+    if "--alone" not in options and state_of(folder).is_dir():
+        passed["MCPDESK_STATE_DIR"] = str(state_of(folder))
     program = "from mcpdesk.__main__ import main; main()"
     arguments = ["-c", program, "stdio", str(folder), *options]
     return StdioServerParameters(command=sys.executable, args=arguments, env=passed, cwd=ROOT)
