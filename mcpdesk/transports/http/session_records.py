@@ -67,7 +67,7 @@ def seal(identifier: str, owner: str, key: str) -> str:
 
     The id of the session is part of it, which no file holds: nobody can try out keys against it.
     """
-    return hashlib.sha256("\0".join((identifier, owner, key)).encode()).hexdigest()
+    return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_records(text: bytes) -> dict[str, Record]:
@@ -76,7 +76,7 @@ def read_records(text: bytes) -> dict[str, Record]:
     for line in text.splitlines():
         try:
             record = _decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ValueError, RecursionError):
             continue
         known = found.get(record.id)
         if record.is_over:
@@ -224,8 +224,11 @@ class SessionRecords:
         known = self._records.get(record.id)
         if record.is_over:
             return b"" if self._records.pop(record.id, None) is None else _over(record.id)
-        line = _encode(record)
-        if len(line) > LONGEST:
+        try:
+            line = _encode(record)
+        except (ValueError, RecursionError):  # a client said what only a request can hold
+            line = b""
+        if not 0 < len(line) <= LONGEST:
             return b"" if self._records.pop(record.id, None) is None else _over(record.id)
         self._records[record.id] = record
         if known is not None and replace(known, used=record.used) == record:

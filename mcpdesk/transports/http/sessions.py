@@ -142,7 +142,7 @@ class Sessions:
         """Sessions with calls in flight then, which may change without being touched."""
         self._ended: list[Record] = []
         """Of sessions that ended since."""
-        self._waiting: list[Record] = []
+        self._waiting: dict[str, Record] = {}
         """To be written once the thread is done with those before."""
         self._writing: Future[None] | None = None
         self.shelf = Shelf(kept_bytes * SHARES)
@@ -306,8 +306,8 @@ class Sessions:
         """Write on a thread, one batch after the other."""
         if self._records is None:
             return
-        self._waiting += records
+        self._waiting.update((record.id, record) for record in records)
         if self._waiting and (self._writing is None or self._writing.done()):
-            batch, self._waiting = self._waiting, []
+            batch, self._waiting = self._waiting.values(), {}
             loop = asyncio.get_running_loop()
             self._writing = loop.run_in_executor(None, self._records.write, batch)
