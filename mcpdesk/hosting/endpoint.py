@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
+
 from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.hosting.channel import Channel
@@ -151,6 +153,24 @@ class HostedDialogue:
         )
 
 
+class Gone(Struct, frozen=True):
+    """What is kept of a client that left."""
+
+    connection: int
+    peer: str
+    transport: str
+    revision: str
+    opened: float
+    closed: float
+    calls: int
+    errors: int
+    p50_s: float | None
+    p95_s: float | None
+    mode: str
+    caller: str
+    capabilities: dict[str, Any]
+
+
 class Past:
     """What peers did who have left."""
 
@@ -179,8 +199,8 @@ class HostedEndpoint:
         self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
-        self.gone: dict[tuple[str, str], HostedDialogue] = {}
-        """The dialogues of clients that left last, by name and transport, the latest last."""
+        self.gone: dict[tuple[str, str], Gone] = {}
+        """The clients that left last, by name and transport, the latest last."""
         self.modes: dict[str, HostedEndpoint] = {}
         """The same server in modes, as far as anybody asked for them."""
         self.past = Past()
@@ -274,7 +294,22 @@ class HostedEndpoint:
             client = (conversation.peer, conversation.transport)
             # Clients that connect for every request are told once.
             self.gone.pop(client, None)
-            self.gone[client] = dialogue
+            latency = conversation.latency
+            self.gone[client] = Gone(
+                dialogue.connection,
+                conversation.peer,
+                conversation.transport,
+                dialogue.shown_revision,
+                dialogue.opened,
+                dialogue.closed or time.time(),
+                conversation.calls,
+                conversation.errors,
+                None if latency is None else latency.at(0.5),
+                None if latency is None else latency.at(0.95),
+                conversation.dispatcher.server.mode,
+                conversation.principal.title,
+                conversation.terms.capabilities,
+            )
             if len(self.gone) > MOST_GONE:
                 del self.gone[next(iter(self.gone))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+from mcpdesk.hosting.endpoint import Gone, HostedDialogue, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import (
     ClientDetail,
@@ -41,8 +41,10 @@ class Peers:
             found = [
                 _view(endpoint, dialogue, seen.get(dialogue.connection))
                 for endpoint in list(self._host.by_name.values())
-                for dialogue in (*list(endpoint.dialogues.values()), *list(endpoint.gone.values()))
+                for dialogue in list(endpoint.dialogues.values())
             ]
+            for endpoint in list(self._host.by_name.values()):
+                found += [_gone_view(endpoint, each) for each in list(endpoint.gone.values())]
             self._kept = tuple(sorted(_current(found), key=lambda view: view.connection))
             self._looked = now
         return self._kept
@@ -50,10 +52,13 @@ class Peers:
     def detail(self, connection: int) -> ClientDetail | None:
         """More about one; None when it is gone."""
         for endpoint in list(self._host.by_name.values()):
-            known = {each.connection: each for each in list(endpoint.gone.values())}
-            dialogue = endpoint.dialogues.get(connection) or known.get(connection)
+            dialogue = endpoint.dialogues.get(connection)
             if dialogue is not None:
                 return self._detail(endpoint, dialogue)
+            for gone in list(endpoint.gone.values()):
+                if gone.connection == connection:
+                    ttl_s = self._host.rules.session_ttl_s
+                    return ClientDetail(gone.capabilities, None, ttl_s, (), (), False, (), (), has_left=True)
         return None
 
     def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
@@ -64,11 +69,10 @@ class Peers:
             session=self._session(dialogue.connection),
             session_ttl_s=self._host.rules.session_ttl_s,
             listens=tuple(_filter(call) for call in running if call.method == LISTEN),
-            subscribed=() if dialogue.closed else tuple(sorted(session.subscriptions)),
-            hears_changes=session.is_open and not dialogue.closed,
+            subscribed=tuple(sorted(session.subscriptions)),
+            hears_changes=session.is_open,
             running=tuple(_running(call, conversation.asked) for call in running if call.method != LISTEN),
-            parked=() if dialogue.closed else tuple(self._parked(endpoint.name, conversation.peer)),
-            has_left=dialogue.closed is not None,
+            parked=tuple(self._parked(endpoint.name, conversation.peer)),
         )
 
     def _session(self, connection: int) -> SessionView | None:
@@ -117,8 +121,26 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | Non
         tools=_tools(conversation.tools_listed, seen.tools.version),
         mode=seen.mode,
         caller=conversation.principal.title,
-        seen=dialogue.closed or heard,
-        left=dialogue.closed,
+        seen=heard,
+    )
+
+
+def _gone_view(endpoint: HostedEndpoint, gone: Gone) -> ClientView:
+    return ClientView(
+        connection=gone.connection,
+        server=endpoint.name,
+        name=gone.peer,
+        transport=gone.transport,
+        revision=gone.revision,
+        opened=gone.opened,
+        calls=gone.calls,
+        errors=gone.errors,
+        p50_s=gone.p50_s,
+        p95_s=gone.p95_s,
+        mode=gone.mode,
+        caller=gone.caller,
+        seen=gone.closed,
+        left=gone.closed,
     )
 
 
