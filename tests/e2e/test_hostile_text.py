@@ -86,7 +86,7 @@ def take_suggestion(desk: Desk, tag: str) -> None:
 
 
 def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: str = "") -> None:
-    """The desk is left as ever. It wrote its own drawing only, rang for questions, copied what was asked."""
+    """The desk is left as ever. It drew its own, rang at most `bells` times, copied what was asked."""
     desk.press(QUIT)
     if copied:  # a client's job runs
         desk.see("Quit mcpdesk")
@@ -95,7 +95,7 @@ def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: st
     copy = f"string ]52;c;{base64.b64encode(copied.encode()).decode()}"
     assert foreign(desk.raw) == [RING] * bool(bells) + [copy] * bool(copied)
     sent = commands(desk.raw)
-    assert sent[RING] == bells and sent["csi ?1049h"] == 1
+    assert bool(bells) <= sent[RING] <= bells and sent["csi ?1049h"] == 1
     after = desk.raw.partition(LEAVE)[2]
     assert LEAVE not in after and letters(after).strip() == ""
 
@@ -139,7 +139,7 @@ def test_the_workbench_draws_and_edits_nothing_a_terminal_would_obey(desk: Desk,
     seen(desk, "s0")
     desk.see(r"\\u001b\]0;T")
     desk.press(JSON)
-    desk.see("(?s)s3␛.*f1 help")
+    desk.see("(?s)s2␛.*f1 help")
     open_item(desk, "echo", "t1␛")
     seen(desk, "t0", "t1")
     desk.press(CALL)
@@ -173,7 +173,7 @@ def test_the_workbench_draws_and_edits_nothing_a_terminal_would_obey(desk: Desk,
     take_suggestion(desk, "p2")
     desk.press(CALL)
     seen(desk, "p3")
-    open_item(desk, "wqwq", "k0␛")
+    open_item(desk, "wqwq/", "k0␛")
     desk.press(CALL)
     seen(desk, "k1")
     assert_the_terminal_was_left_alone(desk)
