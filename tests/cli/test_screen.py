@@ -48,12 +48,13 @@ def test_broken_manifest_is_shown_and_the_folder_served_once_it_is_mended(folder
         assert desk.end() == 0
 
 
-def test_first_of_several_manifests_that_may_set_anything_is_told_before_anything_is_drawn(
+def test_a_broken_first_manifest_that_may_set_anything_holds_the_others_back(
     folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
-    (folder / "mcp.json").write_text("{")
-    with Desk([str(folder), str(tmp_path / "other")]) as desk:
-        assert desk.end() == 2
-        assert b"mcp.json:1:" in desk.raw
-        assert b"\x1b[?1049h" not in desk.raw
+    (folder / "mcp.json").write_text('{"settings": {')
+    with Desk([str(folder), str(tmp_path / "other"), "--port", "0"], columns=120, rows=30) as desk:
+        desk.see("unavailable: not JSON")
+        desk.see("other is not served")
+        desk.press("\x11")
+        assert desk.end() == 0

@@ -257,7 +257,7 @@ async def test_a_session_is_its_owners_alone_and_nothing_on_disk_tells_of_either
             (path,) = files()
             assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
             assert not any(
-                word in path.read_text() for word in (identifier, ada, ada[-20:], "ada", "principal")
+                word in path.read_text() for word in (identifier, ada, ada[-20:], '"ada', "principal")
             )
             await place.restart(signal.SIGKILL)
             for headers in ({"Authorization": f"Bearer {bob}"}, {}):

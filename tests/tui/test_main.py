@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from textual.widgets import ContentSwitcher
 
 from mcpdesk.inbox.question import Page
@@ -20,6 +22,13 @@ async def test_panes_are_mounted_at_their_first_visit() -> None:
             await pilot.pause()
             assert app.main.shown == name and app.main.pane is not None and app.main.pane.display
         assert [child.id for child in switcher.children] == list(SCREENS)
+
+
+async def test_a_pane_that_is_asked_for_twice_at_once_is_mounted_once() -> None:
+    async with running_frame() as (app, _):
+        await asyncio.gather(app.main.show_screen("activity"), app.main.show_screen("activity"))
+        switcher = app.main.query_one(ContentSwitcher)
+        assert [child.id for child in switcher.children] == ["workbench", "activity"]
 
 
 async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -79,6 +80,7 @@ class MainScreen(Screen[None]):
         self._last_focus: dict[str, Widget] = {}
         self._is_settled = False
         self._lead = ("", 0.0)
+        self._adding = asyncio.Lock()
         """The part of the activity screen the last notice was about, and when."""
 
     def compose(self) -> ComposeResult:
@@ -190,7 +192,10 @@ class MainScreen(Screen[None]):
             self.pane.show_section(part)
 
     async def _ensure(self, name: str) -> None:
-        if not self.switcher.query_children(f"#{name}"):
+        # A click and a key may ask for the same pane at once; the second finds what the first has added.
+        async with self._adding:
+            if self.switcher.query_children(f"#{name}"):
+                return
             pane = self._panes[name](self.link)
             pane.id = name
             await self.switcher.add_content(pane)
