@@ -195,8 +195,10 @@ async def test_no_call_is_lost_or_answered_twice_whoever_begins_or_ends(
             screen = await asyncio.to_thread(desk.see, f"{len(callers)} clients")
             assert screen
             os.kill(process, ending)
+            ended = asyncio.create_task(asyncio.to_thread(desk.end))  # and reads the terminal
             for each in callers:
                 await each.until(process, by_others=True)
+            await ended
             assert Counter(each.served_by for each in callers) == alone
     async with opened(folder) as (_, process):
         for each in callers:
