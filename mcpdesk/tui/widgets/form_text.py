@@ -18,6 +18,8 @@ from mcpdesk.tui.widgets.form_part import FormPart
 from mcpdesk.tui.widgets.suggestions import Suggestions
 
 _NUMBER_CHARACTERS = {Kind.INTEGER: r"[-+0-9]*", Kind.NUMBER: r"[-+0-9.eE]*"}
+SHORT_EXAMPLE = 20
+"""Characters up to which an example is introduced as one."""
 
 
 class TextPart(FormPart):
@@ -83,7 +85,8 @@ class TextPart(FormPart):
         if self.node.is_null:
             return "null"
         field = self.node.field
-        example = f"e.g. {field.example}" if field.example else ""
+        # A long example that is one word would be wrapped behind the prefix, out of sight.
+        example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
         name = "" if field.kind is Kind.SECRET else field.kind.value
         told = example or field.limits or ("JSON value" if field.kind is Kind.JSON else name)
         return one_line(told, 60)
