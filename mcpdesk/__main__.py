@@ -10,7 +10,7 @@ LEFTOVERS_S = 1.0
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
-    from mcpdesk.transports.spoken import Spoken
+    from mcpdesk.transports.replay import Spoken
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import jsonschema
 import psutil
 import pytest
 
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.link import Call
 from mcpdesk.link.values import Outcome
@@ -108,7 +108,7 @@ def test_schemas_are_valid(name: str) -> None:
 
 def test_making_tools_loads_nothing_heavy() -> None:
     script = (
-        "import sys; from mcpdesk.hosting.builtins import built_in; from mcpdesk.tools import BUILTINS\n"
+        "import sys; from mcpdesk.hosting.hosted_folder import built_in; from mcpdesk.tools import BUILTINS\n"
         f"print(len([built_in(name) for name in BUILTINS]), sorted({HEAVY!r} & sys.modules.keys()))"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

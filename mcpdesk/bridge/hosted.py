@@ -86,8 +86,8 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
     Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode; RpcError for a token
     that does not count.
     """
-    from mcpdesk.hosting.effective import Plan, effective_settings
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import Plan, effective_settings
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))

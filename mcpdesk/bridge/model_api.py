@@ -77,7 +77,7 @@ def configured_api(target: object) -> ApiName:
 
     Raises: DeskUserError for a bad setting; ManifestError for an unusable manifest.
     """
-    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host_plan import effective_settings
 
     is_folder = isinstance(target, str | os.PathLike) and "://" not in str(target)
     folder = Path(target).expanduser() if isinstance(target, str | os.PathLike) and is_folder else None

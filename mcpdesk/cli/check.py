@@ -14,7 +14,7 @@ from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.report import OK, TOOL_ERROR
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.finding import Finding
+    from mcpdesk.hosting.folder.lint import Finding
     from mcpdesk.link.values import CatalogueItem
 
 CHARACTERS_A_TOKEN = 3.6
@@ -57,10 +57,10 @@ class Looked:
 
     def __init__(self, folder: str) -> None:
         from mcpdesk.cli.claiming import claiming
-        from mcpdesk.hosting.effective import Plan, effective_settings
+        from mcpdesk.hosting.folder.lint import lint
+        from mcpdesk.hosting.folder.manifest import read_manifest
         from mcpdesk.hosting.host import Host
-        from mcpdesk.hosting.lint import lint
-        from mcpdesk.hosting.manifest import read_manifest
+        from mcpdesk.hosting.host_plan import Plan, effective_settings
         from mcpdesk.link.catalogue import Shelf
 
         place = server_folder(folder)

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcpdesk.hosting.log_handler import logging_to
-from mcpdesk.hosting.private_process import make_private
+from mcpdesk.hosting.environment import make_private
+from mcpdesk.hosting.journal import logging_to
 from mcpdesk.transports.descriptors import claim
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
-    from mcpdesk.transports.descriptors import Claimed, Mode
-    from mcpdesk.transports.strays import StrayLine
+    from mcpdesk.transports.descriptors import Claimed, Mode, StrayLine
 
 
 @contextmanager

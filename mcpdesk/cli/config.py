@@ -14,7 +14,7 @@ from mcpdesk.errors import UnknownMode
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.client_config import Facts
-    from mcpdesk.hosting.manifest import Manifest
+    from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.settings import Settings
 
 PLACES = {
@@ -46,7 +46,7 @@ def command(folder: str, client: str, url: str | None, mode: str) -> None:
     """Print what to paste into a client so that it uses the server folder FOLDER."""
     from mcpdesk.cli.printing import print_text
     from mcpdesk.hosting.client_config import client_config
-    from mcpdesk.hosting.manifest import read_manifest
+    from mcpdesk.hosting.folder.manifest import read_manifest
 
     place = server_folder(folder)
     manifest = read_manifest(place)
@@ -61,7 +61,7 @@ def command(folder: str, client: str, url: str | None, mode: str) -> None:
 
 def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> Facts:
     from mcpdesk.hosting.client_config import Facts, own_command
-    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host_plan import effective_settings
 
     facts = Facts(manifest.name, str(folder), mode=mode, command=own_command())
     if not url:
@@ -85,8 +85,8 @@ def _endpoint(url: str, name: str) -> str:
 def _key(folder: Path, settings: Settings) -> str:
     """The key callers over TCP have to send; empty when none is due."""
     from mcpdesk.cli.claiming import claiming
-    from mcpdesk.hosting.effective import Plan
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import Plan
 
     host = Host(Plan((folder,), settings, meet=False, watch=False))
     with claiming(host, "wire"):

@@ -33,7 +33,7 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
     flags = given_flags(values)
     require_terminal()
     from mcpdesk.cli.screen import run_desk
-    from mcpdesk.hosting.effective import plan_for
+    from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(places, flags, os.environ, may_move=True, mode=mode, waits=True)
     return run_desk(plan, theme)

@@ -66,8 +66,8 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
     """
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.effective import Plan, effective_settings
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import Plan, effective_settings
     from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient

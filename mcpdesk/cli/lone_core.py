@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.transports.descriptors import Claimed
     from mcpdesk.transports.pump import Moved
-    from mcpdesk.transports.spoken import Spoken
+    from mcpdesk.transports.replay import Spoken
     from mcpdesk.transports.stdio import StdioTransport
 
 GRACE_S = 4.5
@@ -38,16 +38,16 @@ def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool
     from msgspec.structs import replace
 
     from mcpdesk.cli.claiming import claiming
-    from mcpdesk.hosting import loops
-    from mcpdesk.hosting.effective import plan_for
+    from mcpdesk.hosting import core_thread
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import plan_for
 
     host = Host(replace(plan_for((folder,), {}, os.environ, http=False), meet=False))
     with ExitStack() as last, claiming(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
         # uvloop takes longer to import.
-        moved = loops.run(core.serve(spoken, last), loops.alert_loop)
+        moved = core_thread.run(core.serve(spoken, last), core_thread.alert_loop)
     return moved or 0
 
 

@@ -38,7 +38,7 @@ def command(name: str) -> None:
 
 def checked(name: str) -> Path:
     """Where the folder goes. Raises: DeskUserError for a name no server has, or a place that is taken."""
-    from mcpdesk.hosting.manifest import NAME, NAME_RULE
+    from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
 
     place = Path(name).expanduser()
     if "://" in name or not re.fullmatch(NAME, place.name):

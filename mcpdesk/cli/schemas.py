@@ -66,8 +66,8 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.claiming import claiming
     from mcpdesk.cli.hosted_client import tell_strays
-    from mcpdesk.hosting.effective import Plan, effective_settings
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import Plan, effective_settings
 
     place = server_folder(folder)
     settings = effective_settings({}, os.environ, place).settings

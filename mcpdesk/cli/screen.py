@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.effective import Plan
+    from mcpdesk.hosting.host_plan import Plan
     from mcpdesk.link.link import Link
     from mcpdesk.transports.descriptors import Claimed
 

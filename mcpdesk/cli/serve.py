@@ -30,7 +30,7 @@ def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     """Serve the FOLDERs over HTTP, and to every `mcpdesk stdio FOLDER`, until told to stop."""
     places = tuple(map(server_folder, folders))
     from mcpdesk.cli.service import run_service
-    from mcpdesk.hosting.effective import plan_for
+    from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=True)
     return run_service(plan)

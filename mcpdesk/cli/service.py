@@ -15,9 +15,9 @@ from mcpdesk.cli.signals import Ending
 from mcpdesk.protocol.tasks import TaskStatus
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.effective import Plan
     from mcpdesk.hosting.endpoint import HostedDialogue
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import Plan
 
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
@@ -29,14 +29,14 @@ def run_service(plan: Plan) -> int:
 
     Raises: DeskError when the core cannot start.
     """
-    from mcpdesk.hosting import loops
+    from mcpdesk.hosting import core_thread
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)
     give_dashboard(host)
     with ExitStack() as last, claiming(host, "serve"):
         host.load()
-        loops.run(_serve(host, last), loops.loop_factory() or loops.alert_loop)
+        core_thread.run(_serve(host, last), core_thread.loop_factory() or core_thread.alert_loop)
     return 0
 
 

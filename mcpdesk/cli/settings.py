@@ -32,7 +32,7 @@ Examples:
 def command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:
     """Show every setting, its value and where that came from: a flag, the environment, the env file or
     mcp.json of FOLDER, or the default. Below it, where captures and the rest are kept."""
-    from mcpdesk.hosting.effective import effective_settings
+    from mcpdesk.hosting.host_plan import effective_settings
 
     resolved = effective_settings(given_flags(values), os.environ, server_folder(folder) if folder else None)
     rows = list(setting_rows(resolved))

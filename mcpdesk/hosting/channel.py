@@ -20,7 +20,7 @@ from mcpdesk.transports.lanes import Lanes
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
     from mcpdesk.transports.base import Answer, Reply
-    from mcpdesk.transports.spoken import Spoken
+    from mcpdesk.transports.replay import Spoken
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
@@ -328,7 +328,7 @@ class Pipe(Channel):
 
         None, with nothing done, while anything of the peer's is under way or kept here.
         """
-        from mcpdesk.transports.spoken import LISTEN, Spoken, listening
+        from mcpdesk.transports.replay import LISTEN, Spoken, listening
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()

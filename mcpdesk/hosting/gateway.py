@@ -13,11 +13,9 @@ from urllib.parse import quote
 from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import FileGone
-from mcpdesk.jobs import files, parcel
-from mcpdesk.jobs.files import Produced
-from mcpdesk.jobs.job import Job
-from mcpdesk.jobs.parcel import Parcel
-from mcpdesk.jobs.store import JobStore
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.downloads import Parcel, Produced
+from mcpdesk.jobs.job import Job, JobStore
 from mcpdesk.protocol import codec, gateway, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
@@ -170,9 +168,9 @@ class HostedJobs:
         key = file.path, file.stamp
         known = self._digests.get(key)
         if known is not None:
-            await asyncio.to_thread(files.check, file, roots)
+            await asyncio.to_thread(downloads.check, file, roots)
         else:
-            known = await self._read(lambda: files.digest(file, roots))
+            known = await self._read(lambda: downloads.digest(file, roots))
             if len(self._digests) >= DIGESTS:
                 del self._digests[next(iter(self._digests))]
             self._digests[key] = known
@@ -180,7 +178,7 @@ class HostedJobs:
 
     async def pack(self, made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
-        return await self._read(lambda: parcel.archive(made, roots, name), _thrown_away)
+        return await self._read(lambda: downloads.archive(made, roots, name), _thrown_away)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = _forgotten) -> T:
         """Do it when its turn has come, which lasts as long as the work does, whoever waits for that."""
@@ -237,7 +235,7 @@ class HostedJob:
             return None
         if len(made) > 1:
             return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await _worked(lambda: parcel.single(made[0], self._roots), _thrown_away)
+        return await _worked(lambda: downloads.single(made[0], self._roots), _thrown_away)
 
     async def _listed(self, file: Produced) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"

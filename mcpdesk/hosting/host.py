@@ -13,21 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
-from mcpdesk.hosting.access import public_environment, secret_variables
 from mcpdesk.hosting.channel import Pipe
-from mcpdesk.hosting.effective import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.environment import withhold
+from mcpdesk.hosting.folder.manifest import FILE
+from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
+from mcpdesk.hosting.host_plan import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.manifest import FILE
-from mcpdesk.hosting.metrics import Heartbeat, Stuck
-from mcpdesk.hosting.private_process import withhold
-from mcpdesk.jobs.crossing import later
+from mcpdesk.hosting.server_access import public_environment, secret_variables
+from mcpdesk.jobs.call_soon import later
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.services import Services
 from mcpdesk.server.threads import WORKERS
+from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
+from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
@@ -123,7 +125,7 @@ class Host:
     def rules(self) -> Rules:
         """What holds for callers over HTTP, until something changes."""
         from mcpdesk.auth import api_key
-        from mcpdesk.hosting.rules import rules_of
+        from mcpdesk.hosting.host import rules_of
 
         settings = self.settings
         if not self._is_key_due(no_auth=settings.no_auth):
@@ -552,3 +554,22 @@ def _masked(value: Any, schema: Any = None) -> Any:
     from mcpdesk.recorder.masking import mask_json  # nobody is shown anything before the first answer
 
     return mask_json(value, schema)
+
+
+def rules_of(settings: Settings, key: str) -> Rules:
+    """What holds for callers; `key` is asked of them unless it is empty."""
+    return Rules(
+        api_key=key,
+        api_key_header=settings.api_key_header,
+        allowed_origins=settings.allowed_origins,
+        allowed_hosts=settings.allowed_hosts,
+        max_body_bytes=settings.max_body_bytes,
+        max_bodies_bytes=settings.max_bodies_bytes,
+        session_ttl_s=settings.session_ttl_s,
+        request_timeout_s=settings.request_timeout_s,
+        max_connections=settings.max_connections,
+        max_sessions=settings.max_sessions,
+        resume_bytes=settings.resume_bytes,
+        enable_mcp=settings.enable_mcp,
+        streaming=settings.streaming,
+    )

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
-from mcpdesk.hosting.access import Gate, complaints
-from mcpdesk.hosting.builtins import built_in, resources_of
-from mcpdesk.hosting.digest import digest
+from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, stand_in
+from mcpdesk.hosting.folder.module_items import Function, typed_tool
+from mcpdesk.hosting.folder.namespace import Namespace
+from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.loader import Loaded, load_folder
-from mcpdesk.hosting.manifest import FILE, Manifest, stand_in
-from mcpdesk.hosting.modes import Modes
-from mcpdesk.hosting.namespace import Namespace
-from mcpdesk.hosting.reload import Changes, apply
+from mcpdesk.hosting.server_access import Gate, complaints
 from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
+from mcpdesk.server.authoring import Note, note_of
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.server import Limits, Server
+from mcpdesk.server.tool import Tool
 from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.folder_variables import FolderVariables
+    from mcpdesk.hosting.environment import FolderVariables
+    from mcpdesk.server.selection import Selection
 
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
@@ -90,7 +96,7 @@ class HostedFolder:
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
-        from mcpdesk.hosting.watcher import watch
+        from mcpdesk.hosting.folder.reload import watch
 
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
@@ -202,7 +208,7 @@ class HostedFolder:
         if self._variables is None:
             if not (folder / ENV_FILE).exists():
                 return
-            from mcpdesk.hosting.folder_variables import FolderVariables
+            from mcpdesk.hosting.environment import FolderVariables
 
             self._variables = FolderVariables(folder)
         try:
@@ -270,7 +276,7 @@ class HostedFolder:
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         come_along = resources_of(name for name in asked if name in BUILTINS)
         if "InvokeSkill" in asked:  # a person's own skills are for servers that use skills only
-            from mcpdesk.hosting.skill_files import read_skills
+            from mcpdesk.hosting.folder.text_items import read_skills
 
             assert self.server.home is not None
             skills = read_skills(self._skills)
@@ -353,3 +359,95 @@ def _limits(settings: Settings) -> Limits:
         jobs_at_once=settings.jobs_at_once,
         output_dirs=tuple(Path(each).expanduser() for each in settings.output_dirs),
     )
+
+
+class BuiltIn:
+    """Where built-in tools come from: no file of the folder."""
+
+    def place(self, function: Function) -> str:
+        """What clients and authors are told."""
+        return "built-in"
+
+
+@cache
+def built_in(name: str) -> Tool:
+    """The tool of that name. Raises: KeyError when there is none."""
+    for function, note in _noted(import_module(BUILTINS[name])):
+        if note.kind == "tool" and note.name == name:
+            return typed_tool(BuiltIn(), function, note, name)
+    raise KeyError(f"{BUILTINS[name]} has no tool {name}")
+
+
+def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
+    """What comes with built-in tools, each once."""
+    return [each for module in dict.fromkeys(BUILTINS[name] for name in names) for each in _resources(module)]
+
+
+@cache
+def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
+    from mcpdesk.hosting.folder.module_items import typed_resource
+
+    noted = _noted(import_module(module))
+    return tuple(
+        typed_resource(BuiltIn(), function, note, note.uri)
+        for function, note in noted
+        if note.kind == "resource"
+    )
+
+
+def _noted(module: ModuleType) -> Iterator[tuple[Function, Note]]:
+    for function in vars(module).values():
+        note = note_of(function) if inspect.isfunction(function) else None
+        if note is not None:
+            yield function, note
+
+
+class Modes:
+    """Those of one server. A mode that is given up keeps its view, which offers no tool any more."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._modes: Mapping[str, Mode] = {}
+        self._views: dict[str, tuple[Server, Selection[Tool]]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modes)
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Modes somebody asked for that are there no more."""
+        return frozenset(self._views.keys() - self._modes.keys())
+
+    def describe(self) -> Mapping[str, Mode]:
+        """What the manifest says of each."""
+        return self._modes
+
+    def choose(self, modes: Mapping[str, Mode]) -> None:
+        """Take what the manifest says now. It counts from `settle` on."""
+        self._modes = modes
+        self._server.modes = tuple(modes)
+        for name, (_, tools) in self._views.items():
+            mode = modes.get(name)
+            tools.names = frozenset(mode.tools if mode is not None else ())
+
+    def settle(self) -> None:
+        """The server is what it is to be: its views follow."""
+        for view, tools in self._views.values():
+            view.keep_up(self._server)
+            tools.follow()
+
+    def view(self, name: str) -> Server:
+        """The server as it is seen in a mode; one that is withheld may have any once it is mended.
+
+        Raises: UnknownMode, naming those there are.
+        """
+        mode = self._modes.get(name)
+        if mode is None and not self._server.withheld:
+            raise UnknownMode(self._server.name, name, tuple(self._modes))
+        kept = self._views.get(name)
+        if kept is None:
+            from mcpdesk.server.selection import Selection
+
+            tools = Selection(self._server.tools, mode.tools if mode is not None else ())
+            kept = self._views[name] = self._server.seen_in(name, tools), tools
+        return kept[0]

@@ -5,17 +5,21 @@ Knows nothing of what the work is: it can be stopped, and it says how it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol.tasks import TaskStatus, TaskView
 
 if TYPE_CHECKING:
+    from mcpdesk.jobs.downloads import Produced
     from mcpdesk.jobs.feed import Feed
-    from mcpdesk.jobs.files import Produced
 
 MESSAGE_LENGTH = 200
 """Characters of a status message; the rest is left out."""
@@ -141,3 +145,294 @@ class Job(Struct, eq=False):
             self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
             self.started, self.files,
         )  # fmt: skip
+
+
+ID_BYTES = 24
+SWEEP_S = 5.0
+"""One timer looks for expired jobs, while there are any; who asks for one never gets an expired one."""
+KEPT_BYTES = 64 << 20
+"""Arguments of what runs and results of what ended, of one server."""
+LET_GO_S = 3.0
+"""How long calls may take to end their programs when the core stops."""
+SHARE = 2
+"""One owner may hold one in so many of a server's jobs: others need room as well."""
+
+
+class NoRoom(DeskError):
+    """Another job, or its result, would be one too many."""
+
+
+class JobStore:
+    """Jobs by id. Used on the core's loop; `snapshot` from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = KEPT_BYTES) -> None:
+        self._clock = clock
+        self._limit = kept_bytes
+        self._jobs: dict[str, Job] = {}
+        self._numbers = count(1)
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        """Jobs by server, and by server and owner."""
+        self._bytes: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._works: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+        self.on_change: Callable[[Job, bool], None] | None = None
+        """Told of each call that began, went on or ended, and whether it is forgotten. Not while closing:
+        what a core leaves behind is for the next one."""
+        self.version = 0
+        """Grows with every change."""
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add(
+        self,
+        server: str,
+        owner: str,
+        tool: str,
+        peer: str,
+        ttl_s: float | None,
+        most: int,
+        stop: Callable[[str], None],
+        size: int = 0,
+        feed: Feed | None = None,
+    ) -> Job:
+        """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
+
+        `size` is in bytes, of what the work holds while it runs. With `feed` it is an asynchronous call: for
+        those the oldest that are over make room. Raises: NoRoom.
+        """
+        import secrets
+
+        self._check_room(server, owner, most)
+        if not self._make_room(server, size):
+            raise self._no_room(size, "arguments")
+        now = self._clock()
+        number = next(self._numbers)
+        job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
+        job.feed = feed
+        self._enter(job, size)
+        self._changed(job)
+        return job
+
+    def restore(self, job: Job) -> bool:
+        """Take back a call that is over, of an earlier core; False: there is no room for it."""
+        size = len(job.ending.result) + _written(job)
+        if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
+            return False
+        job.number = next(self._numbers)
+        self._enter(job, size)
+        return True
+
+    def _enter(self, job: Job, size: int) -> None:
+        self._jobs[job.id] = job
+        self._hold(job, size)
+        self._counts.update(((job.server,), (job.server, job.owner)))
+        self.version += 1
+        self._arm()
+
+    def _changed(self, job: Job, *, is_forgotten: bool = False) -> None:
+        if job.feed is not None and self.on_change is not None and not self._is_closing:
+            self.on_change(job, is_forgotten)
+
+    def get(self, identifier: str, server: str, owner: str) -> Job | None:
+        """The job of that id, if it is of that server and owner and not expired."""
+        job = self._jobs.get(identifier)
+        if job is None or (job.server, job.owner) != (server, owner):
+            return None
+        if job.is_expired(self._clock()):
+            self._drop(job, "its lifetime is over")
+            return None
+        return job
+
+    def by_id(self, identifier: str) -> Job | None:
+        """The job of that id, whoever it belongs to: for the person at the desk. From any thread."""
+        return self._jobs.get(identifier)
+
+    def find(self, identifier: str, owner: str) -> Job | None:
+        """The call of that id and owner, of whichever server."""
+        job = self._jobs.get(identifier)
+        known = None if job is None else self.get(identifier, job.server, owner)
+        return known if known is not None and known.feed is not None else None
+
+    def calls(self, server: str, owner: str | None = None) -> list[Job]:
+        """The calls of a server, of one owner or of whomever, oldest first."""
+        now = self._clock()
+        return [
+            job
+            for job in self._jobs.values()
+            if job.feed is not None and job.server == server and owner in (None, job.owner)
+            if not job.is_expired(now)
+        ]
+
+    def turn(self, server: str, most: int) -> asyncio.Semaphore:
+        """To be held while a call runs: `most` of a server's do at a time."""
+        return self._turns.setdefault(server, asyncio.Semaphore(most))
+
+    def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do the work of a call in a task of its own."""
+        task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+        return task
+
+    def begin(self, job: Job) -> None:
+        """The turn of a call has come."""
+        job.started = self._clock()
+        self.version += 1
+        job.touch(job.started)
+        self._changed(job)
+
+    def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
+        """An owner's jobs numbered above `after`, oldest first."""
+        now = self._clock()
+        return [
+            job
+            for job in self._jobs.values()
+            if job.number > after and (job.server, job.owner) == (server, owner) and not job.is_expired(now)
+        ]
+
+    def wait_for_input(self, job: Job, *, waits: bool) -> None:
+        """The work asks for something, or asks for something else, or has what it asked for."""
+        status = TaskStatus.INPUT_REQUIRED if waits else TaskStatus.WORKING
+        self.version += 1
+        if not job.move(status, self._clock()) and waits and not job.is_over:
+            job.touch(self._clock())
+
+    def finish(self, job: Job, status: TaskStatus, ending: Ending, message: str = "") -> None:
+        """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept.
+
+        Without a result it is never refused: what a call wrote is held already.
+        """
+        if job.is_over:
+            return
+        size = len(ending.result) + _written(job)
+        has_room = self._make_room(job.server, size - job.kept_bytes)
+        if ending.result and not has_room:
+            raise self._no_room(size - job.kept_bytes, "a result")
+        job.ending = ending
+        self._hold(job, size)
+        self.version += 1
+        job.move(status, self._clock(), message)
+        self._changed(job)
+
+    def cancel(self, job: Job, reason: str) -> bool:
+        """End a job for good, and its work soon; False for one that is over."""
+        if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
+            return False
+        self._hold(job, _written(job))
+        self.version += 1
+        self._changed(job)
+        job.stop(reason)
+        return True
+
+    def cancel_by_id(self, identifier: str, reason: str) -> None:
+        """End a job by its id; ignored when there is none."""
+        job = self._jobs.get(identifier)
+        if job is not None:
+            self.cancel(job, reason)
+
+    def forget_owner(self, server: str, owner: str, reason: str) -> None:
+        """Nobody can ask for these any more."""
+        for job in self.owned(server, owner):
+            self._drop(job, reason)
+
+    @property
+    def would_lose(self) -> bool:
+        """Whether the end of this core would take something from a client: what runs, and every task."""
+        return any(job.feed is None or not job.is_over for job in self._jobs.values())
+
+    def snapshot(self) -> tuple[JobView, ...]:
+        """All jobs at this moment, oldest first."""
+        return tuple(job.view() for job in list(self._jobs.values()))
+
+    def close(self, reason: str = "the core stops") -> None:
+        """End them all."""
+        self._is_closing = True
+        for job in list(self._jobs.values()):
+            self._drop(job, reason)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def stop(self) -> None:
+        """End them all, and wait until they have let go of what they held."""
+        self.close()
+        if self._works:
+            await asyncio.wait(set(self._works), timeout=LET_GO_S)
+
+    def _check_room(self, server: str, owner: str, most: int) -> None:
+        if self._has_room(server, owner, most):
+            return
+        self._sweep_now()
+        while not self._has_room(server, owner, most):
+            is_own = self._counts[(server,)] < most
+            if self._forget_oldest(server, owner if is_own else None):
+                continue
+            held = self._counts[(server,)]
+            raise NoRoom(f"{held} tasks are kept already (max_tasks is {most}, half of it for one client)")
+
+    def _has_room(self, server: str, owner: str, most: int) -> bool:
+        own = self._counts[(server, owner)]
+        return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
+
+    def _make_room(self, server: str, more: int) -> bool:
+        """Drop what may be dropped until so many bytes fit; whether they do."""
+        if more > 0 and self._bytes[server] + more > self._limit:
+            self._sweep_now()
+        while more > 0 and self._bytes[server] + more > self._limit:
+            if more > self._limit or not self._forget_oldest(server, None):
+                return False
+        return True
+
+    def _no_room(self, more: int, what: str) -> NoRoom:
+        return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
+
+    def _forget_oldest(self, server: str, owner: str | None) -> bool:
+        """Drop the call that has been over for longest, of an owner or of whomever; False: there is none."""
+        over = [
+            job
+            for job in self._jobs.values()
+            if job.feed is not None and job.is_over and job.server == server and owner in (None, job.owner)
+        ]
+        if not over:
+            return False
+        self._drop(min(over, key=lambda job: job.updated), "it had to make room")
+        return True
+
+    def _hold(self, job: Job, size: int) -> None:
+        self._bytes[job.server] += size - job.kept_bytes
+        job.kept_bytes = size
+
+    def _drop(self, job: Job, reason: str) -> None:
+        if self._jobs.pop(job.id, None) is None:
+            return
+        self._counts.subtract(((job.server,), (job.server, job.owner)))
+        if not self._counts[(job.server, job.owner)]:
+            del self._counts[(job.server, job.owner)]
+        self.version += 1
+        self.cancel(job, reason)
+        self._hold(job, 0)
+        self._changed(job, is_forgotten=True)
+
+    def _sweep_now(self) -> None:
+        now = self._clock()
+        for job in list(self._jobs.values()):
+            if job.is_expired(now):
+                self._drop(job, "its lifetime is over")
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        self._sweep_now()
+        if self._jobs:
+            self._arm()
+
+
+def _written(job: Job) -> int:
+    """About how many bytes are kept of what a call wrote, now that it is over."""
+    return 0 if job.feed is None else job.feed.shrink()

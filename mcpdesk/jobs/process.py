@@ -6,24 +6,23 @@ Deliberately ignorant of tools and results.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
+import selectors
 import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
-from mcpdesk.jobs import family
-from mcpdesk.jobs.child import Child, start_child
-from mcpdesk.jobs.crossing import later
-from mcpdesk.jobs.endings import Endings
-from mcpdesk.jobs.guard import GUARD
+from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
-from mcpdesk.jobs.priority import stand_back
-from mcpdesk.jobs.supervisor import SUPERVISOR
+from mcpdesk.jobs.process_family import Endings, is_surely_alone, marked
 
 EOF_GRACE_S = 0.5
 """How long output of a finished program's helpers is waited for before they are ended."""
@@ -138,9 +137,7 @@ class Process:
     async def _run(self) -> Ended:
         mark = GUARD.mark()
         started = time.monotonic()
-        child = self._child = await start_child(
-            self._argv, self._folder, family.marked(self._environment, mark)
-        )
+        child = self._child = await start_child(self._argv, self._folder, marked(self._environment, mark))
         self.pid = child.pid
         GUARD.watch(child.pid)
         self._begun()
@@ -174,7 +171,7 @@ class Process:
 
     async def _end_family(self, child: Child, mark: str, started: float) -> int:
         is_brief = child.code is not None and time.monotonic() - started < BRIEF_S
-        if child.is_empty or (is_brief and family.is_surely_alone(child.pid, mark)):
+        if child.is_empty or (is_brief and is_surely_alone(child.pid, mark)):
             return 0
         if child.code is None:
             self._over.clear()
@@ -220,3 +217,143 @@ def _shell_code(returncode: int | None) -> int:
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode
+
+
+NICE = 19
+"""Each of many sessions has a share of its own: only the least is little enough."""
+AGAIN_S = 0.11
+"""Linux lets a user change a session's priority ten times a second."""
+
+_turn = asyncio.Lock()
+
+
+async def stand_back(leader: int) -> None:
+    """Lower the priority of a program that leads its session, and of what it starts. Does what it may.
+
+    Used on the supervisor's loop.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, leader, NICE)
+    async with _turn:
+        while True:
+            if _has_session_stood_back(leader):
+                return
+            await asyncio.sleep(AGAIN_S)
+
+
+def _has_session_stood_back(leader: int) -> bool:
+    """Linux gives every session the same share, whatever the priorities in it, unless it is told.
+
+    Returns False when it has to be told again.
+    """
+    try:
+        Path(f"/proc/{leader}/autogroup").write_text(str(NICE))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def remarks(ended: Ended, output: Output, timeout_ms: float) -> list[str]:
+    """One line each; none for a program that ended well by itself and whose output is whole."""
+    notes = {
+        f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,
+        f"[exit code {ended.exit_code}]": ended.exit_code != 0,
+        f"[{ended.left_over} still running in the background, ended]": ended.left_over > 0,
+        f"[{output.problem}]": bool(output.problem),
+    }
+    return [note for note, applies in notes.items() if applies]
+
+
+T = TypeVar("T")
+
+REST_PER_PIPE_S = 10e-6
+FLOOD_RATE = 400e6
+"""Bytes a second that are taken at most, of all programs together."""
+LEAST_REST_S, MOST_REST_S = 0.0005, 0.005
+QUIT_S = 2.0
+
+
+class Supervisor:
+    """A loop in a thread that begins with the first coroutine given to it. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._selector = _Rested()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._end = asyncio.Event()
+        self._tasks_aio: set[asyncio.Task[Any]] = set()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
+        """Run it to its end, then call `report`, on the supervisor's thread, with what came of it."""
+        self.call(lambda: self._start(coroutine, report))
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function soon, on the supervisor's thread."""
+        with contextlib.suppress(RuntimeError):  # closed: the process ends
+            self._begun().call_soon_threadsafe(function)
+
+    def took(self, size: int) -> None:
+        """So many bytes were read in one go; they are paid for with a rest. On the supervisor's thread."""
+        self._selector.owed_s += size / FLOOD_RATE
+
+    def close(self) -> None:
+        """Leave all programs as they are, and end."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._end.set)
+            thread.join(QUIT_S)
+
+    def _begun(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.SelectorEventLoop(self._selector)
+                self._thread = threading.Thread(
+                    target=self._live, args=(self._loop,), name="programs", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._until_the_end())
+
+    async def _until_the_end(self) -> None:
+        await self._end.wait()
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
+        task_aio = asyncio.ensure_future(coroutine)
+        self._tasks_aio.add(task_aio)
+        task_aio.add_done_callback(lambda done: self._over(done, report))
+
+    def _over(self, task_aio: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
+        self._tasks_aio.discard(task_aio)
+        if not task_aio.cancelled():
+            report(task_aio.exception() or task_aio.result())
+
+
+class _Rested(selectors.DefaultSelector):
+    """Rests before it looks, unless there is other work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owed_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
+            if rest >= LEAST_REST_S:
+                self.owed_s = 0.0
+                rest = min(rest, MOST_REST_S, timeout or MOST_REST_S)
+                time.sleep(rest)
+                timeout = None if timeout is None else timeout - rest
+        return super().select(timeout)
+
+
+SUPERVISOR = Supervisor()
+"""One for this operating system process."""
+atexit.register(SUPERVISOR.close)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 MARK = "MCPDESK_JOB"
@@ -161,3 +163,47 @@ Not for a zombie or a thread of the kernel.
 """
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
 """The number of the process or thread begun last; 0 where the system does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a program and everything in its session have used and hold."""
+
+    cpu_s: float
+    """Seconds of processor time of those that live, and of those that ended and were collected by them."""
+    memory: int
+    """Bytes resident, shared ones counted for each."""
+    processes: int
+
+
+def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
+    """By the leader of each session. One without a living process is missing."""
+    found: dict[int, Usage] = {}
+    for row in look().values() if leaders else ():
+        if row.session in leaders and not row.is_zombie:
+            before = found.get(row.session, Usage(0.0, 0, 0))
+            found[row.session] = Usage(
+                before.cpu_s + row.cpu_s, before.memory + row.memory, before.processes + 1
+            )
+    return found
+
+
+@cache
+def process_mark(pid: int) -> str:
+    """The mark of a process that runs now; empty when there is none of that number."""
+    return _mark(pid)
+
+
+def is_running(mark: str) -> bool:
+    """Whether the process of a mark runs still."""
+    pid = mark.partition(" ")[0]
+    return pid.isdigit() and _mark(int(pid)) == mark
+
+
+def _mark(pid: int) -> str:
+    import psutil
+
+    try:
+        return f"{pid} {psutil.Process(pid).create_time():.2f}"
+    except psutil.Error:
+        return ""

@@ -19,11 +19,10 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from mcpdesk.jobs.crossing import later
-from mcpdesk.jobs.excerpt import NOTE_LENGTH
-from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.output import NOTE_LENGTH, Output
 from mcpdesk.jobs.process import Ended, Process
-from mcpdesk.jobs.usage import Usage, usage_of
+from mcpdesk.jobs.process_table import Usage, usage_of
 
 MOST_RUNNING = 500
 """Programs at one time; one more is refused: a looping client must not fill the machine."""

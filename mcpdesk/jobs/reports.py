@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from mcpdesk.jobs.excerpt import WHOLE_BYTES
 from mcpdesk.jobs.feed import Progress
-from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.jobs.output import WHOLE_BYTES, Output, Stream
 
 LONGEST = 64 << 10
 """Bytes of an unfinished line that are looked at; one that goes on is text."""

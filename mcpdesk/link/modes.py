@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
-from mcpdesk.hosting.manifest import Mode
 from mcpdesk.link.values import ModeView
 
 

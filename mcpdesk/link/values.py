@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from mcpdesk.hosting.heartbeat import Stuck
 from mcpdesk.hosting.held_token import TokenView
 from mcpdesk.hosting.journal import LogLine, Notice, Severity
-from mcpdesk.hosting.metrics import Stuck
 from mcpdesk.link.work_values import (
     CallbackView,
     JobKind,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.process_mark import is_running, process_mark
+from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.jobs.schedule import Schedule
 from mcpdesk.storage import callbacks as kept
 from mcpdesk.storage.callbacks import Callback

@@ -9,7 +9,7 @@ from orjson import dumps
 
 from mcpdesk.errors import Refusal
 from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.store import NoRoom
+from mcpdesk.jobs.job import NoRoom
 from mcpdesk.protocol import codec, gateway, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.terms import Terms

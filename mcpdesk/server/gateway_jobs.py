@@ -10,9 +10,8 @@ from typing import Protocol
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError
-from mcpdesk.jobs import files
-from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.jobs.store import JobStore, NoRoom
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
 from mcpdesk.protocol import codec, gateway, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.tasks import TaskStatus
@@ -132,7 +131,7 @@ class JobWork:
         paths = job.feed.files
         if paths:
             roots = job_roots(self._runner.server)
-            job.files = await asyncio.to_thread(files.noted, paths, roots, job.started or 0.0)
+            job.files = await asyncio.to_thread(downloads.noted, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
         error = gateway.execution_error(self._tool.name, body, structured)
         message = error.message if error is not None else stderr if body.get("isError") else ""

@@ -20,8 +20,7 @@ from mcpdesk.server.planning import Plan, is_exempt, recall, refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpdesk.jobs.call_folders import CallFolders
-    from mcpdesk.jobs.made_files import MadeFiles
+    from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.callbacks import Callbacks, Listener
     from mcpdesk.server.todo import Todo
@@ -127,14 +126,14 @@ class Home:
     @cached_property
     def call_folders(self) -> CallFolders:
         """Where single calls put the files they make."""
-        from mcpdesk.jobs.call_folders import CallFolders
+        from mcpdesk.jobs.call_files import CallFolders
 
         return CallFolders(self.state / "produced")
 
     @cached_property
     def made_files(self) -> MadeFiles:
         """What programs made elsewhere, where clients asked for it."""
-        from mcpdesk.jobs.made_files import MadeFiles
+        from mcpdesk.jobs.call_files import MadeFiles
 
         return MadeFiles()
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import orjson
 from msgspec.structs import replace
 
-from mcpdesk.jobs.crossing import later
+from mcpdesk.jobs.call_soon import later
 from mcpdesk.jobs.feed import START, Feed, News
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway

@@ -18,16 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.errors import ProtocolError, StorageError
+from mcpdesk.jobs.downloads import Produced
 from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.files import Produced
 from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.jobs.process_mark import is_running, process_mark
+from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.storage import jobs as kept
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.store import JobStore
+    from mcpdesk.jobs.job import JobStore
     from mcpdesk.server.home import Home
 
 RESULT_BYTES = 4 << 20

@@ -11,8 +11,7 @@ from mcpdesk.server.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.job import Job
-    from mcpdesk.jobs.store import JobStore
+    from mcpdesk.jobs.job import Job, JobStore
     from mcpdesk.server.deadlines import Deadlines
     from mcpdesk.server.rounds import Rounds
 
@@ -85,7 +84,7 @@ class Services:
     @part
     def jobs(self) -> JobStore:
         """Calls that go on without their request."""
-        from mcpdesk.jobs.store import JobStore
+        from mcpdesk.jobs.job import JobStore
 
         store = JobStore()
         store.on_change = self.on_job

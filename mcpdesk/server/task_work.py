@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
-from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.jobs.store import JobStore, NoRoom
+from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
 from mcpdesk.protocol import codec, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.tasks import TaskStatus

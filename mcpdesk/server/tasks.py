@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import Refusal, RemoteProtocolError
-from mcpdesk.jobs.job import Job
-from mcpdesk.jobs.store import NoRoom
+from mcpdesk.jobs.job import Job, NoRoom
 from mcpdesk.protocol import client_features, codec, tasks
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.tasks import TaskStatus

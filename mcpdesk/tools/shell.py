@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.crossing import later
+from mcpdesk.jobs.call_soon import later
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
@@ -143,7 +143,7 @@ async def _report(output: Output, context: Context) -> None:
 
 
 def _result(ended: Ended, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
-    from mcpdesk.jobs.remarks import remarks
+    from mcpdesk.jobs.process import remarks
 
     notes = remarks(ended, output, timeout_ms)
     room = most - sum(len(note) + 1 for note in notes)

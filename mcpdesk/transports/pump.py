@@ -13,7 +13,7 @@ import socket
 import sys
 
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.spoken import Replay, Spoken, is_request
+from mcpdesk.transports.replay import Replay, Spoken, is_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

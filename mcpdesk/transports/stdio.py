@@ -18,15 +18,15 @@ from mcpdesk.transports.pipe import (
     HIGH_WATER,
     LOW_WATER,
     READ_SIZE,
+    UNREAD,
     WRITE_LIMIT,
     OpenPipe,
     Pipe,
     finish,
 )
-from mcpdesk.transports.unread import UNREAD
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.spoken import Spoken
+    from mcpdesk.transports.replay import Spoken
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class StdioTransport:
 
         Raises: TransportError when it cannot go on here.
         """
-        from mcpdesk.transports.spoken import Replay
+        from mcpdesk.transports.replay import Replay
 
         if spoken.unheard:
             self._write(spoken.unheard)

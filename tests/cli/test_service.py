@@ -13,8 +13,8 @@ import pytest
 
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.service import _drain, _under_way, greeting
-from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.server.server import Server
 from tests.support.desk import until

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.transports.spoken import UNCERTAIN
+from mcpdesk.transports.replay import UNCERTAIN
 from tests.support.patience import WITHIN_S
 from tests.support.stdio_server import Server
 

@@ -12,9 +12,9 @@ from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.key_source import Pace
 from mcpdesk.auth.token import Rejected
 from mcpdesk.auth.verifier import Verifier
-from mcpdesk.hosting import key_places
-from mcpdesk.hosting.access import Gate, complaints, guarded, public_environment
-from mcpdesk.hosting.manifest_auth import Auth, Jwt, Needs
+from mcpdesk.hosting import server_access
+from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs
+from mcpdesk.hosting.server_access import Gate, complaints, guarded, public_environment
 from mcpdesk.server.tool import Tool
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
@@ -128,7 +128,7 @@ def test_programs_see_neither_the_secrets_of_tokens_nor_the_key_of_the_desk(
 async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_places, "FILE", Pace(fresh_s=0, pause_s=0, waits=True))
+    monkeypatch.setattr(server_access, "FILE", Pace(fresh_s=0, pause_s=0, waits=True))
     path, told = tmp_path / "keys.json", list[str]()
     path.write_bytes(jwks(jwk("ES256", "first")))
     named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)

@@ -13,7 +13,7 @@ from selectors import EVENT_READ, DefaultSelector, SelectorKey
 
 import pytest
 
-from mcpdesk.hosting import alert_selector, loops
+from mcpdesk.hosting import alert_selector, core_thread
 from mcpdesk.hosting.alert_selector import LOOK_S, NAP_S, AlertSelector
 from tests.support.patience import WITHIN_S
 
@@ -142,7 +142,7 @@ def test_a_loop_answers_keeps_time_and_sleeps(processors: set[int], monkeypatch:
         told.append(time.monotonic() - began)
         told.append(time.thread_time() - used)
 
-    loops.run(main(), loops.alert_loop)
+    core_thread.run(main(), core_thread.alert_loop)
     came, slept, used = told
     assert came == 200
     assert 0.3 <= slept < WITHIN_S
@@ -154,5 +154,5 @@ def test_a_lone_processor_is_left_to_the_client(
     processors: set[int], is_alert: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: processors, raising=False)
-    with closing(loops.alert_loop()) as loop:
+    with closing(core_thread.alert_loop()) as loop:
         assert isinstance(loop._selector, AlertSelector) is is_alert  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.hosting.builtins import built_in, resources_of
+from mcpdesk.hosting.hosted_folder import built_in, resources_of
 
 
 def test_a_name_is_made_one_tool_once() -> None:

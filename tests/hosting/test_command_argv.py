@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.command_argv import Name, build, check_template, names_in, parsed
+from mcpdesk.hosting.commands.command_argv import Name, build, check_template, names_in, parsed
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import run
 

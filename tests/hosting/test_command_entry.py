@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
-from mcpdesk.hosting.command_argv import Name
-from mcpdesk.hosting.command_entry import Entry, Ready
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.commands.command_argv import Name
+from mcpdesk.hosting.commands.command_entry import Entry, Ready
+from mcpdesk.hosting.folder.manifest import read_manifest
 
 GOOD: dict[str, Any] = {
     "stage": "image",

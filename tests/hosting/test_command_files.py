@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.command_argv import Template, parsed
-from mcpdesk.hosting.command_files import (
+from mcpdesk.hosting.commands.command_argv import Template, parsed
+from mcpdesk.hosting.commands.command_files import (
     OUTPUT_DIR,
     Place,
     claimed,
@@ -21,7 +21,7 @@ from mcpdesk.hosting.command_files import (
     settled,
     wanted,
 )
-from mcpdesk.jobs.made_files import MadeFiles
+from mcpdesk.jobs.call_files import MadeFiles
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.jobs.call_folders import CallFolders
+from mcpdesk.jobs.call_files import CallFolders, MadeFiles
 from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.made_files import MadeFiles
 from mcpdesk.jobs.process_table import row
 from mcpdesk.server.call import Call
 from mcpdesk.settings import resolve

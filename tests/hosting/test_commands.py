@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.hosting.command_entry import Command
-from mcpdesk.hosting.commands import read_commands
+from mcpdesk.hosting.commands.command_entry import Command
+from mcpdesk.hosting.commands.command_tools import read_commands
+from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.hosting.manifest import Manifest
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.settings import resolve
 from tests.support.desk import running_desk, until

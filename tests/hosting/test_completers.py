@@ -10,8 +10,8 @@ import pytest
 
 from mcpdesk import fail
 from mcpdesk.errors import RegistrationError, RemoteProtocolError
-from mcpdesk.hosting.completers import completers, listed
-from mcpdesk.hosting.text_items import read_prompt_file
+from mcpdesk.hosting.folder.module_items import completers, listed
+from mcpdesk.hosting.folder.text_items import read_prompt_file
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.resource import ResourceTemplate
 from tests.support.module import found_in

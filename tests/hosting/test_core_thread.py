@@ -12,8 +12,8 @@ import pytest
 
 from mcpdesk.errors import TransportError
 from mcpdesk.hosting.core_thread import CoreThread
-from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
 
 
 async def test_why_a_core_could_not_start_reaches_whoever_started_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.hosting.docstrings import Doc, read_docstring
+from mcpdesk.hosting.folder.hints import Doc, read_docstring
 
 
 def test_plain_docstring_is_the_description() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.effective import effective_settings, ignored_settings, late_settings, plan_for
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.folder.manifest import read_manifest
+from mcpdesk.hosting.host_plan import effective_settings, ignored_settings, late_settings, plan_for
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting.effective import Plan
 from mcpdesk.hosting.figures import figures
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import Plan
 from mcpdesk.inbox.question import Page
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.settings import resolve

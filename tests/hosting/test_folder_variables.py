@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.effective import plan_for
-from mcpdesk.hosting.folder_variables import FolderVariables
+from mcpdesk.hosting.environment import FolderVariables
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.settings import ENV_FILE
 from tests.support.desk import running_desk, until
 from tests.support.folders import save

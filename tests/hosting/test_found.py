@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.found import Found, kind_of, name_of, nothing_new, without_duplicates
+from mcpdesk.hosting.folder.file_items import Found, kind_of, name_of, nothing_new, without_duplicates
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate

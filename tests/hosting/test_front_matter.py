@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.front_matter import Document, mapping_of, read_document, text_of
+from mcpdesk.hosting.folder.text_items import Document, mapping_of, read_document, text_of
 
 
 def test_text_without_front_matter_is_all_body() -> None:

@@ -16,10 +16,10 @@ import pytest
 
 from mcpdesk.auth.principal import OPEN
 from mcpdesk.hosting.gateway import READING, HostedJobs
-from mcpdesk.jobs import files, parcel
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.downloads import Parcel
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.jobs.parcel import Parcel
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.gateway_jobs import job_owner
 from tests.support.desk import running_desk, until
@@ -140,7 +140,7 @@ def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
         (folder / name).write_text(name)
     store = peer.services.jobs
     job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, lambda _: None, feed=Feed())
-    job.files = files.noted([folder / name for name in names], [folder])
+    job.files = downloads.noted([folder / name for name in names], [folder])
     store.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
     return HostedJobs(store, {"sample": peer.endpoint}), job, peer
 
@@ -151,7 +151,7 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
 ) -> None:
     jobs, job, peer = finished(tmp_path, *"ab"[:number])
     name = "single" if number == 1 else "archive"
-    make, go_on, made = getattr(parcel, name), threading.Event(), asyncio.Queue[Parcel]()
+    make, go_on, made = getattr(downloads, name), threading.Event(), asyncio.Queue[Parcel]()
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def slowly(*asked: Any) -> Parcel:
@@ -161,7 +161,7 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
         loop.call_soon_threadsafe(made.put_nowait, found)
         return found
 
-    monkeypatch.setattr(parcel, name, slowly)
+    monkeypatch.setattr(downloads, name, slowly)
     found = jobs.find(job.id, OPEN)
     assert found is not None
     asked = asyncio.create_task(found.parcel())
@@ -190,8 +190,8 @@ async def test_a_digest_is_computed_once_for_a_file_that_stays(
 ) -> None:
     jobs, job, peer = finished(tmp_path, "a")
     read: list[str] = []
-    digest = files.digest
-    monkeypatch.setattr(files, "digest", lambda *asked: read.append("read") or digest(*asked))  # type: ignore[func-returns-value]
+    digest = downloads.digest
+    monkeypatch.setattr(downloads, "digest", lambda *asked: read.append("read") or digest(*asked))  # type: ignore[func-returns-value]
     found = jobs.find(job.id, OPEN)
     assert found is not None
     first = await found.manifest()

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 
-from mcpdesk.hosting.hints import HintError, described, from_json, is_text_or_nothing, says_nothing, schema_of
+from mcpdesk.hosting.folder.hints import (
+    HintError,
+    described,
+    from_json,
+    is_text_or_nothing,
+    says_nothing,
+    schema_of,
+)
 from mcpdesk.server.tool import ToolResult
 
 

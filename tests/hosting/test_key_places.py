@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.key_source import KeysMissing, KeySource
-from mcpdesk.hosting.key_places import LARGEST, file_keys, key_source, url_keys
-from mcpdesk.hosting.manifest_auth import Jwt
+from mcpdesk.hosting.folder.manifest_auth import Jwt
+from mcpdesk.hosting.server_access import LARGEST, file_keys, key_source, url_keys
 from tests.support.tokens import SECRET, jwk, jwks
 
 

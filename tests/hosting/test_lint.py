@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mcpdesk.hosting.effective import Plan
-from mcpdesk.hosting.finding import Finding, Level, from_text
+from mcpdesk.hosting.folder.lint import Finding, Level, from_text, lint
+from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.lint import lint
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.host_plan import Plan
 from mcpdesk.settings import resolve
 from tests.support.folders import write
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.lint_schema import parameter_trouble
+from mcpdesk.hosting.folder.lint import parameter_trouble
 
 
 def of(**properties: Any) -> dict[str, Any]:

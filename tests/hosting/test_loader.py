@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError, ManifestError
-from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import Loaded, load_folder
 from mcpdesk.server.context import RequestView
 from mcpdesk.server.registry import Unavailable
 from tests.support.folders import write

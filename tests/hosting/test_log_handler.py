@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from mcpdesk.hosting.journal import Journal
-from mcpdesk.hosting.log_handler import logging_to
+from mcpdesk.hosting.journal import Journal, logging_to
 
 HERE = Path(__file__)
 

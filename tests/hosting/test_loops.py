@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from mcpdesk.hosting import loops
+from mcpdesk.hosting import core_thread
 from tests.support.patience import WITHIN_S
 
 
@@ -18,9 +18,9 @@ async def leave() -> None:
     sys.exit(4)
 
 
-@pytest.mark.parametrize("factory", [None, loops.loop_factory(), loops.alert_loop])
+@pytest.mark.parametrize("factory", [None, core_thread.loop_factory(), core_thread.alert_loop])
 def test_a_task_in_the_background_that_exits_ends_only_itself(
-    factory: loops.LoopFactory | None, caplog: pytest.LogCaptureFixture
+    factory: core_thread.LoopFactory | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     reached: list[str] = []
 
@@ -30,7 +30,7 @@ def test_a_task_in_the_background_that_exits_ends_only_itself(
         assert isinstance(task_aio.exception(), SystemExit)
         reached.append("the end")
 
-    loops.run(main(), factory)
+    core_thread.run(main(), factory)
     assert reached == ["the end"]
     assert "SystemExit(4)" in caplog.text
 
@@ -40,16 +40,16 @@ def test_what_the_core_itself_raises_is_raised() -> None:
         raise ValueError("of the core")
 
     with pytest.raises(ValueError, match="of the core"):
-        loops.run(main())
+        core_thread.run(main())
     with pytest.raises(SystemExit):
-        loops.run(leave())
+        core_thread.run(leave())
 
 
-@pytest.mark.parametrize("factory", [None, loops.loop_factory(), loops.alert_loop])
+@pytest.mark.parametrize("factory", [None, core_thread.loop_factory(), core_thread.alert_loop])
 def test_leftovers_that_do_not_heed_their_cancellation_are_left_behind(
-    factory: loops.LoopFactory | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    factory: core_thread.LoopFactory | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loops, "LEFTOVERS_S", 0.05)
+    monkeypatch.setattr(core_thread, "LEFTOVERS_S", 0.05)
     going = True
     release = threading.Event()
 
@@ -64,7 +64,7 @@ def test_leftovers_that_do_not_heed_their_cancellation_are_left_behind(
 
     kept: list[asyncio.Task[None]] = []
     began = time.monotonic()
-    loops.run(main(), factory)
+    core_thread.run(main(), factory)
     going = False
     release.set()
     assert time.monotonic() - began < WITHIN_S

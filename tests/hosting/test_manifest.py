@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.manifest import Manifest, certain_settings, read_manifest, stand_in
+from mcpdesk.hosting.folder.manifest import Manifest, certain_settings, read_manifest, stand_in
 from mcpdesk.server.approvals import Policy
 
 

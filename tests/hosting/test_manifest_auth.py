@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.manifest import read_manifest
-from mcpdesk.hosting.manifest_auth import Auth, audiences
+from mcpdesk.hosting.folder.manifest import read_manifest
+from mcpdesk.hosting.folder.manifest_auth import Auth, audiences
 
 SECRET = {"algorithms": ["HS256"], "secret_env": "WALLET_SECRET"}
 OTHERS = {"algorithms": ["RS256"], "jwks_url": "https://i.example/keys", "issuer": "https://i.example"}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting import metrics
-from mcpdesk.hosting.metrics import Heartbeat
+from mcpdesk.hosting import heartbeat
+from mcpdesk.hosting.heartbeat import Heartbeat
 from tests.support.patience import WITHIN_S
 
 
 async def test_a_turning_loop_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "STUCK_S", WITHIN_S)
+    monkeypatch.setattr(heartbeat, "STUCK_S", WITHIN_S)
     heart = Heartbeat(lambda: [Path("/nowhere")], lambda folder, place, lines: "")
     heart.start()
     await asyncio.sleep(0)

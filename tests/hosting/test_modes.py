@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from mcpdesk.errors import DeskUserError, UnknownMode
-from mcpdesk.hosting.effective import plan_for
+from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.manifest import Mode
-from mcpdesk.hosting.modes import Modes
+from mcpdesk.hosting.host_plan import plan_for
+from mcpdesk.hosting.hosted_folder import Modes
 from mcpdesk.protocol.revisions import BY_NAME, R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.server import Server

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.module_file import awaitable, dashed
+from mcpdesk.hosting.folder.module_items import awaitable, dashed
 from tests.support.module import module_file
 
 TEXT = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.hosting.module_texts import check_arguments
+from mcpdesk.hosting.folder.module_items import check_arguments
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource, ResourceTemplate
 from tests.support.module import found_in

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.namespace import ROOT, Namespace
+from mcpdesk.hosting.folder.namespace import ROOT, Namespace
 from tests.support.folders import write
 
 

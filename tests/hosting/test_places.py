@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.hosting.places import Place, place_of
+from mcpdesk.hosting.folder.manifest_errors import Place, place_of
 
 TEXT = """{
   "name": "x",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.hosting.private_process import make_private
+from mcpdesk.hosting.environment import make_private
 from tests.cli.conftest import mcpdesk
 
 if TYPE_CHECKING:

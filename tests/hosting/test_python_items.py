@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcpdesk.hosting.found import name_of
+from mcpdesk.hosting.folder.file_items import name_of
 from tests.support.module import found_in
 
 

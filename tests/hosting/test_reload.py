@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting.loader import Loaded, load_folder
-from mcpdesk.hosting.reload import Changes, apply
+from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool

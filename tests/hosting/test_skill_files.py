@@ -10,7 +10,7 @@ import mcp_types as types
 import pytest
 from mcp.client.session import ClientSession
 
-from mcpdesk.hosting.skill_files import read_skills
+from mcpdesk.hosting.folder.text_items import read_skills
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save

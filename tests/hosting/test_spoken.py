@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from mcpdesk.hosting.spoken import joined, parted, spoken, steps
+from mcpdesk.hosting.folder.manifest_errors import joined, parted, spoken, steps
 
 
 class Inner(Struct):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.hosting import text_items
-from mcpdesk.hosting.found import Found
-from mcpdesk.hosting.text_items import read_prompt_file, read_resource_file
+from mcpdesk.hosting.folder import text_items
+from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource
 

@@ -13,7 +13,7 @@ import pytest
 from mcp.server import mcpserver
 
 from mcpdesk.errors import BadArgument, RegistrationError
-from mcpdesk.hosting.typed import typed
+from mcpdesk.hosting.folder.signatures import typed
 
 if TYPE_CHECKING:
     from mcpdesk import Context

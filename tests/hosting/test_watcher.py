@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting import watcher
-from mcpdesk.hosting.watcher import is_watched, watch
+from mcpdesk.hosting.folder import reload
+from mcpdesk.hosting.folder.reload import is_watched, watch
 from tests.support.patience import WITHIN_S
 
 
@@ -76,7 +76,7 @@ async def test_atomic_save_is_reported(tmp_path: Path) -> None:
 async def test_folder_that_comes_back_is_watched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "RETRY_S", 0.05)
+    monkeypatch.setattr(reload, "RETRY_S", 0.05)
     folder = tmp_path / "server"
     folder.mkdir()
     async with watching(folder) as seen:

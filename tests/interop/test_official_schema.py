@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, REVISIONS, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY

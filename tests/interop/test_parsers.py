@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from mcpdesk.auth.policy import check_host, check_origin
 from mcpdesk.errors import DeskUserError, ManifestError, ProtocolError, RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.channel import Pipe
-from mcpdesk.hosting.front_matter import read_document
-from mcpdesk.hosting.manifest import read_manifest
+from mcpdesk.hosting.folder.manifest import read_manifest
+from mcpdesk.hosting.folder.text_items import read_document
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.headers import decode_value
@@ -33,10 +33,10 @@ from mcpdesk.recorder.lines import line_bytes, line_frame, read_line
 from mcpdesk.recorder.query import parse
 from mcpdesk.server.offers import Offers
 from mcpdesk.settings import read_env_file
-from mcpdesk.transports.greeting import Greeting
 from mcpdesk.transports.http.answers import accepted
 from mcpdesk.transports.http.resumption import EventStore, Shelf
 from mcpdesk.transports.http.stream import event
+from mcpdesk.transports.unix import Greeting
 from tests.support.served import Peer, make_server
 
 SEED = 20260728

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs.call_folders import CallFolders
+from mcpdesk.jobs.call_files import CallFolders
 
 
 def filled(folders: CallFolders, size: int = 1) -> Path:

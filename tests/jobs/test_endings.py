@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from mcpdesk.jobs import endings, family
-from mcpdesk.jobs.endings import TERM_GRACE_S, Endings
+from mcpdesk.jobs import process_family
+from mcpdesk.jobs.process_family import TERM_GRACE_S, Endings
 from mcpdesk.jobs.process_table import Row
 from tests.support.patience import WITHIN_S
 
@@ -28,20 +28,20 @@ def started(command: str) -> subprocess.Popen[bytes]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each look was for."""
     counted: list[int] = []
-    members = family.members
+    members = process_family.members
 
     def looking(jobs: dict[int, str], keepers: dict[int, int]) -> dict[int, list[Row]]:
         counted.append(len(jobs))
         return members(jobs, keepers)
 
-    monkeypatch.setattr("mcpdesk.jobs.endings.family.members", looking)
+    monkeypatch.setattr("mcpdesk.jobs.process_family.members", looking)
     return counted
 
 
 async def test_one_look_serves_all_that_end_at_once(
     looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "TERM_GRACE_S", WITHIN_S)
+    monkeypatch.setattr(process_family, "TERM_GRACE_S", WITHIN_S)
     children = [started("sleep 300 & echo; wait") for _ in range(MANY)]
     ended = Endings()
     found = await asyncio.gather(*(ended.end(child.pid, "e.1") for child in children))
@@ -52,7 +52,7 @@ async def test_one_look_serves_all_that_end_at_once(
 
 
 async def test_who_ignores_term_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endings, "TERM_GRACE_S", TERM_GRACE_S / 10)
+    monkeypatch.setattr(process_family, "TERM_GRACE_S", TERM_GRACE_S / 10)
     child = started("trap '' TERM; sleep 300 & echo; while :; do wait; done")
     assert await Endings().end(child.pid, "e.2") == 2
     assert child.wait(WITHIN_S) == -9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mcpdesk.jobs.excerpt import END_BYTES, WHOLE_BYTES, Excerpt
+from mcpdesk.jobs.output import END_BYTES, WHOLE_BYTES, Excerpt
 
 
 def taken(*pieces: bytes) -> Excerpt:

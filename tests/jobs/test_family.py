@@ -9,7 +9,7 @@ from secrets import token_hex
 
 import pytest
 
-from mcpdesk.jobs.family import NEAR, is_surely_alone, living, marked, members, signal_all
+from mcpdesk.jobs.process_family import NEAR, is_surely_alone, living, marked, members, signal_all
 from mcpdesk.jobs.process_table import MARK
 from tests.support.patience import WITHIN_S
 
@@ -98,5 +98,5 @@ def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None
 
 def test_who_began_long_ago_is_not_taken_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for newest in (0, NOBODY - 1, NOBODY + NEAR + 1):
-        monkeypatch.setattr("mcpdesk.jobs.family.newest", lambda newest=newest: newest)
+        monkeypatch.setattr("mcpdesk.jobs.process_family.newest", lambda newest=newest: newest)
         assert not is_surely_alone(NOBODY, "f.1")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import FileGone
-from mcpdesk.jobs import files
-from mcpdesk.jobs.files import Produced
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.downloads import Produced
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def made(home: Path, name: str = "out.txt", text: str = "hello") -> Produced:
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    (file,) = files.noted([path], [home])
+    (file,) = downloads.noted([path], [home])
     return file
 
 
 def test_a_file_is_noted_with_name_size_and_digest(home: Path) -> None:
     file = made(home, "plots/heat map.png")
     assert (file.name, file.size) == ("plots/heat map.png", 5)
-    assert files.digest(file, [home]) == hashlib.sha256(b"hello").hexdigest()
+    assert downloads.digest(file, [home]) == hashlib.sha256(b"hello").hexdigest()
 
 
 @pytest.mark.parametrize("leads", ["../secret.txt", "sub/../../secret.txt", "/etc/hostname", "\0", "nothing"])
 def test_what_lies_outside_or_is_not_there_is_left_out(home: Path, leads: str) -> None:
-    assert files.noted([home / leads], [home]) == ()
+    assert downloads.noted([home / leads], [home]) == ()
 
 
 def test_links_lead_nowhere_but_inside(home: Path) -> None:
@@ -46,30 +46,30 @@ def test_links_lead_nowhere_but_inside(home: Path) -> None:
     (home / "in").symlink_to(home / "real.txt")
     (home / "out").symlink_to(home.parent / "secret.txt")
     (home / "up").symlink_to(home.parent)
-    found = files.noted([home / "in", home / "out", home / "up" / "secret.txt"], [home])
+    found = downloads.noted([home / "in", home / "out", home / "up" / "secret.txt"], [home])
     assert [file.name for file in found] == ["real.txt"]
 
 
 def test_what_was_there_before_was_not_made(home: Path) -> None:
     path = made(home).path
     now = path.stat().st_ctime
-    assert files.noted([path], [home], now - 1) != ()
-    assert files.noted([path], [home], now + files.CLOCK_S + 0.1) == ()
+    assert downloads.noted([path], [home], now - 1) != ()
+    assert downloads.noted([path], [home], now + downloads.CLOCK_S + 0.1) == ()
     # A time of change can be set to anything; when that was done cannot.
     os.utime(path, (now + 1e6, now + 1e6))
-    assert files.noted([path], [home], now + files.CLOCK_S + 60) == ()
+    assert downloads.noted([path], [home], now + downloads.CLOCK_S + 60) == ()
 
 
 def test_folders_and_devices_are_no_files(home: Path) -> None:
     (home / "folder").mkdir()
     os.mkfifo(home / "pipe")
-    assert files.noted([home / "folder", home / "pipe", Path("/dev/zero")], [home, Path("/dev")]) == ()
+    assert downloads.noted([home / "folder", home / "pipe", Path("/dev/zero")], [home, Path("/dev")]) == ()
 
 
 def test_two_files_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     paths = [made(other, f"{folder}/a.txt").path for folder in ("x", "y", "z")]
-    found = files.noted([*paths, paths[0]], [home, other])
+    found = downloads.noted([*paths, paths[0]], [home, other])
     assert [file.name for file in found] == ["a.txt", "a-2.txt", "a-3.txt"]
 
 
@@ -77,14 +77,14 @@ def test_names_that_no_text_can_tell_apart_are_told_apart(home: Path) -> None:
     paths = [home / os.fsdecode(name) for name in (b"\xff.txt", b"\xfe.txt")]
     for path in paths:
         path.write_text("x")
-    assert [file.name for file in files.noted(paths, [home])] == ["?.txt", "?-2.txt"]
+    assert [file.name for file in downloads.noted(paths, [home])] == ["?.txt", "?-2.txt"]
 
 
 def test_a_folder_that_is_a_link_itself_still_holds_its_files(home: Path) -> None:
     link = home.parent / "link"
     link.symlink_to(home)
     made(home)
-    (file,) = files.noted([link / "out.txt"], [link])
+    (file,) = downloads.noted([link / "out.txt"], [link])
     assert file.name == "out.txt"
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str
         case "grown":
             with file.path.open("a") as more:
                 more.write("!")
-    for use in (files.opened, files.digest):
+    for use in (downloads.opened, downloads.digest):
         with pytest.raises(FileGone):
             use(file, [home])
 
@@ -118,13 +118,13 @@ def test_nothing_stays_open(home: Path) -> None:
     changed.path.write_text("something else")
     os.mkfifo(home / "pipe")
     before = len(os.listdir("/proc/self/fd"))
-    files.noted([file.path, home / "pipe", home / "nothing"], [home])
-    files.noted([file.path], [home], file.path.stat().st_ctime + 60)
-    files.check(file, [home])
-    for use in (files.opened, files.check, files.digest):
+    downloads.noted([file.path, home / "pipe", home / "nothing"], [home])
+    downloads.noted([file.path], [home], file.path.stat().st_ctime + 60)
+    downloads.check(file, [home])
+    for use in (downloads.opened, downloads.check, downloads.digest):
         with pytest.raises(FileGone):
             use(changed, [home])
-    files.digest(file, [home])
+    downloads.digest(file, [home])
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -140,9 +140,9 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(
         def hexdigest(self) -> str:
             return "wrong"
 
-    monkeypatch.setattr(files.hashlib, "sha256", Disturbed)
+    monkeypatch.setattr(downloads.hashlib, "sha256", Disturbed)
     with pytest.raises(FileGone, match="while it was read"):
-        files.digest(file, [home])
+        downloads.digest(file, [home])
 
 
 def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
@@ -150,4 +150,4 @@ def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
     (home / "sub").rename(home / "before")
     (home / "sub").symlink_to(home.parent)
     with pytest.raises(FileGone):
-        files.opened(file, [home])
+        downloads.opened(file, [home])

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcpdesk.jobs.guard import CAN_KEEP, Guard
+from mcpdesk.jobs.child import CAN_KEEP, Guard
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs import made_files
-from mcpdesk.jobs.made_files import Foreign, MadeFiles
+from mcpdesk.jobs import call_files
+from mcpdesk.jobs.call_files import Foreign, MadeFiles
 
 
 def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
@@ -141,7 +141,7 @@ def test_of_too_many_marks_the_one_not_used_for_longest_is_forgotten_and_that_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_marks(monkeypatch)
-    monkeypatch.setattr(made_files, "MOST_MARKS", 3)
+    monkeypatch.setattr(call_files, "MOST_MARKS", 3)
     made, paths = MadeFiles(), [tmp_path / name for name in "abcd"]
     for path in paths[:3]:
         make(made, path, "one")
@@ -163,7 +163,7 @@ def test_a_folder_that_is_used_is_known_for_longer_than_files_that_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_marks(monkeypatch)
-    monkeypatch.setattr(made_files, "MOST_MARKS", 3)
+    monkeypatch.setattr(call_files, "MOST_MARKS", 3)
     root, made = tmp_path / "all", MadeFiles()
     root.mkdir()
     root.chmod(0o1777)

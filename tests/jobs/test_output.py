@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.jobs import output as module
-from mcpdesk.jobs.excerpt import WHOLE_BYTES
-from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.output import WHOLE_BYTES, Output
 
 
 def test_streams_are_kept_together_and_apart() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs import priority
-from mcpdesk.jobs.priority import NICE, stand_back
+from mcpdesk.jobs import process
+from mcpdesk.jobs.process import NICE, stand_back
 from tests.support.patience import WITHIN_S
 
 
@@ -36,7 +36,7 @@ async def test_a_system_that_is_in_no_hurry_is_asked_again(monkeypatch: pytest.M
             raise answer
 
     monkeypatch.setattr(Path, "write_text", write)
-    monkeypatch.setattr(priority, "AGAIN_S", 0.001)
+    monkeypatch.setattr(process, "AGAIN_S", 0.001)
     await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
     assert answers == []
 

@@ -19,11 +19,11 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process
-from mcpdesk.jobs.crossing import later
-from mcpdesk.jobs.endings import TERM_GRACE_S
-from mcpdesk.jobs.guard import CAN_KEEP, GUARD
+from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.child import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Ended, Process, run
+from mcpdesk.jobs.process_family import TERM_GRACE_S
 from mcpdesk.jobs.process_table import MARK, row
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S

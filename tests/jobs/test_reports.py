@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.jobs import reports
-from mcpdesk.jobs.excerpt import WHOLE_BYTES
 from mcpdesk.jobs.feed import Progress
-from mcpdesk.jobs.output import Stream
+from mcpdesk.jobs.output import WHOLE_BYTES, Stream
 from mcpdesk.jobs.reports import LONGEST, Reports
 
 

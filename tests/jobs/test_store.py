@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.jobs import store as module
+from mcpdesk.jobs import job as module
 from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.jobs.store import JobStore, NoRoom
+from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
 from mcpdesk.protocol.tasks import TaskStatus
 from tests.support.patience import WITHIN_S
 

@@ -13,7 +13,7 @@ from queue import Queue
 
 import pytest
 
-from mcpdesk.jobs.supervisor import FLOOD_RATE, MOST_REST_S, Supervisor
+from mcpdesk.jobs.process import FLOOD_RATE, MOST_REST_S, Supervisor
 from tests.support.patience import WITHIN_S
 
 BUSY_AT_THE_END = """

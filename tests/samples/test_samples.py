@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import Loaded, load_folder
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
 from mcpdesk.server.context import RequestView

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page
 from mcpdesk.protocol.revisions import R3, R5
 from mcpdesk.protocol.terms import Terms

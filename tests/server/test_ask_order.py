@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.hosting.builtins import built_in
 from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.server.context import Context
 from mcpdesk.server.home import Home, ToolOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.completers import completers, listed
+from mcpdesk.hosting.folder.module_items import completers, listed
 from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument

@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import Refusal
 from mcpdesk.hosting.gateway import GatewayEndpoint
-from mcpdesk.jobs import files
+from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.tasks import TaskStatus
 from mcpdesk.server.gateway_calls import GatewayDirect
@@ -155,7 +155,7 @@ async def test_a_job_ends_whatever_goes_wrong_at_its_end(
     def broken(*_: Any) -> Any:
         raise RuntimeError("no disk")
 
-    monkeypatch.setattr(files, "noted", broken)
+    monkeypatch.setattr(downloads, "noted", broken)
     caller = Caller()
     caller.peer.server.tools.replace([Tool("makes", makes, {"type": "object"})])
     job = await ended(await caller.begin("makes"))

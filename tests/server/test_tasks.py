@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.jobs.store import JobStore
+from mcpdesk.jobs.job import JobStore
 from mcpdesk.protocol.tasks import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
 from tests.support.patience import WITHIN_S

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from mcpdesk.hosting.core_thread import CoreThread
-from mcpdesk.hosting.effective import plan_for
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local import LocalLink
 from tests.support.patience import WITHIN_S
 

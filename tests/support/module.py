@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcpdesk.hosting.found import Found
-from mcpdesk.hosting.module_file import ModuleFile
-from mcpdesk.hosting.namespace import Namespace
-from mcpdesk.hosting.python_items import read_module
+from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.module_items import ModuleFile
+from mcpdesk.hosting.folder.namespace import Namespace
+from mcpdesk.hosting.folder.python_items import read_module
 from tests.support.folders import write
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mcpdesk.jobs.store import JobStore
+from mcpdesk.jobs.job import JobStore
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.tasks import EXTENSION

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.jobs.feed import Feed

@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
-from mcpdesk.jobs.priority import NICE
+from mcpdesk.jobs.process import NICE
 from mcpdesk.server.home import Home
 from mcpdesk.server.tool import ToolResult
 from tests.support.patience import WITHIN_S

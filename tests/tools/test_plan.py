@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.server.home import Home
 from mcpdesk.server.planning import KEY, refused
 from mcpdesk.storage.facts import keep

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.builtins import built_in
+from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.transports import pump
-from mcpdesk.transports.greeting import LIMIT, Greeting, Hello
+from mcpdesk.transports.unix import LIMIT, Greeting, Hello
 
 FRAME = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 

@@ -16,8 +16,8 @@ import pytest
 
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
-from mcpdesk.transports.greeting import read, refusal
-from mcpdesk.transports.spoken import Spoken
+from mcpdesk.transports.replay import Spoken
+from mcpdesk.transports.unix import read, refusal
 from tests.support.patience import WITHIN_S as WAIT_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -221,7 +221,7 @@ def test_pump_imports_next_to_nothing() -> None:
         "mcpdesk.transports",
         "mcpdesk.transports.pump",
         "mcpdesk.transports.rendezvous",
-        "mcpdesk.transports.spoken",
+        "mcpdesk.transports.replay",
     }
     assert not {"typing", "re", "json", "pathlib", "threading", "asyncio", "click", "dataclasses"} & set(
         answer.stdout.split()

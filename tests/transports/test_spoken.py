@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.transports.spoken import UNCERTAIN, Replay, Spoken, is_request
+from mcpdesk.transports.replay import UNCERTAIN, Replay, Spoken, is_request
 
 
 def line(**message: Any) -> bytes:

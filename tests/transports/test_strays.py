@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.transports.strays import LINE_LIMIT, Prints, StrayLine, StrayReader
+from mcpdesk.transports.descriptors import LINE_LIMIT, Prints, StrayLine, StrayReader
 from tests.support.patience import WITHIN_S as WAIT_S
 
 

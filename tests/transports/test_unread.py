@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.server.tool import Tool
-from mcpdesk.transports.unread import UNREAD
+from mcpdesk.transports.pipe import UNREAD
 from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
 from tests.support.patience import WITHIN_S
 from tests.support.rude import posted

@@ -19,7 +19,7 @@ from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.budget import Budget, Holding
 from mcpdesk.transports.http.head import Head
 from mcpdesk.transports.http.repeated import Repeated
-from mcpdesk.transports.unread import UNREAD
+from mcpdesk.transports.pipe import UNREAD
 
 SLOWEST = 16 << 10
 """Bytes that give a body one second more to arrive in."""

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
-from mcpdesk.transports.unread import UNREAD
+from mcpdesk.transports.pipe import UNREAD
 
 ONE_WRITE = 64 << 10
 """Bytes of a body that leave with its head. The client reads them while the rest is handed over."""

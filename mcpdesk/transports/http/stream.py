@@ -12,7 +12,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.unread import UNREAD
+from mcpdesk.transports.pipe import UNREAD
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",

@@ -21,8 +21,7 @@ from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_
 from mcpdesk.transports.http.connection import head_of, peer_of
 from mcpdesk.transports.http.quick_socket import QuickSocket
 from mcpdesk.transports.http.ready import ONE_WRITE
-from mcpdesk.transports.pipe import HIGH_WATER, WRITE_LIMIT
-from mcpdesk.transports.unread import UNREAD
+from mcpdesk.transports.pipe import HIGH_WATER, UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
 """A ping this often; a peer that answers none within half of it is gone."""

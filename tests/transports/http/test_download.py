@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from aiohttp import web
 
-from mcpdesk.jobs.parcel import Parcel
+from mcpdesk.jobs.downloads import Parcel
 from mcpdesk.transports.http.download import Source, Span, disposition, send, wanted
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S

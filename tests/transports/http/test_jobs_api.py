@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.jobs import files
+from mcpdesk.jobs import downloads
 from mcpdesk.server import gateway_jobs
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import jobs_api
@@ -332,7 +332,7 @@ async def test_files_outside_of_what_may_be_given_out_are_not(tmp_path: Path) ->
 async def test_a_file_that_was_there_before_is_not_given_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "CLOCK_S", 0.0)
+    monkeypatch.setattr(downloads, "CLOCK_S", 0.0)
     (tmp_path / "mcpdesk-env.txt").write_text("SECRET=1")
     async with gateway(tmp_path) as gate:
         job = await gate.begin("make-file", {"names": [], "outside": ["mcpdesk-env.txt"]})

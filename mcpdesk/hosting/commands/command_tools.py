@@ -1,0 +1,310 @@
+"""Programs as tools: `commands` of mcp.json, each the tool `<stage>-<command>`; a mistake leaves out one.
+
+A call runs the program to its end, follows its output, and finds the files it made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.commands.command_argv import build
+from mcpdesk.hosting.commands.command_entry import Entry, Ready
+from mcpdesk.hosting.commands.command_files import (
+    OUTPUT_DIR,
+    Place,
+    claimed,
+    output_names,
+    placed,
+    produced,
+    settled,
+    wanted,
+)
+from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.manifest import Manifest
+from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.feed import Feed, Progress
+from mcpdesk.jobs.process import Ended, remarks, run
+from mcpdesk.jobs.reports import Reports
+from mcpdesk.protocol import content
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.commands.command_files import Wanted
+    from mcpdesk.jobs.output import Stream
+
+
+T = TypeVar("T")
+
+USUAL_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
+    "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+)  # fmt: skip
+"""What every program gets of our environment, besides `LC_*`; others an entry has to name."""
+OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
+"""Progress is of use only while it is new."""
+PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
+"""Pictures among what was made that a result carries, and how large each may be."""
+PACE_S = 0.05
+"""Between two looks at what was reported."""
+KEPT_REPORTS = 64
+
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["ok", "error"], "description": "error: it failed or took too long"},
+        "exit_code": {"type": "integer", "description": "128 + n when the program died of signal n"},
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string"},
+        "stage": {"type": "string"},
+        "command": {"type": "string"},
+        "output_files": {"type": "array", "items": {"type": "string"}, "description": "What it made: paths"},
+        "duration_ms": {"type": "integer"},
+        "timed_out": {"type": "boolean"},
+        "truncated": {"type": "boolean", "description": "Whether only start and end of the output are given"},
+        "output_file": {"type": "string", "description": "File with the whole output, where it is long"},
+    },
+    "required": ["status", "exit_code", "stdout", "stderr", "stage", "command", "output_files"],
+}
+
+
+class CommandRun:
+    """What stands behind the tool of a command."""
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self._defaults = {
+            name: each["default"]
+            for name, each in ready.schema.get("properties", {}).items()
+            if isinstance(each, dict) and "default" in each
+        }
+        self._outputs = output_names(ready.produces)
+        self._has_folder = any(
+            getattr(part, "name", "") in self._outputs | {OUTPUT_DIR}
+            for template in (*ready.run, *ready.produces)
+            for part in template
+        )
+
+    async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
+        """Run it. Raises: BadArgument for what no program can be given; HandlerError without the program."""
+        async with self._place(context) as place:
+            values = self._defaults | arguments
+            for name in self._outputs:
+                values[name] = placed(name, values.get(name), place)
+            fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
+            argv = [self._ready.program, *build(self._ready.run, values, fixed)]
+            files = await asyncio.to_thread(wanted, self._ready.produces, values, fixed, place)
+            if not place.allowed:
+                return await self._run(argv, files, place, context)
+            made = context.home.made_files
+            async with _held(
+                lambda: claimed(files, place, made),
+                lambda own: settled(files, own, made),
+            ):
+                return await self._run(argv, files, place, context)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, context: Context) -> AsyncIterator[Place]:
+        """The folders of the call, for as long as it runs."""
+        if not self._has_folder:
+            yield Place(self._ready.folder, self._ready.folder)
+            return
+        folders, server = context.home.call_folders, context.server
+
+        def begin() -> Path:
+            try:
+                return folders.begin()
+            except OSError as error:
+                told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
+                raise HandlerError(told) from error
+
+        async with _held(begin, folders.end) as output:
+            yield Place(self._ready.folder, output, server.limits.output_dirs, server.folder)
+
+    async def _run(
+        self, argv: list[str], files: list[Wanted], place: Place, context: Context
+    ) -> ToolResult[dict[str, Any]]:
+        reporter = _Reporter(context)
+        form = self._ready.command.progress or ""
+        most = context.options.output_chars
+        output = Reports(context.home.outputs, form, reporter.text, reporter.progress, most)
+        limit_s = context.limit_s
+        try:
+            async with reporter:
+                with context.own_limit():
+                    ended = await run(
+                        argv,
+                        folder=place.folder,
+                        environment=self._environment(context),
+                        output=output,
+                        timeout_s=limit_s,
+                    )
+        except OSError as error:
+            told = f"{argv[0]} could not be started in {place.folder}: {error.strerror}"
+            raise HandlerError(told) from error
+        made, notes = await asyncio.to_thread(produced, files, place)
+        if context.feed is not None:
+            for path in made:
+                context.feed.produced(path)
+        failed = ended.timed_out or ended.exit_code != 0
+        notes = [*remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
+        return await self._result(ended, output, made, notes, failed, most)
+
+    async def _result(
+        self, ended: Ended, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
+    ) -> ToolResult[dict[str, Any]]:
+        command = self._ready.command
+        notes = [*(f"[wrote {path}]" for path in made), *notes]
+        room = max(0, most - sum(len(note) + 1 for note in notes))
+        lines = [output.text(room).removesuffix("\n"), *notes]
+        text = "\n".join(line for line in lines if line) or "(no output)"
+        pictures = await asyncio.to_thread(_pictures, made)
+        structured = {
+            "status": "error" if failed else "ok",
+            "exit_code": ended.exit_code,
+            "stdout": output.stream("stdout", most),
+            "stderr": output.stream("stderr", most),
+            "stage": command.stage,
+            "command": command.command,
+            "output_files": [str(path) for path in made],
+            "duration_ms": round(ended.duration_s * 1000),
+            "timed_out": ended.timed_out,
+            "truncated": output.is_longer(room),
+        }
+        if output.file is not None:
+            structured["output_file"] = str(output.file)
+        all_of_it = {
+            "stdout": output.stream("stdout"), "stderr": output.stream("stderr"), "truncated": output.is_cut
+        }  # fmt: skip
+        blocks = (content.text(text), *pictures)
+        return ToolResult(blocks, structured, is_error=failed, whole=structured | all_of_it)
+
+    def _environment(self, context: Context) -> dict[str, str]:
+        command = self._ready.command
+        allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
+        ours: Mapping[str, str] = os.environ
+        given = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
+        return OWN_VARIABLES | given | context.trace.environment()
+
+
+class _Reporter:
+    """Takes what a program says on the supervisor's thread, and reports its progress on the loop."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._feed: Feed | None = context.feed
+        self._loop = asyncio.get_running_loop()
+        self._more = asyncio.Event()
+        self._reports: deque[Progress] = deque(maxlen=KEPT_REPORTS)
+        self._report_aio: asyncio.Task[None] | None = None
+
+    def text(self, stream: Stream, text: str) -> None:
+        """It wrote something."""
+        if self._feed is not None:
+            (self._feed.stdout if stream == "stdout" else self._feed.stderr)(text)
+
+    def progress(self, progress: Progress) -> None:
+        """It came so far."""
+        self._reports.append(progress)
+        later(self._loop, self._more.set)
+
+    async def __aenter__(self) -> None:
+        self._report_aio = asyncio.create_task(self._report())
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._report_aio is not None
+        self._report_aio.cancel()
+        await asyncio.wait({self._report_aio})
+        await self._tell()
+
+    async def _report(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await self._tell()
+            await asyncio.sleep(PACE_S)
+
+    async def _tell(self) -> None:
+        while self._reports:
+            value, total, message = self._reports.popleft()
+            await self._context.progress(value, total, message)
+
+
+@contextlib.asynccontextmanager
+async def _held(take: Callable[[], T], give_back: Callable[[T], None]) -> AsyncIterator[T]:
+    """What a thread takes; another gives it back, also where the call ends while it is being taken."""
+    taking = asyncio.create_task(asyncio.to_thread(take))
+    try:
+        yield await asyncio.shield(taking)
+    finally:
+        await asyncio.wait({taking})
+        if taking.exception() is None:
+            await asyncio.to_thread(give_back, taking.result())
+
+
+def _pictures(made: list[Path]) -> list[content.Block]:
+    """The pictures a result carries, so that whoever asked sees them."""
+    found: list[content.Block] = []
+    for path in made:
+        with contextlib.suppress(OSError):
+            if len(found) < MOST_PICTURES and path.stat().st_size <= PICTURE_BYTES:
+                data = path.read_bytes()
+                kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
+                found += [content.image(data, kind)] if kind else []
+    return found
+
+
+def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> Found:
+    """The tools, and what is left out with its line and reason."""
+    found = Found()
+    for index in range(len(manifest.commands)):
+        entry = Entry(manifest, index, environment)
+        try:
+            ready = entry.ready()
+        except RegistrationError as error:
+            found.refuse("tool", entry.name, error)
+            continue
+        found.items.append(_tool(ready, entry.source()))
+        for name in ready.unused:
+            place = entry.source("parameters", "properties", name)
+            found.remarks.append(f"{place}: {ready.name}: no placeholder takes the parameter {name!r}")
+    return found
+
+
+def _tool(ready: Ready, source: str) -> Tool:
+    command = ready.command
+    said = json.dumps([str(ready.folder), ready.program, *_said(ready)])
+    return Tool(
+        name=ready.name,
+        handler=CommandRun(ready).call,
+        input_schema=ready.schema,
+        description=command.description,
+        title=command.title,
+        output_schema=OUTPUT_SCHEMA,
+        annotations=command.annotations,
+        timeout_s=None if command.timeout_ms is None else command.timeout_ms / 1000,
+        runs_programs=True,
+        requires_jwt=command.requires_jwt or bool(command.scopes),
+        scopes=tuple(command.scopes),
+        task=command.task or "",
+        mirrored=ready.mirrored,
+        source=source,
+        fingerprint=digest(said.encode()),
+    )
+
+
+def _said(ready: Ready) -> list[object]:
+    """What of an entry its tool does not show."""
+    command = ready.command
+    return [command.run, command.produces, command.environment, command.progress]

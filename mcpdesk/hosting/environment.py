@@ -1,0 +1,93 @@
+"""Variables of a folder's env file that are no settings: they are in our environment while it lacks them.
+
+What the environment says itself wins, and so does the folder that was read first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, MutableMapping
+from pathlib import Path
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import ENV_FILE, is_setting, read_env_file
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class FolderVariables:
+    """Those of one folder."""
+
+    def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
+        self._path = folder / ENV_FILE
+        self._environment = environment
+        self._given: set[str] = set()
+        """What is in the environment because of us."""
+
+    def refresh(self) -> None:
+        """Read the file again. Raises: DeskUserError for a mistake in it; nothing has changed then."""
+        wanted = {}
+        for name, value, line in read_env_file(self._path):
+            if not NAME.fullmatch(name) or "\0" in value:
+                told = f"{self._path.name}:{line}: {name!r} cannot be a variable."
+                raise DeskUserError(told, "A name has letters, digits and '_'.")
+            if not is_setting(name):
+                wanted[name] = value
+        for name in self._given - wanted.keys():
+            self._environment.pop(name, None)
+        self._given &= wanted.keys()
+        for name, value in wanted.items():
+            if name in self._given or name not in self._environment:
+                self._environment[name] = value
+                self._given.add(name)
+
+    def withdraw(self) -> None:
+        """The folder is hosted no longer."""
+        for name in self._given:
+            self._environment.pop(name, None)
+        self._given.clear()
+
+
+SET_DUMPABLE = 4
+"""An option of prctl(2). A process that cannot be dumped cannot be looked into without privileges either."""
+
+
+def make_private() -> None:
+    """Close this process to programs of the same user, and wipe the environment the system shows of it.
+
+    Python goes on to know its environment. Elsewhere than on Linux nothing is done, nor is there `/proc`.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(None)
+        library.prctl(SET_DUMPABLE, 0, 0, 0, 0)
+        first = _environment_strings(library)
+    except (OSError, AttributeError, ValueError):  # another C library than those we know
+        return
+    for name, value in os.environ.items():
+        os.putenv(name, value)  # makes a copy elsewhere
+    for address in first - _environment_strings(library):
+        ctypes.memset(address, 0, len(ctypes.string_at(address)))
+
+
+def withhold(variables: Iterable[str]) -> None:
+    """Keep variables from programs that inherit this process's environment; `os.environ` still has them."""
+    for name in variables:
+        if name in os.environ:
+            os.unsetenv(name)
+
+
+def _environment_strings(library: object) -> set[int]:
+    """Addresses of the `NAME=value` texts of the environment as C sees it."""
+    import ctypes
+
+    table = ctypes.POINTER(ctypes.c_void_p).in_dll(library, "environ")  # type: ignore[arg-type]
+    addresses: set[int] = set()
+    while (address := table[len(addresses)]) is not None:
+        addresses.add(address)
+    return addresses

@@ -1,0 +1,369 @@
+"""Type hints as self-contained JSON Schema. Knows types only, no functions or files.
+
+What the library behind it leaves out is put back: texts in `Annotated`, descriptions in docstrings, the order
+in which an author wrote the values of a `Literal` or an enum, and bounds in the notes of other libraries:
+pydantic's `Field` and `annotated_types`, read by their attributes, so that neither is imported here.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from types import GenericAlias, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct, field
+
+DEFS = "#/$defs/"
+BOUNDS = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+    "multiple_of": "multipleOf",
+}
+"""Attributes of other libraries' notes that bound a number, and JSON Schema's words for them."""
+LENGTHS: Mapping[type, tuple[str, str]] = {
+    str: ("minLength", "maxLength"),
+    bytes: ("minLength", "maxLength"),
+    list: ("minItems", "maxItems"),
+    tuple: ("minItems", "maxItems"),
+    set: ("minItems", "maxItems"),
+    frozenset: ("minItems", "maxItems"),
+    dict: ("minProperties", "maxProperties"),
+}
+"""JSON Schema's words for `min_length` and `max_length` of a type."""
+OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
+
+
+class HintError(Exception):
+    """A type JSON Schema cannot express; the message says which."""
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    """The schema of a type, its named parts under `$defs`.
+
+    Raises: HintError.
+    """
+    try:
+        (root,), defs = msgspec.json.schema_components(
+            [hint], ref_template=DEFS + "{name}", schema_hook=_foreign_schema
+        )
+    except (TypeError, ValueError, NameError) as error:
+        raise HintError(str(error).splitlines()[-1]) from error
+    _restore(hint, defs, root)
+    schema = dict(root)
+    if str(root.get("$ref", "")).startswith(DEFS):
+        schema = dict(defs[root["$ref"].removeprefix(DEFS)])
+        schema.pop("title", None)
+    for nested in list(_objects([schema, defs])):
+        defs |= nested.pop("$defs", {}) if nested is not defs else {}
+    used = _used(schema, defs)
+    return {**schema, "$defs": used} if used else schema
+
+
+def is_field(value: Any) -> bool:
+    """Whether a value is a `Field(...)` of pydantic, as a note or in place of a parameter's default."""
+    return type(value).__name__ == "FieldInfo" and hasattr(value, "default_factory")
+
+
+def field_default(value: Any) -> Callable[[], Any] | None:
+    """What makes the default that a `Field(...)` gives; None when it gives none."""
+    if callable(value.default_factory):
+        factory: Callable[[], Any] = value.default_factory
+        return factory
+    default = value.default
+    if default is ... or type(default).__name__ == "PydanticUndefinedType":
+        return None
+    return lambda: copy.deepcopy(default)
+
+
+def translated(hint: Any) -> Any:
+    """The hint with the notes of other libraries as notes of ours, at any depth.
+
+    Raises: HintError for a `Field` with an alias: arguments have the names of parameters.
+    """
+    base, notes = split(hint)
+    parts = get_args(base)
+    if parts and get_origin(base) is not Literal:
+        base = _rebuilt(base, parts, tuple(each if each is ... else translated(each) for each in parts))
+    for note in notes:
+        base = Annotated[base, _ours(note, base)]
+    return base
+
+
+def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
+    """A generic type or union with other parts."""
+    if parts == wanted:
+        return base
+    origin = get_origin(base)
+    return Union[wanted] if origin in (Union, UnionType) else GenericAlias(origin, wanted)  # noqa: UP007
+
+
+def _ours(note: Any, base: Any) -> Any:
+    """A note as `msgspec` reads it; texts and what says nothing of a schema stay as they are."""
+    if isinstance(note, str | msgspec.Meta):
+        return note
+    said = _keywords(note, base)
+    text = getattr(note, "description", None) if is_field(note) else getattr(note, "documentation", None)
+    text = text if isinstance(text, str) and text else None
+    return msgspec.Meta(description=text, extra_json_schema=said or None) if text or said else note
+
+
+def _keywords(note: Any, base: Any) -> dict[str, Any]:
+    """What a note of another library says of a value of type `base`, in JSON Schema's words."""
+    said: dict[str, Any] = {}
+    for attribute, keyword in BOUNDS.items():
+        bound = getattr(note, attribute, None)
+        if isinstance(bound, int | float | Decimal) and not isinstance(bound, bool):
+            said[keyword] = float(bound) if isinstance(bound, Decimal) else bound
+    for index, attribute in enumerate(("min_length", "max_length")):
+        length = getattr(note, attribute, None)
+        if isinstance(length, int) and (length > 0 or index):
+            said |= {words[index]: length for words in _lengths(base)}
+    pattern = getattr(note, "pattern", None)
+    if pattern is not None:
+        said["pattern"] = getattr(pattern, "pattern", pattern)
+    return said | _field_keywords(note, base) if is_field(note) else said
+
+
+def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
+    if getattr(note, "validation_alias", None) or getattr(note, "alias", None):
+        raise HintError("Field(alias=...) cannot be used: arguments have the names of the parameters")
+    said: dict[str, Any] = {}
+    for each in note.metadata:
+        said |= _keywords(each, base)
+    if isinstance(note.title, str) and note.title:
+        said["title"] = note.title
+    if note.examples:
+        said["examples"] = list(note.examples)
+    if getattr(note, "deprecated", None):
+        said["deprecated"] = True
+    if isinstance(note.json_schema_extra, Mapping):
+        said |= note.json_schema_extra
+    return said
+
+
+def _lengths(base: Any) -> set[tuple[str, str]]:
+    """JSON Schema's words for the length of a type; of each member where it is a union."""
+    base, _ = split(base)
+    if get_origin(base) in (Union, UnionType):
+        return {words for part in get_args(base) for words in _lengths(part)}
+    origin = get_origin(base) or base
+    known = [
+        words for kind, words in LENGTHS.items() if isinstance(origin, type) and issubclass(origin, kind)
+    ]
+    return set(known[:1])
+
+
+def described(hint: Any, description: str) -> Any:
+    """The hint with a description, unless it brings one: a text in `Annotated` counts as one."""
+    base, notes = split(hint)
+    texts = [note for note in notes if isinstance(note, str)]
+    kept = [note for note in notes if not isinstance(note, str)]
+    if any(isinstance(note, msgspec.Meta) and note.description for note in kept):
+        text = ""
+    else:
+        text = texts[0] if texts else description
+    if text:
+        kept.append(msgspec.Meta(description=text))
+    for note in kept:
+        base = Annotated[base, note]
+    return base
+
+
+def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A hint without its `Annotated` notes, and the notes."""
+    if get_origin(hint) is Annotated:
+        base, *notes = get_args(hint)
+        return base, tuple(notes)
+    return hint, ()
+
+
+def without_none(hint: Any) -> Any:
+    """A hint without the None it allows: what may be left out need not be null as well."""
+    base, notes = split(hint)
+    parts = [part for part in get_args(base) if part is not NoneType]
+    if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
+        return hint
+    base = Union[tuple(parts)]  # noqa: UP007 (of as many as there are)
+    for note in notes:
+        base = Annotated[base, note]
+    return base
+
+
+def says_nothing(hint: Any) -> bool:
+    """Whether a hint tells too little about a value to be worth a schema: `Any`, `dict`, `list[dict]` ..."""
+    base, _ = split(hint)
+    if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
+        return True
+    arguments = get_args(base)
+    if get_origin(base) in (Union, UnionType):
+        return any(says_nothing(each) for each in arguments)
+    return bool(arguments) and get_origin(base) in (list, dict, tuple) and says_nothing(arguments[-1])
+
+
+def is_text_or_nothing(hint: Any) -> bool:
+    """Whether a hint allows plain text, raw bytes or None, which need no structure."""
+    base, _ = split(hint)
+    if get_origin(base) in (Union, UnionType):
+        return any(is_text_or_nothing(each) for each in get_args(base))
+    return base in (str, bytes, None, NoneType)
+
+
+def from_json(wanted: type, value: Any) -> Any:
+    """Convert what the library leaves to us: paths, and models that bring their own validation."""
+    if wanted is Path:
+        return Path(value)
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(value)
+    # How a hook tells the library that it does not know a type; `schema_of` lets none of those pass.
+    raise NotImplementedError(f"{wanted} cannot be made from JSON")
+
+
+def _foreign_schema(wanted: type) -> dict[str, Any]:
+    if wanted is Path:
+        return {"type": "string"}
+    if hasattr(wanted, "model_json_schema"):
+        schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
+        return schema
+    # Not what the library expects of a hook: it would take a description for all there is to say.
+    raise HintError(f"type {wanted} is not supported")
+
+
+def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
+    orders: dict[frozenset[Any], list[Any]] = {}
+    for part in _types(hint, set()):
+        if get_origin(part) is Literal:
+            values = [value.value if isinstance(value, enum.Enum) else value for value in get_args(part)]
+            orders[frozenset(values)] = values
+        elif isinstance(part, type) and issubclass(part, enum.Enum):
+            values = [member.value for member in part]
+            orders[frozenset(values)] = values
+        elif _has_fields(part):
+            _describe(part, defs.get(part.__name__, {}))
+    for node in _objects([defs, root]):
+        if node.get("required") == []:
+            del node["required"]
+        listed = node.get("enum")
+        if isinstance(listed, list):
+            node["enum"] = orders.get(frozenset(listed), listed)
+            if "type" not in node and all(isinstance(value, str) for value in listed):
+                node["type"] = "string"
+
+
+def _describe(owner: Any, schema: dict[str, Any]) -> None:
+    """Give a dataclass-like type and its fields the descriptions its author wrote."""
+    doc = read_docstring(owner.__doc__)
+    if "description" in schema:
+        schema["description"] = doc.text
+    properties = schema.get("properties", {})
+    for name, hint in _fields(owner).items():
+        if name not in properties:
+            continue
+        base, notes = split(hint)
+        for note in (_ours(each, base) for each in notes):
+            if isinstance(note, msgspec.Meta) and note.extra_json_schema:
+                properties[name] |= note.extra_json_schema
+            text = note.description if isinstance(note, msgspec.Meta) else note
+            if isinstance(text, str) and text:
+                properties[name].setdefault("description", text)
+        if text := doc.parameters.get(name, ""):
+            properties[name].setdefault("description", text)
+
+
+def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
+    """Every type a hint is made of, once."""
+    base, _ = split(hint)
+    if id(base) in seen:
+        return
+    seen.add(id(base))
+    yield base
+    if get_origin(base) is Literal:
+        return
+    inner = list(get_args(base))
+    if _has_fields(base):
+        inner += _fields(base).values()
+    for part in inner:
+        yield from _types(part, seen)
+
+
+def _has_fields(part: Any) -> bool:
+    return isinstance(part, type) and (
+        dataclasses.is_dataclass(part) or issubclass(part, msgspec.Struct) or typing.is_typeddict(part)
+    )
+
+
+def _fields(owner: Any) -> Mapping[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node:
+        if isinstance(child, dict | list):
+            yield from _objects(child)
+
+
+def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The definitions a schema refers to, directly or through each other, in their order."""
+    wanted: set[str] = set()
+    waiting: list[Any] = [schema]
+    while waiting:
+        for node in _objects(waiting.pop()):
+            name = str(node.get("$ref", "")).removeprefix(DEFS)
+            if name in defs and name not in wanted:
+                wanted.add(name)
+                waiting.append(defs[name])
+    return {name: value for name, value in defs.items() if name in wanted}
+
+
+SECTION = (
+    r"(?m)^\s*(?:(?:Args|Arguments|Parameters|Params|Attributes|Returns|Raises|Yields|Examples?|Notes?)"
+    r"\s*:?\s*$"
+    r"|:param\b|:returns?:|:raises\b|@param\b)"
+)
+SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
+"""How a line begins whose place in the text means something."""
+
+
+class Doc(Struct, frozen=True):
+    """One docstring, read."""
+
+    text: str = ""
+    """Everything before its sections, paragraphs kept."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """One line each."""
+
+
+def read_docstring(docstring: str | None) -> Doc:
+    """Read a docstring in the styles of Google, NumPy, Sphinx and Epydoc; plain ones need no parser."""
+    clean = inspect.cleandoc(docstring or "")
+    if "\n" not in clean and clean[:1] not in (":", "@"):
+        return Doc(clean)
+    section = re.search(SECTION, clean)
+    if section is None:
+        return Doc(_flowing(clean))
+    from docstring_parser import parse
+
+    try:
+        parsed = parse(clean)
+    except Exception:  # the parser stumbles over some shapes; the text is there all the same
+        return Doc(_flowing(clean))
+    parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
+    return Doc(_flowing(clean[: section.start()].rstrip()), parameters)
+
+
+def _flowing(text: str) -> str:
+    """Lines broken for the width of an editor as paragraphs; lists, tables and code stay as they are."""
+    paragraphs = re.split(r"\n[ \t]*\n", text)
+    return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)

@@ -1,0 +1,258 @@
+"""Looks at what a server folder offers with the eyes of clients and models.
+
+Limits of clients change; each is named with whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.hosting.folder.manifest import Manifest
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Registry
+from mcpdesk.server.resource import ResourceTemplate
+from mcpdesk.server.schema import SchemaError, compile_schema
+from mcpdesk.server.server import Server
+from mcpdesk.server.tool import Tool
+
+CUT_BYTES = 2048
+"""Claude Code cuts descriptions of tools and instructions of servers there."""
+OPENAI_CHARACTERS = 1024
+"""The longest description of a function that OpenAI's API takes."""
+API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What model APIs take as the name of a tool."""
+API_NAME_LENGTH = 64
+MANY_TOOLS = 40
+"""Cursor offers a model no more than that, of all servers together."""
+BUILT_IN = "built-in"
+LARGE_RESOURCE = 1 << 20
+
+
+def lint(
+    server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
+) -> list[Finding]:
+    """Everything there is to say, what does not work first. `warnings` is what the host found wrong."""
+    found = [
+        *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
+        *_unavailable(server),
+        *_identity(server, manifest),
+        *_preconditions(manifest, environment),
+        *(each for tool in server.tools if tool.source != BUILT_IN for each in _tool(tool, server.name)),
+        *(each for prompt in server.prompts for each in _prompt(prompt)),
+        *(
+            each
+            for template in server.templates
+            if template.source != BUILT_IN
+            for each in _template(template)
+        ),
+        *_resources(server),
+    ]
+    return sorted(found, key=lambda each: list(Level).index(each.level))
+
+
+def _shelves(server: Server) -> tuple[Registry[Any], ...]:
+    return server.tools, server.resources, server.templates, server.prompts
+
+
+def _unavailable(server: Server) -> Iterator[Finding]:
+    for registry in _shelves(server):
+        for each in registry.unavailable:
+            level = Level.NOTE if each.is_fit else Level.ERROR
+            told = f"is not offered: {each.reason}" if each.is_fit else each.reason
+            yield Finding(level, told, each.source, f"{registry.kind} {each.name}")
+
+
+def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
+    if not any(len(each) or each.unavailable for each in _shelves(server)):
+        told = "nothing is offered: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
+        yield Finding(Level.WARNING, told)
+    size = len(server.instructions.encode())
+    if size > CUT_BYTES:
+        told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
+        yield Finding(Level.WARNING, told, manifest.source("instructions"))
+    if len(server.tools) > MANY_TOOLS:
+        told = f"{len(server.tools)} tools; Cursor offers {MANY_TOOLS} of all servers. Modes can be smaller"
+        yield Finding(Level.WARNING, told)
+
+
+def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """What has to be there when it is served."""
+    jwt = manifest.auth.jwt
+    if jwt is None:
+        return
+    if jwt.secret_env and not environment.get(jwt.secret_env):
+        told = f"auth.jwt.secret_env: {jwt.secret_env} is not set here; no token would be accepted"
+        yield Finding(Level.NOTE, told, manifest.source("auth", "jwt", "secret_env"))
+    if jwt.jwks_file and not (manifest.folder / jwt.jwks_file).is_file():
+        told = f"auth.jwt.jwks_file: there is no file {jwt.jwks_file}: no token would be accepted"
+        yield Finding(Level.WARNING, told, manifest.source("auth", "jwt", "jwks_file"))
+
+
+def _tool(tool: Tool, server: str) -> Iterator[Finding]:
+    told = [
+        *_tool_name(tool.name, server),
+        *_description(tool.description),
+        *parameter_trouble(tool.input_schema),
+    ]
+    for message in told:
+        yield Finding(Level.WARNING, message, tool.source, f"tool {tool.name}")
+    if len(tool.description) > OPENAI_CHARACTERS and len(tool.description.encode()) <= CUT_BYTES:
+        message = (
+            f"the description has {len(tool.description)} characters; OpenAI's API takes {OPENAI_CHARACTERS}"
+        )
+        yield Finding(Level.NOTE, message, tool.source, f"tool {tool.name}")
+
+
+def _tool_name(name: str, server: str) -> Iterator[str]:
+    if not API_NAME.fullmatch(name):
+        yield "model APIs take a name of letters, digits, '_' and '-' only, at most 64"
+    elif len(called := f"mcp__{server}__{name}") > API_NAME_LENGTH:
+        yield f"Claude Code calls it {called}: {len(called)} characters, model APIs take {API_NAME_LENGTH}"
+
+
+def _description(description: str) -> Iterator[str]:
+    size = len(description.encode())
+    if not description.strip():
+        yield "has no description: a model goes by it when it chooses"
+    elif size > CUT_BYTES:
+        yield f"the description has {size} bytes; Claude Code cuts it at {CUT_BYTES}"
+
+
+def _prompt(prompt: Prompt) -> Iterator[Finding]:
+    subject = f"prompt {prompt.name}"
+    if not prompt.description.strip():
+        yield Finding(Level.WARNING, "has no description", prompt.source, subject)
+    names = [argument.name for argument in prompt.arguments if not argument.description]
+    if names:
+        told = f"argument{'s' * (len(names) > 1)} without a description: {', '.join(names)}"
+        yield Finding(Level.WARNING, told, prompt.source, subject)
+
+
+def _template(template: ResourceTemplate) -> Iterator[Finding]:
+    if not template.description.strip():
+        yield Finding(
+            Level.WARNING, "has no description", template.source, f"template {template.uri_template}"
+        )
+
+
+def _resources(server: Server) -> Iterator[Finding]:
+    for resource in server.resources:
+        if (resource.size or 0) > LARGE_RESOURCE:
+            told = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which a client reads whole"
+            yield Finding(Level.NOTE, told, resource.source, f"resource {resource.uri}")
+
+
+_PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    """Something does not work."""
+    WARNING = "warning"
+    """It works, but a model or a client is worse off than it could be."""
+    NOTE = "note"
+    """Nothing is wrong; good to know."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing. `place` is `tools/slow.py:3`, or empty; `subject` is `tool slow`, or empty."""
+
+    level: Level
+    message: str
+    place: str = ""
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.level, self.subject, self.message) if part)
+
+
+def from_text(level: Level, text: str) -> Finding:
+    """A finding from `place: what it is`."""
+    found = _PLACED.fullmatch(text)
+    return Finding(level, text) if found is None else Finding(level, found[2], found[1])
+
+
+PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What model APIs take as the name of a parameter."""
+ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+SAYS_WHAT = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
+"""Any of these says what a value may be."""
+DEPTH = 6
+NAMED = 8
+"""Parameters named in one message."""
+
+
+def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be said about an input schema."""
+    found = dict(_parameters(schema))
+    yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
+    yield from _told("that may be anything", [name for name, part in found.items() if not _says_what(part)])
+    odd = [name for name in found if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
+    yield from _told("whose name model APIs refuse", odd)
+    for key in ALTERNATIVES:
+        if key in schema:
+            yield f"{key} stands at the top of the input schema, where model APIs refuse it"
+    yield from _required(schema)
+    yield from _defaults(found, schema)
+
+
+def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every property with its path, as `filters.sort` or `items[].name`."""
+    if not isinstance(schema, Mapping) or depth > DEPTH:
+        return
+    properties = schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, Mapping) else ():
+        path = f"{trail}.{name}" if trail else str(name)
+        yield path, part if isinstance(part, Mapping) else {"not": {}} if part is False else {}
+        yield from _parameters(part, path, depth + 1)
+    yield from _parameters(schema.get("items"), f"{trail}[]", depth + 1)
+
+
+def _described(part: Mapping[str, Any]) -> bool:
+    """Whether anything tells what it is; a reference may tell it where it leads."""
+    return bool(part.get("description") or part.get("title")) or "$ref" in part or "const" in part
+
+
+def _says_what(part: Mapping[str, Any]) -> bool:
+    return bool(SAYS_WHAT & part.keys())
+
+
+def _told(what: str, names: list[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield f"parameter{'s' * (len(names) > 1)} {what}: {', '.join(names[:NAMED])}{more}"
+
+
+def _required(schema: Mapping[str, Any]) -> Iterator[str]:
+    properties = schema.get("properties") or {}
+    if schema.get("additionalProperties") is False:
+        for name in schema.get("required") or ():
+            if name not in properties:
+                yield f"{name!r} is required and not among the properties: no call can be right"
+
+
+def _defaults(found: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:
+    shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
+    for name, part in found.items():
+        for key in ("default", "examples"):
+            given = part.get(key, [])
+            values = (
+                given if key == "examples" and isinstance(given, list) else [given] if key in part else []
+            )
+            for value in values:
+                if not _fits(value, shared | dict(part)):
+                    yield f"the {key.removesuffix('s')} {value!r:.80} of {name} does not fit its schema"
+
+
+def _fits(value: Any, part: dict[str, Any]) -> bool:
+    try:
+        return compile_schema(part).accepts(value)
+    except SchemaError:
+        return True  # told elsewhere

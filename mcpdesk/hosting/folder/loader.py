@@ -1,0 +1,257 @@
+"""A server folder as what a server offers. One broken file leaves out that file's items; the rest serves."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import traceback
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from mcpdesk.errors import HandlerError, RegistrationError
+from mcpdesk.hosting.folder.file_items import Found, nothing_new, unfit, without_duplicates
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, read_manifest
+from mcpdesk.hosting.folder.module_items import ModuleFile, awaitable, dashed
+from mcpdesk.hosting.folder.namespace import Namespace
+from mcpdesk.hosting.folder.python_items import read_module
+from mcpdesk.server.prompt import Prompt
+from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.context import RequestView
+
+MAX_FILES = 5_000
+"""Files looked at in one of `tools`, `resources` and `prompts`."""
+FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
+CreateContext = Callable[["RequestView"], Awaitable[Any]]
+
+WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
+"""Everything but the interrupt of a person who waits for a folder to load."""
+
+_log = logging.getLogger(__name__)
+
+
+class Loaded(Struct):
+    """What a folder offers at one moment, and what is needed to look at it again."""
+
+    manifest: Manifest
+    namespace: Namespace
+    tools: list[Tool] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    templates: list[ResourceTemplate] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
+    unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
+    """Kind and what is left out, or whose previous version serves."""
+    create_context: CreateContext | None = None
+    problems: tuple[str, ...] = ()
+    """Trouble that belongs to no single item, with its place."""
+    files: dict[Path, Found] = field(default_factory=dict)
+    """What each file yielded."""
+    modules: dict[Path, object] = field(default_factory=dict)
+    """The module behind each Python file that could be read."""
+
+    def close(self) -> None:
+        """Forget the folder's modules. What still runs keeps running."""
+        self.namespace.close()
+
+
+def load_folder(
+    folder: Path, previous: Loaded | None = None, environment: Mapping[str, str] = os.environ
+) -> Loaded:
+    """Read a server folder; with `previous`, only what changed is run again and what broke keeps serving.
+
+    Raises: ManifestError for a missing folder or a bad `mcp.json`; nothing has changed then.
+    """
+    manifest = read_manifest(folder)
+    namespace = previous.namespace if previous else Namespace(manifest.folder)
+    loaded = Loaded(manifest, namespace)
+    namespace.refresh(
+        {path for path, found in previous.files.items() if found.is_outdated(environment)} if previous else ()
+    )
+    try:
+        remarks = _read_files(loaded, previous, environment)
+        if manifest.commands:
+            _read_commands(loaded, previous, environment)
+        context_problems = _read_context(loaded, previous)
+    finally:
+        namespace.settle()
+    whole = without_duplicates(_without_helpers(loaded))
+    shelves: dict[type, list[Any]] = {
+        Tool: loaded.tools,
+        Resource: loaded.resources,
+        ResourceTemplate: loaded.templates,
+        Prompt: loaded.prompts,
+    }
+    for item in whole.items:
+        shelves[type(item)].append(item)
+    loaded.unavailable = whole.broken
+    loaded.problems = (*context_problems, *remarks, *whole.remarks)
+    return loaded
+
+
+def _without_helpers(loaded: Loaded) -> Iterator[Found]:
+    """What the files yielded, except files others import that hold nothing to be offered."""
+    imported = {path for source in loaded.namespace.sources.values() for path in source.depends}
+    for path, found in loaded.files.items():
+        if not (found.may_be_helper and path in imported):
+            yield found
+
+
+def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> list[str]:
+    """Fill `files` and `modules`; returns remarks."""
+    remarks: list[str] = []
+    for kind, name in FOLDERS.items():
+        for base in (loaded.manifest.folder / name, loaded.manifest.folder / "src" / name):
+            paths = list(_files_below(base))
+            if len(paths) > MAX_FILES:
+                remarks.append(f"{name}: more than {MAX_FILES} files; the rest is left out")
+            for path in paths[:MAX_FILES]:
+                if _is_item(kind, path, base):
+                    loaded.files[path] = _read_file(loaded, previous, kind, path, base, environment)
+    return remarks
+
+
+def _read_commands(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> None:
+    """What the manifest offers itself: programs."""
+    from mcpdesk.hosting.commands.command_tools import read_commands
+
+    path = loaded.manifest.folder / FILE
+    before = previous.files.get(path) if previous else None
+    loaded.files[path] = read_commands(loaded.manifest, environment).or_previous(before)
+
+
+def _files_below(base: Path) -> Iterator[Path]:
+    """Files in a stable order, without hidden ones, compiled ones and editors' copies."""
+    for root, folders, names in os.walk(base):
+        folders[:] = sorted(each for each in folders if each[0] not in "._")
+        for name in sorted(names):
+            if name[0] not in "._" and not name.endswith(("~", ".pyc", ".swp", ".tmp")):
+                yield Path(root, name)
+
+
+def _is_item(kind: str, path: Path, base: Path) -> bool:
+    """Python files count in the folder itself only: deeper ones are helpers."""
+    if path.suffix == ".py":
+        return path.parent == base
+    return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
+
+
+def _read_file(
+    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, base: Path, environment: Mapping[str, str]
+) -> Found:
+    folder = loaded.manifest.folder
+    before = previous.files.get(path, Found()) if previous else Found()
+    place = path.relative_to(folder).as_posix()
+    name = path.relative_to(base).with_suffix("").as_posix()
+    if reason := unfit(path, folder):
+        return nothing_new(Found(), kind, dashed(name), reason, place)
+    try:
+        if path.suffix == ".py":
+            return _read_python(loaded, previous, kind, path, environment)
+        from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
+
+        read = read_resource_file if kind == "resource" else read_prompt_file
+        return read(path, folder, name).or_previous(before)
+    except WHAT_IMPORTS_RAISE as error:
+        source, reason = blame(error, folder, place)
+        if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
+            _log_lines(error, folder, place)
+        return nothing_new(before, kind, dashed(name), reason, source)
+
+
+def _read_python(
+    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, environment: Mapping[str, str]
+) -> Found:
+    namespace = loaded.namespace
+    place = path.relative_to(loaded.manifest.folder).as_posix()
+    if "." in path.stem:
+        raise RegistrationError("the file's name may not have a dot before .py", place)
+    module = namespace.load(path)
+    loaded.modules[path] = module
+    before = previous.files.get(path) if previous else None
+    if previous is not None and before is not None and previous.modules.get(path) is module:
+        return before
+    source = namespace.sources[module.__name__]
+    helpers = tuple(each.tree for each in namespace.users(path))
+    file = ModuleFile(module, place, source.tree, helpers, environment)
+    return read_module(file, kind).or_previous(before)
+
+
+def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
+    """Find `create_context`; returns problems."""
+    folder = loaded.manifest.folder
+    path = next(
+        (each for each in (folder / "context.py", folder / "src" / "context.py") if each.is_file()), None
+    )
+    if path is None:
+        return []
+    place = path.relative_to(folder).as_posix()
+    try:
+        loaded.create_context = _create_context(loaded.namespace.load(path), place)
+        return []
+    except WHAT_IMPORTS_RAISE as error:
+        problem = ": ".join(blame(error, folder, place))
+        if previous is None or not any(each.startswith(problem) for each in previous.problems):
+            _log_lines(error, folder, place)
+    if previous is not None and previous.create_context is not None:
+        loaded.create_context = previous.create_context
+        return [f"{problem} (the previous version serves)"]
+    loaded.create_context = _refusing(problem)
+    return [problem]
+
+
+def _create_context(module: Any, place: str) -> CreateContext:
+    function = getattr(module, "create_context", None)
+    if function is None:
+        raise RegistrationError("lacks `def create_context(request)`", place)
+    if not inspect.isfunction(function):
+        raise RegistrationError("create_context is no function: write `def create_context(request)`", place)
+    try:
+        return awaitable(function)
+    except RegistrationError as error:
+        error.source = f"{place}:{function.__code__.co_firstlineno}"
+        raise
+
+
+def _refusing(problem: str) -> CreateContext:
+    async def create_context(_request: RequestView) -> Any:
+        raise HandlerError(problem)
+
+    return create_context
+
+
+def _log_lines(error: BaseException, folder: Path, place: str) -> None:
+    """Log the author's own lines of a traceback; a refusal of ours names its place itself."""
+    if not isinstance(error, RegistrationError):
+        from mcpdesk.server.outcome import author_lines
+
+        _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
+
+
+def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
+    """Where in the folder an error comes from, as `file:line`, and what it says."""
+    if isinstance(error, RegistrationError):
+        return error.source, error.message
+    from mcpdesk.server.outcome import described, said
+
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
+        file, line, text = error.filename, error.lineno or 1, error.msg
+    else:
+        frames = [
+            each for each in traceback.extract_tb(error.__traceback__) if _is_below(each.filename, folder)
+        ]
+        if not frames:
+            return place, described(error)
+        file, line, text = frames[-1].filename, frames[-1].lineno or 1, said(error)
+    return f"{Path(file).relative_to(folder).as_posix()}:{line}", f"{type(error).__name__}: {text}"
+
+
+def _is_below(filename: str, folder: Path) -> bool:
+    return Path(filename).is_relative_to(folder)

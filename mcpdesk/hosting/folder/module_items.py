@@ -1,0 +1,445 @@
+"""A Python file of a server folder that has been run: its module, its text, and where things stand in it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
+from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.signatures import Typed, typed
+from mcpdesk.protocol.jsonrpc import invalid_params
+from mcpdesk.protocol.uri_template import UriTemplate
+from mcpdesk.server.authoring import Note
+from mcpdesk.server.completion import Completer
+from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt, PromptArgument
+from mcpdesk.server.resource import Resource, ResourceTemplate
+from mcpdesk.server.tool import CLAIMS, Handler, Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.param_headers import Mirrored
+
+Function = Callable[..., Any]
+
+
+class Origin(Protocol):
+    """What an item was read from."""
+
+    def place(self, function: Function) -> str:
+        """Where a function stands, to be shown."""
+
+
+class ModuleFile(Struct, frozen=True):
+    """A module and what is known of its file."""
+
+    module: ModuleType
+    path: str
+    """Relative to the server folder, with slashes."""
+    tree: ast.Module
+    helpers: tuple[ast.Module, ...]
+    """Files of the folder it imports, directly or not."""
+    environment: Mapping[str, str]
+
+    def place(self, function: Function) -> str:
+        """`tools/user_profile.py:9`: where a function's `def` stands."""
+        node = self._node(function)
+        line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
+        return f"{self.path}:{line}"
+
+    def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
+        """One for each: changes when the function, or anything it may use in its file and helpers, changes in
+        meaning. The others of `functions` are not among that."""
+        nodes = [self._node(each) for each in functions]
+        own = {id(node) for node in nodes}
+        others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
+        shared = digest("\n".join(map(ast.dump, others)).encode())
+        for function, found in zip(functions, nodes, strict=True):
+            yield digest(f"{shared}\n{function.__qualname__}\n{ast.dump(found) if found else ''}".encode())
+
+    def _node(self, function: Function) -> ast.stmt | None:
+        name = inspect.unwrap(function).__name__
+        kinds = (ast.AsyncFunctionDef, ast.FunctionDef)
+        return next(
+            (node for node in reversed(self.tree.body) if isinstance(node, kinds) and node.name == name), None
+        )
+
+    def line_of(self, name: str) -> int:
+        """The line on which the module assigns a name; 1 when it does so nowhere."""
+        for node in self.tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.lineno
+        return 1
+
+
+def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
+    """A function as one to be awaited; a plain `def` runs in a worker thread.
+
+    Raises: RegistrationError for a generator.
+    """
+    if inspect.iscoroutinefunction(function):
+        return function
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise RegistrationError(
+            f"{function.__name__} yields; return one value, and report on the way with ctx"
+        )
+    from mcpdesk.server import sync_context  # many folders have async functions alone
+
+    return sync_context.awaitable(function)
+
+
+def dashed(name: str) -> str:
+    """A Python name as the name of a tool: `user_profile` is `user-profile`."""
+    return name.strip("_").replace("_", "-")
+
+
+UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
+"""A pattern with groups or anchors of Python's own, in the text of a schema."""
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
+    """The tool a typed function is.
+
+    Raises: RegistrationError.
+    """
+    _check_tool_name(name)
+    awaited = awaitable(function)
+    if note.timeout_s is not None and note.timeout_s <= 0:
+        raise RegistrationError(f"timeout has to be more than 0 seconds, not {note.timeout_s}")
+    place = file.place(function)
+    signature = typed(function, place)
+    _check_patterns(signature, place)
+
+    return Tool(
+        name=name,
+        handler=_handler(awaited, signature),
+        plain=awaited if signature.takes_json and not signature.context_name else None,
+        input_schema=signature.input_schema,
+        description=note.description or signature.doc.text,
+        title=note.title,
+        output_schema=signature.output_schema,
+        annotations=note.annotations,
+        icons=note.icons,
+        meta=note.meta,
+        timeout_s=note.timeout_s,
+        task=_task_support(note),
+        asks_first=note.asks_first,
+        runs_programs=note.runs_programs,
+        while_planning=note.while_planning,
+        requires_jwt=note.requires_jwt,
+        scopes=note.scopes,
+        is_offered=note.is_offered,
+        mirrored=_mirrored(signature.input_schema, place),
+        source=place,
+    )
+
+
+def _handler(function: Callable[..., Awaitable[Any]], signature: Typed) -> Handler:
+    async def call(arguments: dict[str, Any], context: Context) -> Any:
+        return await function(**signature.bind(arguments, context))
+
+    def call_as_it_is(arguments: dict[str, Any], context: Context) -> Awaitable[Any]:
+        running: Awaitable[Any] = function(**arguments)
+        return running
+
+    return call_as_it_is if signature.takes_json and not signature.context_name else call
+
+
+def _check_tool_name(name: str) -> None:
+    if not TOOL_NAME.fullmatch(name):
+        raise RegistrationError(
+            f"{name!r} is not a tool name: letters, digits, '_', '-' and '.' are allowed, at most 128"
+        )
+
+
+def _task_support(note: Note) -> str:
+    if note.task not in ("", "optional", "required"):
+        raise RegistrationError(f"task is 'forbidden', 'optional' or 'required', not {note.task!r}")
+    if note.asks_first and not note.task:
+        raise RegistrationError("asks_first is for tools that may be tasks: say task='optional'")
+    return note.task
+
+
+def _check_patterns(signature: Typed, place: str) -> None:
+    """Compile schemas whose regular expressions JSON Schema may not know; the usual ones need no proof."""
+    for schema in (signature.input_schema, signature.output_schema):
+        if schema is not None and "'pattern'" in (told := repr(schema)) and re.search(UNUSUAL, told):
+            _compile("the schema", schema, place)
+
+
+def _compile(what: str, schema: dict[str, Any], place: str) -> None:
+    from mcpdesk.server.schema import SchemaError, compile_schema
+
+    try:
+        compile_schema(schema)
+    except SchemaError as error:
+        raise RegistrationError(f"{what} cannot be used: {error}", place) from error
+
+
+def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
+    """The tool of a module that exports `handler(args, context)` and its schemas."""
+    _check_tool_name(name)
+    awaited = awaitable(function)
+    values = vars(file.module)
+    input_schema = _schema(file, "INPUT_SCHEMA", values.get("INPUT_SCHEMA", {"type": "object"}))
+    output = values.get("OUTPUT_SCHEMA")
+    wanted = len(inspect.signature(function).parameters)
+    if wanted not in (1, 2, 3):
+        raise RegistrationError("handler takes (args), (args, context) or (args, context, ctx)")
+
+    async def call(arguments: dict[str, Any], context: Context) -> Any:
+        if context.claims is not None:
+            arguments = arguments | {CLAIMS: dict(context.claims)}
+        return await awaited(*(arguments, context.context, context)[:wanted])
+
+    return Tool(
+        name=name,
+        handler=call,
+        input_schema=input_schema,
+        description=str(
+            values.get("DESCRIPTION") or inspect.getdoc(function) or inspect.getdoc(file.module) or ""
+        ),
+        title=str(values.get("TITLE", "")),
+        output_schema=None if output is None else _schema(file, "OUTPUT_SCHEMA", output),
+        annotations=dict(values.get("ANNOTATIONS", {})),
+        requires_jwt=bool(values.get("REQUIRES_JWT") or values.get("SCOPES")),
+        scopes=_scopes(values.get("SCOPES", ())),
+        mirrored=_mirrored(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
+        source=file.place(function),
+    )
+
+
+def _scopes(given: Any) -> tuple[str, ...]:
+    scopes = (
+        (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else (given,)
+    )
+    if not all(isinstance(each, str) for each in scopes):
+        raise RegistrationError("SCOPES has to be a text or a list of texts")
+    return scopes
+
+
+def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
+    if "x-mcp-header" not in repr(schema):
+        return ()
+    from mcpdesk.protocol.param_headers import mirrored
+
+    try:
+        return mirrored(schema)
+    except ValueError as error:
+        raise RegistrationError(str(error), place) from error
+
+
+def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
+    place = f"{file.path}:{file.line_of(name)}"
+    if not isinstance(schema, dict):
+        raise RegistrationError(f"{name} has to be a dict, not {type(schema).__name__}", place)
+    if name == "INPUT_SCHEMA" and schema.get("type") != "object":
+        raise RegistrationError('INPUT_SCHEMA has to say "type": "object": arguments are an object', place)
+    _compile(name, schema, place)
+    return schema
+
+
+def typed_resource(file: Origin, function: Function, note: Note, name: str) -> Resource | ResourceTemplate:
+    """The resource or template a decorated function is.
+
+    Raises: RegistrationError.
+    """
+    awaited = awaitable(function)
+    place = file.place(function)
+    try:
+        template = UriTemplate(note.uri)
+    except ValueError as error:
+        raise RegistrationError(str(error), place) from error
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", note.uri):
+        raise RegistrationError(
+            f"{note.uri!r} is not a URI: it has to start with a scheme like resource://", place
+        )
+    signature = typed(function, place, with_output=False)
+    wants_uri = _check_variables(signature, template, place)
+
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        given = {**variables, "uri": uri} if wants_uri else variables
+        return await _call(awaited, signature, given, context)
+
+    fields: dict[str, Any] = {
+        "name": note.name or dashed(function.__name__),
+        "reader": read,
+        "title": note.title,
+        "description": note.description or signature.doc.text,
+        "mime_type": note.mime_type,
+        "annotations": note.annotations,
+        "icons": note.icons,
+        "meta": note.meta,
+        "is_offered": note.is_offered,
+        "source": place,
+    }
+    suggest = completers(_by_variable(note.complete, template), template.variables, place)
+    if template.variables:
+        return ResourceTemplate(uri_template=note.uri, completers=suggest, **fields)
+    return Resource(uri=note.uri, **fields)
+
+
+def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
+    """Suggestions by name; the only variable of a template needs none."""
+    if complete is None or isinstance(complete, Mapping):
+        return complete or {}
+    return {template.variables[0] if len(template.variables) == 1 else "": complete}
+
+
+def _check_variables(signature: Typed, template: UriTemplate, place: str) -> bool:
+    """Parameters and template variables have to be the same; says whether the URI is asked for besides."""
+    parameters = set(signature.input_schema["properties"])
+    variables = set(template.variables)
+    wants_uri = "uri" in parameters - variables
+    required = set(signature.input_schema.get("required", ())) - {"uri"}
+    if unknown := sorted(required - variables):
+        raise RegistrationError(
+            f"the URI template has no variable for the parameter {', '.join(unknown)}", place
+        )
+    if unused := sorted(variables - parameters):
+        raise RegistrationError(f"no parameter takes the template's variable {', '.join(unused)}", place)
+    return wants_uri
+
+
+def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) -> Prompt:
+    """The prompt a function is; its parameters are the arguments.
+
+    Raises: RegistrationError.
+    """
+    awaited = awaitable(function)
+    place = file.place(function)
+    signature = typed(function, place, with_output=False)
+    properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
+    required = signature.input_schema.get("required", ())
+    arguments = tuple(
+        PromptArgument(key, str(schema.get("description", "")), str(schema.get("title", "")), key in required)
+        for key, schema in properties.items()
+    )
+
+    async def render(given: dict[str, str], context: Context) -> Any:
+        check_arguments(name, arguments, given)
+        return await _call(awaited, signature, given, context)
+
+    return Prompt(
+        name=name,
+        renderer=render,
+        title=note.title,
+        description=note.description or signature.doc.text,
+        arguments=arguments,
+        icons=note.icons,
+        meta=note.meta,
+        completers=_closed_sets(properties) | completers(note.complete or {}, properties, place),
+        is_offered=note.is_offered,
+        source=place,
+    )
+
+
+def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
+    """Suggestions that hints make by themselves: parameters of which all values are known."""
+    sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
+    return {
+        name: listed(values)
+        for name, values in sets.items()
+        if values and all(isinstance(each, str) for each in values)
+    }
+
+
+def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:
+    """Refuse missing and unknown arguments of a prompt.
+
+    Raises: RemoteProtocolError (-32602) naming them.
+    """
+    missing = [each.name for each in arguments if each.required and each.name not in given]
+    if missing:
+        raise invalid_params(f"Prompt {name} lacks the required argument {', '.join(missing)}")
+    known = [each.name for each in arguments]
+    for key, value in given.items():
+        if key not in known:
+            allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
+            raise invalid_params(f"Prompt {name} does not know the argument {key}; {allowed}")
+        if not isinstance(value, str):
+            raise invalid_params(f"Prompt {name}: the argument {key} has to be a string")
+
+
+async def _call(
+    function: Callable[..., Awaitable[Any]], signature: Typed, given: Mapping[str, str], context: Context
+) -> Any:
+    """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller.
+
+    Raises: MissingCapability, which has an error of its own.
+    """
+    try:
+        return await function(**signature.bind(given, context))
+    except MissingCapability:
+        raise
+    except HandlerError as error:
+        raise invalid_params(error.message, error.data) from error
+
+
+SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
+
+
+def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Completer]:
+    """A completer for each named argument.
+
+    Raises: RegistrationError for a name that is no argument, or for what suggests nothing.
+    """
+    known = list(names)
+    for name in given:
+        if name not in known:
+            allowed = f"there are {', '.join(known)}" if known else "there is none"
+            raise RegistrationError(f"complete names {name!r}, which is no argument; {allowed}", place)
+    return {name: _completer(name, source, place) for name, source in given.items()}
+
+
+def listed(choices: Iterable[str]) -> Completer:
+    """Suggests of fixed choices those that start with what was typed, then those that contain it."""
+    fixed = tuple(dict.fromkeys(choices))
+
+    async def suggest(typed: str, _given: dict[str, str], _context: Context) -> list[str]:
+        sought = typed.casefold()
+        fitting = [each for each in fixed if sought in each.casefold()]
+        return sorted(fitting, key=lambda each: not each.casefold().startswith(sought))
+
+    return suggest
+
+
+def _completer(name: str, source: Any, place: str) -> Completer:
+    if callable(source):
+        return _called(name, source, place)
+    if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
+        return listed(source)
+    raise RegistrationError(f"complete[{name!r}] has to be {SHAPE}", place)
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    """How many it takes; 0 for what does not say."""
+    try:
+        return len(inspect.signature(function).parameters)
+    except ValueError:
+        return 0
+
+
+def _called(name: str, function: Callable[..., Any], place: str) -> Completer:
+    wanted = _parameters(function)
+    if wanted not in (1, 2, 3):
+        raise RegistrationError(f"complete[{name!r}] has to be {SHAPE}", place)
+
+    awaited = awaitable(function)
+
+    async def suggest(typed: str, given: dict[str, str], context: Context) -> Iterable[str]:
+        try:
+            found = await awaited(*(typed, given, context)[:wanted])
+        except HandlerError as error:
+            raise invalid_params(error.message, error.data) from error
+        return [found] if isinstance(found, str) else found or ()
+
+    return suggest

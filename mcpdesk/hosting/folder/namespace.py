@@ -1,0 +1,245 @@
+"""Modules of one server folder, kept apart from other folders and reloaded together with their helpers.
+
+Each folder has a private package in `sys.modules`. A plain `import helper` inside the folder finds the
+folder's own `helper.py` there first: beside the importing file, in `src/`, then in the folder itself. Names
+of the standard library always mean the standard library.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from itertools import count
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.hosting.folder.digest import digest
+
+ROOT = "mcpdesk_folders"
+FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
+
+_numbers = count(1)
+
+
+class Source(Struct, frozen=True):
+    """One file as it was when its module was made."""
+
+    path: Path
+    tree: ast.Module
+    digest: str
+    """Changes with every byte."""
+    depends: frozenset[Path]
+    """Files of the folder it imports."""
+
+
+class Namespace:
+    """The private package of one server folder (an absolute path without symlinks)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefix = f"{ROOT}.{re.sub(r'[^A-Za-z0-9_]', '_', folder.name)}_{next(_numbers)}"
+        self.sources: dict[str, Source] = {}
+        self._replaced: dict[str, tuple[ModuleType, Source]] = {}
+        self._builtins = {**vars(builtins), "__import__": self._import}
+        _FINDER.namespaces[self.prefix] = self
+        sys.modules[self.prefix] = _package(self.prefix, folder)
+
+    def close(self) -> None:
+        """Forget every module. What still runs keeps running."""
+        _FINDER.namespaces.pop(self.prefix, None)
+        for name in [name for name in sys.modules if f"{name}.".startswith(f"{self.prefix}.")]:
+            del sys.modules[name]
+
+    def refresh(self, outdated: Iterable[Path] = ()) -> None:
+        """Set aside every module whose file, or one it imports, is no longer what it was, or is named."""
+        for name in self._stale(outdated):
+            module = sys.modules.pop(name, None)
+            source = self.sources.pop(name)
+            if module is not None:
+                self._replaced[name] = module, source
+                _unbind(name)
+
+    def settle(self) -> None:
+        """Put back what was set aside and not made anew, except what is gone from the folder."""
+        for name, (module, source) in self._replaced.items():
+            if name not in sys.modules and source.path.is_file():
+                sys.modules[name] = module
+                self.sources[name] = source
+                _bind(name, module)
+        self._replaced.clear()
+
+    def load(self, path: Path) -> ModuleType:
+        """The module of a file, made now unless it still is what it was. Raises whatever the file raises."""
+        return importlib.import_module(self.name_of(path))
+
+    def name_of(self, path: Path) -> str:
+        """The full module name of a file or folder below the server folder."""
+        parts = path.relative_to(self.folder).with_suffix("").parts
+        return ".".join((self.prefix, *(parts[:-1] if parts[-1:] == ("__init__",) else parts)))
+
+    def users(self, path: Path) -> Iterator[Source]:
+        """The files a file imports, directly or not."""
+        by_path = {source.path: source for source in self.sources.values()}
+        waiting, seen = [path], {path}
+        while waiting:
+            source = by_path.get(waiting.pop())
+            for needed in sorted(source.depends - seen) if source else ():
+                seen.add(needed)
+                waiting.append(needed)
+                if needed in by_path:
+                    yield by_path[needed]
+
+    def spec(self, fullname: str) -> ModuleSpec | None:
+        """How the import system makes one of our modules."""
+        base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
+        for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
+            if path.is_file():
+                loader: Any = _FileLoader(self, path)
+                return spec_from_file_location(
+                    fullname, path, loader=loader, submodule_search_locations=inside
+                )
+        if not base.is_dir():
+            return None
+        spec = ModuleSpec(fullname, None, is_package=True)
+        spec.submodule_search_locations = [str(base)]
+        return spec
+
+    def execute(self, module: ModuleType, path: Path) -> None:
+        """Run a file's code in its module, with imports that look into the folder first."""
+        data = path.read_bytes()
+        tree = ast.parse(data, str(path))
+        code: CodeType = compile(tree, str(path), "exec", dont_inherit=True)
+        module.__dict__["__builtins__"] = self._builtins
+        exec(code, module.__dict__)
+        depends = frozenset(self._imported(tree, path))
+        self.sources[module.__name__] = Source(path, tree, digest(data), depends)
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        home = self._home(name, (globals or {}).get("__file__")) if level == 0 else None
+        if home is None:
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        package = self.name_of(home / "x").rpartition(".")[0]
+        module = builtins.__import__(f"{package}.{name}", None, None, fromlist or ("__name__",), 0)
+        return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
+
+    def _home(self, name: str, importer: str | None) -> Path | None:
+        """The folder a plain import finds its module in; None when it is not one of ours."""
+        top = name.partition(".")[0]
+        if top in FOREIGN or importer is None:
+            return None
+        beside = Path(importer).parent
+        candidates = (beside, self.folder / "src", self.folder)
+        return next((each for each in candidates if _has_module(each, top)), None)
+
+    def _imported(self, tree: ast.Module, path: Path) -> Iterator[Path]:
+        """The folder's files that a file's import statements mean."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield from self._files(self._home(alias.name, str(path)), alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                home = path.parents[node.level - 1] if node.level else self._home(module, str(path))
+                for alias in node.names:
+                    yield from self._files(home, f"{module}.{alias.name}".strip("."))
+
+    def _files(self, home: Path | None, name: str) -> Iterator[Path]:
+        parts = name.split(".") if home is not None else ()
+        for part in parts:
+            assert home is not None
+            home = home / part
+            yield from (
+                path for path in (home.with_name(part + ".py"), home / "__init__.py") if path.is_file()
+            )
+
+    def _stale(self, outdated: Iterable[Path]) -> list[str]:
+        changed = {
+            source.path for source in self.sources.values() if _digest_of(source.path) != source.digest
+        }.union(outdated)
+        while True:
+            users = {each.path for each in self.sources.values() if each.depends & changed} - changed
+            if not users:
+                return [name for name, source in self.sources.items() if source.path in changed]
+            changed |= users
+
+
+class _FileLoader:
+    """Makes a module from a file, without compiled copies in the author's folder."""
+
+    def __init__(self, namespace: Namespace, path: Path) -> None:
+        self._namespace = namespace
+        self._path = path
+
+    def create_module(self, _spec: ModuleSpec) -> None:
+        """Leave it to the import system."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the file's code in the module."""
+        self._namespace.execute(module, self._path)
+
+
+class _Finder:
+    """Finds modules of all namespaces."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, Namespace] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module by its full name, or leave it to others."""
+        if not fullname.startswith(f"{ROOT}."):
+            return None
+        namespace = self.namespaces.get(".".join(fullname.split(".")[:2]))
+        return None if namespace is None else namespace.spec(fullname)
+
+
+def _package(name: str, folder: Path | None = None) -> ModuleType:
+    module = ModuleType(name)
+    module.__path__ = [] if folder is None else [str(folder)]
+    return module
+
+
+def _has_module(folder: Path, name: str) -> bool:
+    inside = folder / name
+    return (folder / f"{name}.py").is_file() or (inside.is_dir() and any(inside.glob("*.py")))
+
+
+def _bind(name: str, module: ModuleType) -> None:
+    parent, _, leaf = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], leaf, module)
+
+
+def _unbind(name: str) -> None:
+    parent, _, leaf = name.rpartition(".")
+    if parent in sys.modules:
+        vars(sys.modules[parent]).pop(leaf, None)
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return digest(path.read_bytes())
+    except OSError:
+        return ""
+
+
+_FINDER = _Finder()
+sys.meta_path.insert(0, _FINDER)
+sys.modules.setdefault(ROOT, _package(ROOT))

@@ -1,0 +1,199 @@
+"""Putting a freshly read folder in place of what a living server offers, and saying what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from mcpdesk.hosting.folder.file_items import Item, name_of
+from mcpdesk.hosting.folder.loader import Loaded
+from mcpdesk.hosting.server_access import guarded
+from mcpdesk.server.registry import Registry, Unavailable
+from mcpdesk.server.server import Server
+from mcpdesk.server.tool import Tool
+
+T = TypeVar("T", bound=Item)
+SHOWN = 3
+"""Names in one part of a summary."""
+
+
+class Changes(Struct, frozen=True):
+    """What a reload did to the items, by name; resources by URI."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    """Items whose file or definition became unusable, whether or not an older version serves."""
+    repaired: tuple[str, ...] = ()
+    """Items whose trouble is over and that are what they were before it."""
+    updated: tuple[str, ...] = ()
+    """URIs of resources that were there before and whose content may be another now."""
+
+    def __bool__(self) -> bool:
+        return any((self.added, self.changed, self.removed, self.broken, self.repaired, self.updated))
+
+    def summary(self) -> str:
+        """One line for a notice: `1 changed: user-profile; 1 broken: clock`. Empty when nothing happened."""
+        parts = {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "broken": self.broken,
+            "repaired": self.repaired,
+        }
+        return "; ".join(f"{len(names)} {verb}: {_listed(names)}" for verb, names in parts.items() if names)
+
+
+def apply(
+    loaded: Loaded,
+    server: Server,
+    built_in: Iterable[Tool] = (),
+    refused: Iterable[Unavailable] = (),
+) -> Changes:
+    """Serve what was loaded, besides the built-in tools given; `refused` are built-in tools left out.
+
+    Calls under way keep the handlers they started with. A tool of the folder wins over a built-in one.
+    """
+    manifest = loaded.manifest
+    server.version = manifest.version
+    server.title = manifest.title
+    server.description = manifest.description
+    server.instructions = manifest.instructions
+    server.website_url = manifest.website_url
+    server.icons = manifest.icons
+    server.folder = manifest.folder
+    server.problems = loaded.problems
+    server.create_context = loaded.create_context
+    tools, clashes = _with_built_in(loaded.tools, built_in)
+    changes = [
+        _replace(server.tools, guarded(tools, manifest.auth), [*_of(loaded, "tool"), *refused, *clashes]),
+        _replace(server.resources, loaded.resources, _of(loaded, "resource")),
+        _replace(server.templates, loaded.templates, _of(loaded, "template")),
+        _replace(server.prompts, loaded.prompts, _of(loaded, "prompt")),
+    ]
+    return Changes(
+        added=tuple(name for each in changes for name in each.added),
+        changed=tuple(name for each in changes for name in each.changed),
+        removed=tuple(name for each in changes for name in each.removed),
+        broken=tuple(name for each in changes for name in each.broken),
+        repaired=tuple(name for each in changes for name in each.repaired),
+        updated=changes[1].changed,
+    )
+
+
+def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> Changes:
+    """Replace one registry's content, quietly when nothing differs."""
+    before = {name_of(item): item for item in registry}
+    refused_before = set(registry.unavailable)
+    registry.replace(items, refused)
+    after = {name_of(item): item for item in registry}
+    refused_now = set(registry.unavailable)
+    trouble = {each.name for each in refused_now}
+    news = [name for name, item in after.items() if before.get(name) != item]
+    return Changes(
+        added=tuple(name for name in news if name not in before),
+        changed=tuple(name for name in news if name in before),
+        removed=tuple(name for name in before if name not in after and name not in trouble),
+        broken=tuple(sorted(each.name for each in refused_now - refused_before if not each.is_fit)),
+        repaired=tuple(sorted({each.name for each in refused_before} & (after.keys() - trouble - set(news)))),
+    )
+
+
+def _with_built_in(own: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool], list[Unavailable]]:
+    by_name = {tool.name: tool for tool in own}
+    tools, clashes = list(own), []
+    for tool in built_in:
+        if tool.name in by_name:
+            source = by_name[tool.name].source
+            reason = f"the folder's own {tool.name} in {source} serves instead of the built-in one"
+            clashes.append(Unavailable(tool.name, reason, "mcp.json"))
+        else:
+            tools.append(tool)
+    return tools, clashes
+
+
+def _of(loaded: Loaded, kind: str) -> list[Unavailable]:
+    return [each for its_kind, each in loaded.unavailable if its_kind == kind]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+DEBOUNCE_MS = 200
+"""Changes this close together are reported as one."""
+POLL_MS = 300
+STEP_MS = 100
+"""How often its thread wakes to see what it was told."""
+RETRY_S = 1.0
+"""How often a folder that went away is looked for."""
+IGNORED_FOLDERS = frozenset(
+    {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
+     ".pytest_cache", ".idea", ".vscode"}
+)  # fmt: skip
+IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
+"""Compiled files and what editors put beside a file while saving it."""
+
+_log = logging.getLogger(__name__)
+logging.getLogger("watchfiles").setLevel(logging.WARNING)
+
+
+OnChange = Callable[[frozenset[Path]], object]
+"""Takes the changed paths; must not block for long."""
+
+
+async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> None:
+    """Call `on_change(paths)` after every burst of changes, until cancelled.
+
+    The first report is the folder itself, as soon as it is watched: what was saved before was seen by nobody.
+    `polling` looks at the files instead of being told: for network and container mounts. A folder that goes
+    away is waited for, and its return is reported like the beginning.
+    """
+    folder = await asyncio.to_thread(folder.resolve)
+    while True:
+        with suppress(FileNotFoundError):
+            await _watch_until_gone(folder, on_change, polling)
+        _log.warning("%s is gone; waiting for it to come back", folder)
+        while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (nothing tells when a path appears)
+            await asyncio.sleep(RETRY_S)
+
+
+async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
+    await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
+    from watchfiles import Change, awatch
+
+    stream = awatch(
+        folder,
+        watch_filter=lambda _, path: is_watched(Path(path), folder),
+        debounce=DEBOUNCE_MS,
+        step=STEP_MS,
+        rust_timeout=1_000,
+        force_polling=polling,
+        poll_delay_ms=POLL_MS,
+    )
+    # The watch is set up before the stream waits for the first time, and this runs once it waits.
+    begun = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
+    try:
+        async for changes in stream:
+            if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
+                return
+            if paths := frozenset(Path(path) for _, path in changes) - {folder}:
+                on_change(paths)
+    finally:
+        begun.cancel()
+
+
+def is_watched(path: Path, folder: Path) -> bool:
+    """Whether a change of this path can matter. The folder itself does: it may be gone."""
+    if path.name.endswith(IGNORED_ENDINGS) or path.name.startswith((".#", "#")):
+        return False
+    return IGNORED_FOLDERS.isdisjoint(path.relative_to(folder).parts)

@@ -1,0 +1,266 @@
+"""A function's signature and docstring as JSON Schema, and JSON arguments as what its hints ask for."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.errors import BadArgument, RegistrationError
+from mcpdesk.hosting.folder.hints import (
+    Doc,
+    HintError,
+    described,
+    field_default,
+    from_json,
+    is_field,
+    is_text_or_nothing,
+    read_docstring,
+    says_nothing,
+    schema_of,
+    split,
+    translated,
+    without_none,
+)
+from mcpdesk.server.tool import ToolResult
+
+CONTEXT_NAMES = ("ctx", "context")
+OWN_CONTEXTS = ("mcpdesk.server.context", "mcpdesk.server.sync_context")
+OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
+"""Packages whose `Context` only their own servers can provide."""
+INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
+NOT_GIVEN = inspect.Parameter.empty
+UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
+"""What a conversion complains of, and at which place."""
+TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
+"""JSON has whole numbers of any size; beyond 64 bits they are read as others are."""
+
+
+class Typed(Struct, frozen=True):
+    """A function ready to be called with JSON arguments."""
+
+    doc: Doc
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    context_name: str
+    """The parameter that receives the context; empty when there is none."""
+    converter: type[msgspec.Struct]
+    takes_json: bool = False
+    """Whether checked arguments are what the hints ask for, as they are: texts, yes and no."""
+    defaults: Mapping[str, Callable[[], Any]] = {}
+    """Makes the value of a parameter that is left out, where Python does not: `Field(default=...)`."""
+
+    def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Keyword arguments for one call, from arguments the input schema accepts.
+
+        Raises: BadArgument naming what is valid JSON but not what the hint means, like a date.
+        """
+        try:
+            converted = msgspec.convert(
+                arguments, self.converter, strict=False, str_keys=True, dec_hook=from_json
+            )
+        except msgspec.ValidationError as error:
+            raise _unfit(str(error)) from error
+        bound = {name: getattr(converted, name) for name in arguments}
+        bound |= {name: make() for name, make in self.defaults.items() if name not in bound}
+        if self.context_name:
+            bound[self.context_name] = context
+        return bound
+
+
+def typed(function: Callable[..., Any], place: str, with_output: bool = True) -> Typed:
+    """Read a function's signature. `place` is its `file:line` for errors.
+
+    Raises: RegistrationError naming the parameter that cannot be expressed.
+    """
+    hints = _hints(function, place)
+    doc = read_docstring(function.__doc__)
+    parameters = dict(inspect.signature(function).parameters)
+    context_name = _context_name(function, parameters, hints, place)
+    parameters.pop(context_name, None)
+    defaults = _field_defaults(parameters, hints)
+    fields: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        parameters[name], fields[name] = _field(parameter, hints, doc, place, name in defaults)
+    converter = msgspec.defstruct(
+        "Arguments",
+        [
+            (name, hint)
+            if parameters[name].default is NOT_GIVEN
+            else (name, hint, msgspec.field(default=None))
+            for name, hint in fields.items()
+        ],
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    schema = _input_schema(converter, fields, parameters, place)
+    for name, make in defaults.items():
+        schema["properties"][name] |= _default(make())
+    output = _output_schema(hints.get("return", Any), place) if with_output else None
+    takes_json = not defaults and all(_plain(hint) in (str, bool) for hint in fields.values())
+    return Typed(doc, schema, output, context_name, converter, takes_json, defaults)
+
+
+def _unfit(complaint: str) -> BadArgument:
+    """What a conversion said of an argument its schema accepts."""
+    found = UNFIT.fullmatch(complaint)
+    reason, place = (complaint, "arguments") if found is None else found.groups()
+    return BadArgument(place, "has to be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
+
+
+def _plain(hint: Any) -> Any:
+    """A hint without what is said about it."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
+    from mcpdesk.server.context import Context
+
+    known = getattr(function, "__globals__", {})
+    # Authors may import Context for the type checker only.
+    extra = {name: Context for name in ("Context", "SyncContext") if name not in known}
+    try:
+        return get_type_hints(function, localns=extra, include_extras=True)
+    except NameError as error:
+        raise RegistrationError(f"a type hint cannot be read: {error}", place) from error
+    except (TypeError, SyntaxError) as error:
+        raise RegistrationError(f"a type hint is not a type: {error}", place) from error
+
+
+def _context_name(
+    function: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
+    place: str,
+) -> str:
+    """The parameter annotated as the context, else the one called so that is not annotated otherwise.
+
+    Raises: RegistrationError for the context of another framework.
+    """
+    for name in parameters:
+        if _is_context(hints.get(name)):
+            _check_kind(function, hints[name], place)
+            return name
+        if stranger := _foreign_context(hints.get(name)):
+            told = f"parameter {name} is a Context of {stranger}, which mcpdesk cannot provide"
+            raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+    unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
+    return next(unhinted, "")
+
+
+def _is_context(hint: Any) -> bool:
+    candidates = (hint, *get_args(hint))
+    return any(getattr(each, "__module__", "") in OWN_CONTEXTS for each in candidates)
+
+
+def _check_kind(function: Callable[..., Any], hint: Any, place: str) -> None:
+    """Raises: RegistrationError for an async function that expects the context of plain ones."""
+    asks_for_plain = any(
+        getattr(each, "__module__", "") == "mcpdesk.server.sync_context" for each in (hint, *get_args(hint))
+    )
+    if asks_for_plain and inspect.iscoroutinefunction(function):
+        told = f"{function.__name__} is async: its context is a Context, not a SyncContext"
+        raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+
+
+def _foreign_context(hint: Any) -> str:
+    """The framework whose `Context` a hint names; empty for any other hint."""
+    for each in (hint, *get_args(hint)):
+        owner = get_origin(each) or each
+        package = str(getattr(owner, "__module__", "")).partition(".")[0]
+        if package in OTHER_FRAMEWORKS and getattr(owner, "__name__", "").partition("[")[0] == "Context":
+            return package
+    return ""
+
+
+def _field_defaults(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """Makers of the defaults that `Field(...)` gives, by parameter; a default of Python's own comes first."""
+    found: dict[str, Callable[[], Any]] = {}
+    for name, parameter in parameters.items():
+        given = [parameter.default, *split(hints.get(name))[1]]
+        if given[0] is not NOT_GIVEN and not is_field(given[0]):
+            continue
+        makers = (field_default(each) for each in given if is_field(each))
+        if (make := next((each for each in makers if each is not None), None)) is not None:
+            found[name] = make
+    return found
+
+
+def _field(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str, has_field_default: bool
+) -> tuple[inspect.Parameter, Any]:
+    """A parameter as Python's own would be, and its hint with its description.
+
+    Without a hint its default tells the type. A `Field(...)` in place of the default counts as a note; the
+    default it gives is left to `Typed.defaults`, and None stands for it.
+    """
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)
+    hint = hints.get(parameter.name, Any)
+    if is_field(parameter.default):
+        hint = Annotated[hint, parameter.default]
+        parameter = parameter.replace(default=None if has_field_default else NOT_GIVEN)
+    elif has_field_default:
+        parameter = parameter.replace(default=None)
+    elif hint is Any and type(parameter.default) in (str, int, float, bool):
+        hint = type(parameter.default)
+    elif parameter.default is None:
+        hint = without_none(hint)
+    try:
+        return parameter, described(translated(hint), doc.parameters.get(parameter.name, ""))
+    except HintError as error:
+        raise RegistrationError(f"parameter {parameter.name}: {error}", place) from error
+
+
+def _input_schema(
+    converter: type[msgspec.Struct],
+    fields: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    place: str,
+) -> dict[str, Any]:
+    try:
+        schema = schema_of(converter)
+    except HintError as error:
+        raise RegistrationError(f"{_culprit(fields, error)}; {INSTEAD}", place) from error
+    properties: dict[str, Any] = schema.get("properties", {})
+    for name, parameter in parameters.items():
+        properties[name].pop("default", None)
+        if parameter.default is not NOT_GIVEN and parameter.default is not None:
+            properties[name] |= _default(parameter.default)
+    return schema
+
+
+def _culprit(fields: Mapping[str, Any], error: HintError) -> str:
+    for name, hint in fields.items():
+        try:
+            schema_of(hint)
+        except HintError as reason:
+            return f"the type of parameter {name} has no JSON Schema: {reason}"
+    return f"the parameters have no JSON Schema: {error}"
+
+
+def _default(value: Any) -> dict[str, Any]:
+    try:
+        return {"default": msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
+    if get_origin(hint) is ToolResult:
+        (hint,) = get_args(hint)
+    if says_nothing(hint) or is_text_or_nothing(hint):
+        return None
+    try:
+        return schema_of(described(split(translated(hint))[0], ""))
+    except HintError as error:
+        reason = (
+            f"the return type has no JSON Schema: {error}; leave the annotation out if it is not for clients"
+        )
+        raise RegistrationError(reason, place) from error

@@ -1,0 +1,425 @@
+"""Files that are items by themselves: resources of any type, and prompts in Markdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.file_items import Found, unfit
+from mcpdesk.hosting.folder.module_items import check_arguments, listed
+from mcpdesk.server.completion import Completer
+from mcpdesk.server.context import Context
+from mcpdesk.server.prompt import Prompt, PromptArgument
+from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.resource import Reader, Resource
+from mcpdesk.server.tool import Tool
+from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
+
+_log = logging.getLogger(__name__)
+
+SMALL_BYTES = 1 << 20
+"""Files up to this size are compared by content and read where they stand."""
+PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
+MIME_TYPES = {
+    ".md": "text/markdown", ".markdown": "text/markdown", ".mdx": "text/markdown", ".txt": "text/plain",
+    ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml",
+    ".yml": "application/yaml", ".toml": "application/toml", ".csv": "text/csv", ".html": "text/html",
+    ".css": "text/css", ".js": "text/javascript", ".xml": "application/xml", ".svg": "image/svg+xml",
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
+    ".webp": "image/webp", ".pdf": "application/pdf", ".wav": "audio/wav", ".mp3": "audio/mpeg",
+}  # fmt: skip
+TEXT_TYPES = re.compile(r"text/.*|application/(json|jsonl|yaml|toml|xml|javascript|sql)|.*\+(json|xml)")
+PROMPT_KEYS = ("name", "title", "description", "arguments")
+ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
+
+
+def read_resource_file(path: Path, folder: Path, name: str) -> Found:
+    """A file below `resources/` as a resource. `name` is its path there without the suffix."""
+    place = path.relative_to(folder).as_posix()
+    try:
+        return Found([_resource(path, folder, name, place)])
+    except RegistrationError as error:
+        found = Found()
+        found.refuse("resource", _uri(name), error)
+        return found
+
+
+def read_prompt_file(path: Path, folder: Path, name: str) -> Found:
+    """A Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
+    place = path.relative_to(folder).as_posix()
+    found = Found()
+    try:
+        text = _text(path.read_bytes())
+        if text is None:
+            raise RegistrationError("a prompt has to be UTF-8 text", f"{place}:1")
+        document = read_document(text, place)
+        found.items.append(_prompt(document, name, place, found.remarks))
+    except RegistrationError as error:
+        found.refuse("prompt", name, error)
+    return found
+
+
+def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
+    size = path.stat().st_size
+    is_small = size <= SMALL_BYTES
+    data = path.read_bytes() if is_small else b""
+    text = _text(data) if data else None
+    document = Document("") if text is None else _document(path, text, place)
+    fields = document.fields
+    name = text_of(fields, "name", place) or name
+    mime_type = text_of(fields, "mimeType", place) or mime_type_of(path, data, text)
+    body = document.body.encode() if fields else data
+    return Resource(
+        uri=_uri(name),
+        name=name,
+        reader=_reader(path, folder, mime_type, is_small),
+        title=text_of(fields, "title", place),
+        description=text_of(fields, "description", place),
+        mime_type=mime_type,
+        annotations=_annotations(fields, place),
+        size=len(body) if is_small else size,
+        path=place,
+        source=f"{place}:1",
+        fingerprint=_fingerprint(path, data),
+    )
+
+
+def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
+    given = mapping_of(fields, "annotations", place)
+    if given:
+        from mcpdesk.protocol.annotations import check_annotations
+
+        try:
+            check_annotations(given)
+        except ValueError as error:
+            raise RegistrationError(str(error), f"{place}:1") from None
+    return given
+
+
+def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:
+    def contents() -> str | bytes | None:
+        """None when the file is gone, or was replaced by something that is no resource of this folder."""
+        if reason := unfit(path, folder):
+            _log.warning("%s %s", path.name, reason)
+            return None
+        content = text_or_bytes(path.read_bytes(), mime_type)
+        return content if isinstance(content, bytes) else _document(path, content, path.name).body
+
+    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes | None:
+        return contents() if is_small else await asyncio.to_thread(contents)
+
+    return read
+
+
+def _document(path: Path, text: str, place: str) -> Document:
+    return read_document(text, place) if path.suffix.lower() in WITH_FRONT_MATTER else Document(text)
+
+
+def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Prompt:
+    fields = document.fields
+    name = text_of(fields, "name", place) or name
+    used = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
+    if "arguments" in fields:
+        arguments = tuple(_arguments(fields["arguments"], place))
+    else:
+        arguments = tuple(PromptArgument(each, required=True) for each in used)
+    _remark(document, name, place, used, arguments, remarks)
+
+    async def render(given: dict[str, str], _context: Context) -> str:
+        check_arguments(name, arguments, given)
+        values = {each.name: "" for each in arguments} | given
+        return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), document.body).strip()
+
+    mark = digest(document.body.encode())
+    return Prompt(
+        name=name,
+        renderer=render,
+        title=text_of(fields, "title", place),
+        description=text_of(fields, "description", place),
+        arguments=arguments,
+        completers=_choices(fields.get("arguments", ()), place),
+        source=f"{place}:1",
+        fingerprint=mark,
+    )
+
+
+def _arguments(given: Any, place: str) -> list[PromptArgument]:
+    if not isinstance(given, list):
+        raise RegistrationError("arguments in the front matter has to be a list", f"{place}:1")
+    arguments = [_argument({"name": each} if isinstance(each, str) else each, place) for each in given]
+    names = [each.name for each in arguments]
+    if len(set(names)) < len(names):
+        raise RegistrationError("the front matter declares an argument twice", f"{place}:1")
+    return arguments
+
+
+def _argument(given: Any, place: str) -> PromptArgument:
+    if not isinstance(given, dict) or not given.get("name"):
+        raise RegistrationError("each argument needs a name, like - name: topic", f"{place}:1")
+    for key in given:
+        if key not in ARGUMENT_KEYS:
+            raise RegistrationError(
+                f"unknown key {key!r} of an argument; allowed: {', '.join(ARGUMENT_KEYS)}", f"{place}:1"
+            )
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        raise RegistrationError("required of an argument has to be true or false", f"{place}:1")
+    return PromptArgument(
+        text_of(given, "name", place),
+        text_of(given, "description", place),
+        text_of(given, "title", place),
+        required,
+    )
+
+
+def _choices(given: Any, place: str) -> dict[str, Completer]:
+    """A completer for each argument whose values the front matter lists."""
+    chosen: dict[str, Completer] = {}
+    for argument in given:
+        choices = argument.get("choices") if isinstance(argument, dict) else None
+        if choices is None:
+            continue
+        if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
+            raise RegistrationError("choices of an argument has to be a list of texts", f"{place}:1")
+        chosen[text_of(argument, "name", place)] = listed(choices)
+    return chosen
+
+
+def _remark(
+    document: Document,
+    name: str,
+    place: str,
+    used: list[str],
+    arguments: tuple[PromptArgument, ...],
+    remarks: list[str],
+) -> None:
+    """Say what is probably a slip of the pen."""
+    import difflib
+
+    declared = [each.name for each in arguments]
+    for each in used:
+        if each not in declared:
+            remarks.append(f"{place}: {{{{{each}}}}} is not among the arguments of {name} and stays as it is")
+    for key in document.fields:
+        near = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
+        if near:
+            remarks.append(f"{place}: unknown key {key!r} in the front matter; did you mean {near[0]}?")
+
+
+def _uri(name: str) -> str:
+    return f"resource://{quote(name)}"
+
+
+def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
+    """The type of a file by its name, else by its content; plain text when nothing is known of it."""
+    import mimetypes
+
+    known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
+    if known:
+        return known
+    return "text/plain" if text is not None or not data else "application/octet-stream"
+
+
+def text_or_bytes(data: bytes, mime_type: str) -> str | bytes:
+    """A file's content as text where its type and its bytes allow it."""
+    may_be_text = TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip())
+    text = _text(data) if may_be_text else None
+    return data if text is None else text
+
+
+def _text(data: bytes) -> str | None:
+    """The bytes as text, or None when they are not UTF-8."""
+    try:
+        return None if b"\0" in data else data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _fingerprint(path: Path, data: bytes) -> str:
+    if data:
+        return digest(data)
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+MAX_BLOCK = 64 << 10
+"""Characters; YAML can expand a small text enormously."""
+
+
+class Document(Struct, frozen=True):
+    """A text without its front matter, and the front matter."""
+
+    body: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def read_document(text: str, place: str) -> Document:
+    """Split a text. One that does not start with a closed `---` block is all body.
+
+    Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
+    """
+    if text.partition("\n")[0].rstrip() != "---":
+        return Document(text)
+    from frontmatter.default_handlers import YAMLHandler
+
+    try:
+        block, body = YAMLHandler().split(text)
+    except ValueError:
+        raise RegistrationError(
+            "the front matter is not closed: a line --- is missing", f"{place}:1"
+        ) from None
+    return Document(body.lstrip("\n"), _fields(block, place))
+
+
+def text_of(fields: dict[str, Any], key: str, place: str) -> str:
+    """A field that has to be a text; empty when it is absent.
+
+    Raises: RegistrationError when it is anything YAML does not read as text or number.
+    """
+    value = fields.get(key, "")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RegistrationError(
+            f"{key} in the front matter has to be a text; put it into quotes", f"{place}:1"
+        )
+    return str(value).strip()
+
+
+def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
+    """A field that has to be a mapping; empty when it is absent.
+
+    Raises: RegistrationError otherwise.
+    """
+    value = fields.get(key, {})
+    if not isinstance(value, dict):
+        raise RegistrationError(f"{key} in the front matter has to be a mapping", f"{place}:1")
+    return value
+
+
+def _fields(block: str, place: str) -> dict[str, Any]:
+    import yaml
+
+    if len(block) > MAX_BLOCK:
+        raise RegistrationError(f"the front matter is longer than {MAX_BLOCK} characters", f"{place}:1")
+    try:
+        for token in yaml.scan(block):
+            if isinstance(token, yaml.AliasToken | yaml.AnchorToken):
+                line = token.start_mark.line + 1
+                raise RegistrationError("the front matter uses a YAML alias (& or *)", f"{place}:{line}")
+        fields = yaml.safe_load(block)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 1
+        why = getattr(error, "problem", None) or "not YAML"
+        raise RegistrationError(f"the front matter cannot be read: {why}", f"{place}:{line}") from error
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
+        raise RegistrationError("the front matter has to be a mapping, like name: value", f"{place}:1")
+    return fields
+
+
+LISTED = 50
+"""Skills named in the description of InvokeSkill."""
+DESCRIPTION_LENGTH = 200
+"""Characters of a skill's own description there."""
+
+
+class Skills(Struct, frozen=True):
+    """What there is below some folders: the files of skills, what each skill is for, and the broken ones."""
+
+    resources: tuple[Resource, ...]
+    descriptions: dict[str, str]
+    """By name of the skill."""
+    broken: dict[str, Unavailable]
+    """By name of the skill; these are left out."""
+
+    def described(self, tool: Tool) -> Tool:
+        """InvokeSkill with the skills there are in its description."""
+        names = sorted(self.descriptions)
+        lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
+        if len(names) > LISTED:
+            lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
+        told = "\n".join(["Skills:", *lines]) if lines else "There are no skills now."
+        return replace(tool, description=f"{tool.description}\n\n{told}")
+
+
+def read_skills(bases: Sequence[Path]) -> Skills:
+    """The skills of some folders. Of two skills with one name that in the earlier base counts."""
+    found: dict[str, Path] = {}
+    for base in bases:
+        for folder in skills_below(base):
+            found.setdefault(folder.name, folder)
+    resources: list[Resource] = []
+    descriptions: dict[str, str] = {}
+    broken: dict[str, Unavailable] = {}
+    for name, folder in found.items():
+        source = f"skills/{name}/{SKILL}"
+        try:
+            resources += _skill_resources(folder)
+            main = uri_of(name, SKILL)
+            descriptions[name] = next(each.description for each in resources if each.uri == main)
+        except RegistrationError as error:
+            broken[name] = Unavailable(f"skill {name}", error.message, error.source or source)
+        except OSError as error:
+            broken[name] = Unavailable(f"skill {name}", f"cannot be read: {error.strerror}", source)
+    return Skills(tuple(resources), descriptions, broken)
+
+
+def _line(name: str, description: str) -> str:
+    words = " ".join(description.split())
+    cut = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
+    return f"- {name}: {cut}" if cut else f"- {name}"
+
+
+def _skill_resources(folder: Path) -> list[Resource]:
+    root = folder.resolve()
+    return [_skill_resource(path, status, folder, root) for path, status in files_of(folder)]
+
+
+def _skill_resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
+    place = path.relative_to(folder).as_posix()
+    source = f"skills/{folder.name}/{place}"
+    head = _head(path, source) if place == SKILL and status.st_size <= SKILL_BYTES else {}
+    mime_type = mime_type_of(path)
+    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
+    return Resource(
+        uri=uri_of(folder.name, place),
+        name=f"{folder.name}/{place}",
+        reader=_skill_reader(path, root, mime_type),
+        title=head.get("title", ""),
+        description=head.get("description", ""),
+        mime_type=mime_type,
+        size=status.st_size,
+        source=source,
+        fingerprint=digest(stamp.encode()),
+    )
+
+
+def _skill_reader(path: Path, root: Path, mime_type: str) -> Reader:
+    def contents() -> str | bytes:
+        if not path.resolve().is_relative_to(root):
+            raise PermissionError(f"{path.name} leaves the folder of its skill")
+        return text_or_bytes(path.read_bytes(), mime_type)
+
+    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
+        return await asyncio.to_thread(contents)
+
+    return read
+
+
+def _head(path: Path, place: str) -> dict[str, str]:
+    """Title and description of a skill. Raises: RegistrationError for broken front matter; OSError."""
+    document = read_document(path.read_text("utf-8-sig", errors="replace"), place)
+    return {key: text_of(document.fields, key, place) for key in ("title", "description")}

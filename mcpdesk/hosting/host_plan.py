@@ -1,0 +1,140 @@
+"""From folders and flags to the settings in force and the plan of a core."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from mcpdesk import paths
+from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, read_manifest
+from mcpdesk.setting import Given, converted
+from mcpdesk.settings import (
+    BY_NAME,
+    BY_VARIABLE,
+    ENV_FILE,
+    Resolved,
+    Settings,
+    is_setting,
+    read_env_file,
+    resolve,
+)
+
+
+class Plan(Struct, frozen=True):
+    """What a core is to host and where it listens."""
+
+    folders: tuple[Path, ...]
+    settings: Settings
+    origins: dict[str, str] = field(default_factory=dict)
+    http: bool = True
+    may_move: bool = False
+    """Take the next free port when the chosen one is taken."""
+    meet: bool = True
+    """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
+    watch: bool = True
+    draws_first: bool = False
+    """Listen on HTTP only once the screen says it is drawn, or soon all the same."""
+    capture: Path | None = None
+    """The capture file; None keeps frames in memory only."""
+    mode: str = ""
+    """Serve every folder in this mode, and nothing else of it."""
+    waits: bool = False
+    """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not begin at all."""
+    is_unsure: bool = False
+    """What the `mcp.json` of the first folder sets could not be read."""
+
+
+def effective_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
+) -> Resolved:
+    """The settings in force, with what `folder` says in its env file and manifest.
+
+    Raises: DeskUserError for a bad value; ManifestError for an unusable manifest.
+    """
+    if folder is None:
+        return resolve(flags, environ)
+    manifest = read_manifest(folder)
+    resolved = resolve(flags, environ, folder / ENV_FILE, manifest.settings)
+    origins = {
+        name: manifest.source("settings", name) if origin == FILE else origin
+        for name, origin in resolved.origins.items()
+    }
+    return Resolved(resolved.settings, origins)
+
+
+def plan_for(
+    folders: Sequence[Path],
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    *,
+    http: bool = True,
+    may_move: bool = False,
+    mode: str = "",
+    waits: bool = False,
+) -> Plan:
+    """What a core is to host, and in which mode alone. The first folder's settings are the core's.
+
+    With `waits` a folder with a mistake in its manifest is withheld until it is mended. While that leaves the
+    settings of the first folder unknown (`is_unsure`), the others are withheld as well: it may ask for a key.
+
+    Raises: DeskUserError, ManifestError as `effective_settings`; with `waits`, the latter only for a folder
+    that is missing.
+    """
+    is_unsure = False
+    try:
+        resolved = effective_settings(flags, environ, folders[0] if folders else None)
+    except ManifestError:
+        known = certain_settings(folders[0]) if waits else None
+        is_unsure = known is None
+        if not waits:
+            raise
+        resolved = resolve(flags, environ, folders[0] / ENV_FILE, known)
+    return Plan(
+        folders=tuple(folders),
+        settings=resolved.settings,
+        origins=dict(resolved.origins),
+        http=http,
+        may_move=may_move,
+        capture=capture_path(resolved.settings.state_dir, folders),
+        mode=mode,
+        waits=waits,
+        is_unsure=is_unsure,
+    )
+
+
+def late_settings(plan: Plan, manifest: Manifest, is_first: bool = True) -> list[str]:
+    """Settings of a mended manifest that would have counted, like `settings.port`, had the core been able to
+    read them. Those of other folders than the first never count."""
+    if not plan.is_unsure or not is_first:
+        return []
+    return sorted(
+        f"settings.{name}"
+        for name, value in manifest.settings.items()
+        if plan.origins.get(name) == "default"
+        and converted(Given(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)
+    )
+
+
+def ignored_settings(folders: Sequence[Path]) -> list[str]:
+    """What is told of settings that folders behind the first one bring: they do not count."""
+    found = []
+    for folder in folders[1:]:
+        try:
+            manifest = read_manifest(folder)
+        except ManifestError:
+            continue  # its mistake is told where it is hosted
+        in_file = (BY_VARIABLE[key].name for key, _, _ in read_env_file(folder / ENV_FILE) if is_setting(key))
+        if names := sorted({*manifest.settings, *in_file}):
+            what = f"{', '.join(names)} of {manifest.name}"
+            found.append(f"{what} do not count: the first folder's settings are the core's")
+    return found
+
+
+def capture_path(state: Path, folders: Sequence[Path]) -> Path:
+    """A new capture's file: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
+    name = folders[0].name if folders else "desk"
+    return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"

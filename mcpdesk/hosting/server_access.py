@@ -1,0 +1,190 @@
+"""From the `auth` part of a manifest to what a server asks of its callers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.key_source import CONSTANT, FILE, URL, KeySource, Load, constant
+from mcpdesk.auth.keys import KeySet, jwk_keys, secret_keys
+from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, audiences
+from mcpdesk.server.tool import Tool
+from mcpdesk.settings import BY_NAME
+
+
+class Gate:
+    """Keeps what one server asks equal to its manifest. Known keys stay while the manifest says the same."""
+
+    def __init__(
+        self,
+        realm: str,
+        folder: Path,
+        told: Callable[[str], None],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`realm` is the server's name; `told` hears of trouble with keys."""
+        self._realm = realm
+        self._folder = folder
+        self._told = told
+        self._environment = environment
+        self._built: tuple[Auth, str] | None = None
+        self.access: Access = NOTHING_ASKED
+
+    def settle(self, auth: Auth) -> Access:
+        """What a manifest asks for."""
+        secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
+        if self._built != (auth, secret):
+            self.close()
+            self._built = (auth, secret)
+            self.access = self._access(auth)
+        return self.access
+
+    def close(self) -> None:
+        """Look for keys no more."""
+        if self.access.verifier is not None:
+            self.access.verifier.close()
+
+    def _access(self, auth: Auth) -> Access:
+        if auth.jwt is None:
+            return NOTHING_ASKED
+        from mcpdesk.auth.verifier import Terms, Verifier
+        from mcpdesk.hosting.server_access import key_source
+
+        if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
+            self._told(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
+        source = key_source(auth.jwt, self._folder, self._environment, self._told, _fetch)
+        terms = Terms(
+            algorithms=frozenset(auth.jwt.algorithms),
+            issuer=auth.jwt.issuer,
+            audiences=audiences(auth),
+            leeway_s=auth.jwt.leeway_s,
+            realm=self._realm,
+            includes={scope: frozenset(more) for scope, more in auth.includes.items()},
+        )
+        return Access(
+            requires_token=auth.requires_jwt,
+            verifier=Verifier(terms, source),
+            scopes=frozenset(auth.scopes),
+            authorization_servers=tuple(auth.authorization_servers),
+            scopes_supported=tuple(auth.scopes),
+            resource=auth.resource,
+        )
+
+
+def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
+    """Tools with what the manifest asks for besides."""
+    for tool in tools:
+        needs = auth.tools.get(tool.name)
+        if needs is None:
+            yield tool
+            continue
+        scopes = tuple(dict.fromkeys((*tool.scopes, *needs.scopes)))
+        yield replace(
+            tool, requires_jwt=tool.requires_jwt or needs.requires_jwt or bool(scopes), scopes=scopes
+        )
+
+
+def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What refuses callers that should pass, or lets too many pass; with its place in the manifest."""
+    asking = [tool.name for tool in tools if tool.requires_jwt]
+    if auth.jwt is None:
+        if asking:
+            yield (
+                ("auth",),
+                f"nobody can call {', '.join(asking)}: that needs a token, and auth.jwt is missing",
+            )
+    elif not auth.jwt.secret_env and not audiences(auth):
+        told = "tokens of this issuer count whatever they were made for: give an audience"
+        yield ("auth", "jwt", "audience"), told
+
+
+def secret_variables(secret: Iterable[str]) -> set[str]:
+    """These environment variables, and those that may hold the key of the desk."""
+    return {*BY_NAME["api_key"].environment, *secret} - {""}
+
+
+def public_environment(secret: Iterable[str]) -> dict[str, str]:
+    """The process environment without these variables, and without the key of the desk."""
+    hidden = secret_variables(secret)
+    return {name: value for name, value in os.environ.items() if name not in hidden}
+
+
+async def _fetch(url: str, most: int) -> bytes:
+    from mcpdesk.transports.http.key_fetch import fetch_document
+
+    return await fetch_document(url, most)
+
+
+LARGEST = 256 << 10
+"""Bytes of a document with keys."""
+
+Fetch = Callable[[str, int], Awaitable[bytes]]
+"""Gets at most so many bytes of a document. Raises: OSError or ValueError with a reason."""
+
+
+def key_source(
+    jwt: Jwt, folder: Path, environment: Mapping[str, str], told: Callable[[str], None], fetch: Fetch
+) -> KeySource:
+    """The keys a manifest names. `told` hears of trouble with them; no word of it holds a secret."""
+    allowed = tuple(jwt.algorithms)
+    if jwt.secret_env:
+        place, pace = f"secret_env {jwt.secret_env}", CONSTANT
+        secret = environment.get(jwt.secret_env, "")
+        keys = secret_keys(secret.encode(), allowed) if secret else KeySet(())
+        if keys.complaints:
+            told(f"auth.jwt: {place}: {'; '.join(keys.complaints)}")
+        load = constant(KeySet(keys.keys))
+    elif jwt.jwks_file:
+        place, pace = f"jwks_file {jwt.jwks_file}", FILE
+        load = file_keys(folder / jwt.jwks_file, allowed)
+    else:
+        place, pace = f"jwks_url {jwt.jwks_url}", URL
+        load = url_keys(jwt.jwks_url, allowed, fetch)
+    return KeySource(load, pace, lambda trouble: told(f"auth.jwt: {place}: {trouble}"))
+
+
+def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
+    """Reads a JWK set from a file, again whenever the file is another one."""
+    seen: tuple[int, int, int] | None = None
+    allowed = tuple(algorithms)
+
+    def read() -> KeySet | None:
+        nonlocal seen
+        try:
+            status = path.stat()
+            mark = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if mark == seen:
+                return None
+            with path.open("rb") as file:
+                data = file.read(LARGEST + 1)
+        except OSError as error:
+            seen = None
+            raise OSError(f"it cannot be read: {error.strerror}") from None
+        seen = mark
+        return _parsed(data, allowed, with_secrets=True)
+
+    async def load() -> KeySet | None:
+        return await asyncio.to_thread(read)
+
+    return load
+
+
+def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
+    """Reads a JWK set from an address."""
+    allowed = tuple(algorithms)
+
+    async def load() -> KeySet:
+        return _parsed(await fetch(url, LARGEST), allowed, with_secrets=False)
+
+    return load
+
+
+def _parsed(data: bytes, allowed: tuple[str, ...], with_secrets: bool) -> KeySet:
+    if len(data) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST} bytes")
+    return jwk_keys(data, allowed, with_secrets)

@@ -1,0 +1,204 @@
+"""Folders for the files single calls make: one for each, kept until there are many. Used on any thread."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from threading import Lock
+
+KEPT = 1000
+KEPT_BYTES = 4 << 30
+"""What the kept ones hold together; the oldest go first, and none that is in use."""
+
+
+class CallFolders:
+    """Those of one server, below `root`."""
+
+    def __init__(self, root: Path, most: int = KEPT, most_bytes: int = KEPT_BYTES) -> None:
+        self.root = root
+        self._most, self._most_bytes = most, most_bytes
+        self._lock = Lock()
+        self._sizes: dict[Path, int | None] | None = None
+        """Bytes of each, oldest first; None for one in use. Not looked at before the first call."""
+
+    def begin(self) -> Path:
+        """A new folder, in use until `end`. Removes old ones. Raises: OSError when it cannot be made."""
+        folder = self.root / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
+        with self._lock:
+            if self._sizes is None:
+                self._sizes = {each: _size(each) for each in _folders(self.root)}
+            surplus = self._surplus(self._sizes)
+            for old in surplus:
+                del self._sizes[old]
+        for old in surplus:
+            shutil.rmtree(old, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+        with self._lock:
+            self._sizes[folder] = None
+        return folder
+
+    def end(self, folder: Path) -> None:
+        """Nothing more is put into it; an empty one is removed."""
+        for place, _, _ in os.walk(folder, topdown=False):
+            try:
+                os.rmdir(place)
+            except OSError:  # it holds something
+                continue
+        size = _size(folder) if folder.exists() else None
+        with self._lock:
+            assert self._sizes is not None
+            if size is None:
+                del self._sizes[folder]
+            else:
+                self._sizes[folder] = size
+
+    def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
+        """Those that make room for one more."""
+        found, number, held = [], 1, 0
+        for folder, size in reversed(sizes.items()):
+            number, held = number + 1, held + (size or 0)
+            if (number > self._most or held > self._most_bytes) and size is not None:
+                found.append(folder)
+        return found
+
+
+def _folders(root: Path) -> list[Path]:
+    """What earlier runs left; their names sort by age."""
+    try:
+        return sorted(root.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+MARK = "user.mcpdesk.made"
+MOST_MARKS = 10_000
+"""Of those kept here: of files and folders on file systems that keep none."""
+_FOLDER, _NO_FILE = "folder", "no file"
+_OTHERS = stat.S_ISVTX | stat.S_IWOTH
+"""Of a folder in which others have files, too."""
+
+
+class Foreign(Exception):
+    """Something is in the way that was not made here."""
+
+
+class MadeFiles:
+    """Those of one server."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._used: Counter[Path] = Counter()
+        """Files of calls that run."""
+        self._marks: dict[Path, str] = {}
+        """Where the file system keeps none; the one used last comes last."""
+        self._doubt = ""
+        """What a refusal adds once a mark was forgotten."""
+
+    def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
+        """Make room for files below `roots` until `settle` is given what this returns.
+
+        In a root that is everybody's, such as /tmp, folders somebody else made are theirs. Raises: Foreign.
+        """
+        shared = [root for root in roots if _is_shared(root)]
+        wanted = tuple(dict.fromkeys(paths))
+        with self._lock:
+            for path in wanted:
+                self._check(path, shared)
+            for path in wanted:
+                self._make_folders(path.parent)
+            self._used.update(wanted)
+        return wanted
+
+    def settle(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
+        """The program has ended: what is there now was made by it, and so was `more`."""
+        with self._lock:
+            for path in claimed:
+                self._used[path] -= 1
+                if not self._used[path]:
+                    del self._used[path]
+            for path in (*claimed, *more):
+                looks = _looks(path)
+                if looks not in ("", _FOLDER, _NO_FILE):
+                    self._mark(path, looks)
+
+    def _check(self, path: Path, shared: Iterable[Path]) -> None:
+        looks = _looks(path)
+        is_in_the_way = looks in (_FOLDER, _NO_FILE)
+        if is_in_the_way or (looks and path not in self._used and looks != self._marked(path)):
+            told = f"{str(path)!r} is there already and was not made here, or changed since"
+            raise Foreign(told + self._doubt)
+        for root in shared:
+            if not path.is_relative_to(root):
+                continue
+            for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
+                if _looks(folder) and self._marked(folder) != _FOLDER:
+                    told = f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
+                    raise Foreign(told + self._doubt)
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            self._mark(each, _FOLDER)
+
+    def _mark(self, path: Path, text: str) -> None:
+        try:
+            os.setxattr(path, MARK, text.encode(), follow_symlinks=False)
+        except PermissionError:  # it is somebody else's
+            return
+        except (OSError, AttributeError):  # neither every file system nor every system has them
+            self._keep(path, text)
+
+    def _marked(self, path: Path) -> str:
+        try:
+            return os.getxattr(path, MARK, follow_symlinks=False).decode("ascii", "replace")
+        except (OSError, AttributeError):
+            text = self._marks.get(path, "")
+            if text:
+                self._keep(path, text)
+            return text
+
+    def _keep(self, path: Path, text: str) -> None:
+        """Keep a mark here; of too many, the one that was not used for longest is forgotten."""
+        self._marks.pop(path, None)
+        self._marks[path] = text
+        if len(self._marks) > MOST_MARKS:
+            del self._marks[next(iter(self._marks))]
+            self._doubt = f" (the last {MOST_MARKS} made are known)"
+
+
+def _is_shared(root: Path) -> bool:
+    try:
+        return bool(root.stat().st_mode & _OTHERS)
+    except OSError:
+        return False
+
+
+def _looks(path: Path) -> str:
+    """How something looks that can be replaced; empty where there is nothing."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return ""
+    if stat.S_ISDIR(facts.st_mode):
+        return _FOLDER
+    if not stat.S_ISREG(facts.st_mode):
+        return _NO_FILE
+    return f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}"

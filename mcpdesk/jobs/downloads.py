@@ -1,0 +1,185 @@
+"""Files a job made: noted as they were when it ended, and given out only while they are still the same.
+
+A path alone is no proof: another job may write the same file later, and a link may lead anywhere. Nothing
+here opens what lies outside the folders it is told.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import mimetypes
+import os
+import stat
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from mcpdesk.errors import ArchiveTooLarge, FileGone
+
+PIECE = 1 << 20
+CLOCK_S = 2.0
+"""How far the clocks of files and of ours may be apart."""
+
+
+class Produced(Struct, frozen=True):
+    """One file. `name` is unique among those of its job: the path inside the folder, else the last part."""
+
+    name: str
+    path: Path
+    size: int
+    stamp: tuple[int, int, int, int]
+    """Device, inode, size and time of the last change."""
+
+    @property
+    def tag(self) -> str:
+        """The same for the same content, as far as the system tells."""
+        return "-".join(f"{part:x}" for part in self.stamp[1:])
+
+
+def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> tuple[Produced, ...]:
+    """Those of the files that are there, in order; nothing outside `roots`, no links, no devices.
+
+    The first of `roots` is the folder names are relative to. What was not touched after `since` (Unix
+    seconds) was there before: whoever names it did not make it.
+    """
+    found: dict[str, Produced] = {}
+    homes = [root.resolve() for root in roots]
+    for path in paths:
+        try:
+            descriptor, real = _opened(path, homes)
+        except FileGone:
+            continue
+        facts = os.fstat(descriptor)
+        os.close(descriptor)
+        if facts.st_ctime < since - CLOCK_S:
+            continue
+        stamp = _stamp(facts)
+        name = _name(real, homes[0] if homes else None, found)
+        found[name] = Produced(name, real, stamp[2], stamp)
+    return tuple(found.values())
+
+
+def opened(file: Produced, roots: Sequence[Path]) -> int:
+    """A descriptor to read it by. Raises: FileGone when it was changed, replaced or removed."""
+    descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
+    if _stamp(os.fstat(descriptor)) != file.stamp:
+        os.close(descriptor)
+        raise FileGone(f"{file.name} was changed after the job made it")
+    return descriptor
+
+
+def check(file: Produced, roots: Sequence[Path]) -> None:
+    """Raises: FileGone when it is not any more what the job made."""
+    os.close(opened(file, roots))
+
+
+def digest(file: Produced, roots: Sequence[Path]) -> str:
+    """The SHA-256 of its content, in hexadecimal. Reads all of it. Raises: FileGone."""
+    found = hashlib.sha256()
+    with os.fdopen(opened(file, roots), "rb") as source:
+        while piece := source.read(PIECE):
+            found.update(piece)
+        if _stamp(os.fstat(source.fileno())) != file.stamp:
+            raise FileGone(f"{file.name} was changed while it was read")
+    return found.hexdigest()
+
+
+def _opened(path: Path, homes: Sequence[Path]) -> tuple[int, Path]:
+    """A descriptor and where the file really is. The open file decides, not its path a moment before."""
+    try:
+        real = path.resolve(strict=True)
+        if not any(real.is_relative_to(home) for home in homes):
+            raise FileGone(f"{path.name} lies outside of what may be given out")
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(real, flags)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FileGone(f"{path.name} is not there any more") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileGone(f"{path.name} is no file")
+    return descriptor, real
+
+
+def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _name(path: Path, home: Path | None, taken: dict[str, Produced]) -> str:
+    inside = home is not None and path.is_relative_to(home)
+    text = path.relative_to(home).as_posix() if inside and home is not None else path.name
+    name = PurePath(text.encode("utf-8", "replace").decode())
+    chosen, number = name, 1
+    while chosen.as_posix() in taken and taken[chosen.as_posix()].path != path:
+        number += 1
+        chosen = name.with_name(f"{name.stem}-{number}{name.suffix}")
+    return chosen.as_posix()
+
+
+ARCHIVE_BYTES = 4 << 30
+"""More than this is not put into one archive: its files can be had one by one."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+"""Archives know no other times."""
+
+
+class Parcel(Struct, frozen=True):
+    """An open file to be sent. Whoever gets it closes `descriptor`."""
+
+    descriptor: int
+    size: int
+    name: str
+    media_type: str
+    tag: str
+    """The same for the same bytes: what is asked for in ranges fits together."""
+
+
+def single(file: Produced, roots: Sequence[Path]) -> Parcel:
+    """One file as it is. Raises: FileGone."""
+    kind, coding = mimetypes.guess_type(file.name, strict=False)
+    media_type = "application/octet-stream" if kind is None or coding else kind
+    descriptor = opened(file, roots)
+    return Parcel(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
+
+
+def archive(made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
+    """All of them in one zip, the same bytes each time. Raises: FileGone, ArchiveTooLarge."""
+    size = sum(file.size for file in made)
+    if size > ARCHIVE_BYTES:
+        raise ArchiveTooLarge(
+            f"{len(made)} files of {size} bytes are too much for one archive ({ARCHIVE_BYTES})"
+        )
+    try:
+        descriptor, length = _packed(made, roots)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        told = f"an archive of {len(made)} files of {size} bytes finds no room here: {error.strerror}"
+        raise ArchiveTooLarge(told) from error
+    tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
+    return Parcel(descriptor, length, f"{name}.zip", "application/zip", tag)
+
+
+def _packed(made: Sequence[Produced], roots: Sequence[Path]) -> tuple[int, int]:
+    """A descriptor of the archive, and its size."""
+    with tempfile.TemporaryFile() as target:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+            for file in made:
+                _pack(packed, file, roots)
+        return os.dup(target.fileno()), target.tell()
+
+
+def _pack(packed: zipfile.ZipFile, file: Produced, roots: Sequence[Path]) -> None:
+    changed = time.gmtime(file.stamp[3] // 10**9)[:6]
+    member = zipfile.ZipInfo(file.name, min(max(changed, EARLIEST), LATEST))
+    member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    with (
+        os.fdopen(opened(file, roots), "rb") as source,
+        packed.open(member, "w", force_zip64=file.size >= 1 << 31) as sink,
+    ):
+        while piece := source.read(PIECE):
+            sink.write(piece)
