@@ -11,16 +11,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcpdesk.bridge import answers
-from mcpdesk.bridge.following import AskingLine, call_as_task, has_to_be_task, is_unknown_way
-from mcpdesk.bridge.mirroring import mirror, without_invalid
-from mcpdesk.bridge.wire import Wire, checked_url
+from mcpdesk.client import answer_checks
+from mcpdesk.client.flows import AskingLine, call_as_task, has_to_be_task, is_unknown_way
+from mcpdesk.client.http_requests import Wire, checked_url
+from mcpdesk.client.mirroring import mirror, without_invalid
 from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.server.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.bridge.line import Elicit, Line
+    from mcpdesk.client.line import Elicit, Line
     from mcpdesk.server.schema import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
@@ -28,13 +28,15 @@ Target: TypeAlias = str | os.PathLike[str] | Server
 DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_MAX_BYTES = 16 << 20
 _TEXTS: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
-_SHAPES: dict[str, answers.Items] = {
-    "tools/list": answers.Items("tools", _TEXTS, ("name",)),
-    "resources/list": answers.Items("resources", _TEXTS, ("uri",)),
-    "resources/templates/list": answers.Items("resourceTemplates", _TEXTS, ("uriTemplate",)),
-    "prompts/list": answers.Items("prompts", _TEXTS, ("name",)),
-    "resources/read": answers.Items("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
-    "prompts/get": answers.Items("messages", {"role": str, "content": dict}, ("role", "content")),
+_SHAPES: dict[str, answer_checks.Items] = {
+    "tools/list": answer_checks.Items("tools", _TEXTS, ("name",)),
+    "resources/list": answer_checks.Items("resources", _TEXTS, ("uri",)),
+    "resources/templates/list": answer_checks.Items("resourceTemplates", _TEXTS, ("uriTemplate",)),
+    "prompts/list": answer_checks.Items("prompts", _TEXTS, ("name",)),
+    "resources/read": answer_checks.Items(
+        "contents", {"uri": str, "text": str, "blob": str, "mimeType": str}
+    ),
+    "prompts/get": answer_checks.Items("messages", {"role": str, "content": dict}, ("role", "content")),
 }
 """Method -> the list its result has."""
 
@@ -133,8 +135,8 @@ class Client:
             line = await self._connected()
             result = await line.request(method, params or {}, {})
         if method in _SHAPES:
-            answers.checked_items(result, _SHAPES[method], line.target)
-        answers.checked_cursor(result, line.target)
+            answer_checks.checked_items(result, _SHAPES[method], line.target)
+        answer_checks.checked_cursor(result, line.target)
         return result
 
     async def list_tools(self, *, timeout_s: float | None = None) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ class Client:
         async with self._limit(timeout_s, name):
             line = await self._connected()
             result = await self._called(line, name, given)
-        return self._checked(line, name, answers.checked_call(result, line.target))
+        return self._checked(line, name, answer_checks.checked_call(result, line.target))
 
     async def _called(self, line: Line, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The result, however the tool wants to be called: that may only show when it refuses."""
@@ -190,11 +192,11 @@ class Client:
         params: dict[str, Any] = {}
         while True:
             page = await line.request("tools/list", params, {})
-            tools += answers.checked_tools(page, line.target)
-            cursor = answers.checked_cursor(page, line.target)
+            tools += answer_checks.checked_tools(page, line.target)
+            cursor = answer_checks.checked_cursor(page, line.target)
             if cursor is None:
                 return without_invalid(tools) if line.mirrors else tools
-            if cursor in cursors or len(tools) > answers.MOST_TOOLS:
+            if cursor in cursors or len(tools) > answer_checks.MOST_TOOLS:
                 raise InvalidAnswer("tools/list: the pages have no end", line.target)
             cursors.add(cursor)
             params = {"cursor": cursor}
@@ -215,7 +217,7 @@ class Client:
         if failures:
             reason = "; ".join(f"{'.'.join(map(str, each.path))} {each.message}".strip() for each in failures)
             raise InvalidAnswer(
-                f"{name}: the structured content is not what it declares: {answers.excerpt(reason)}",
+                f"{name}: the structured content is not what it declares: {answer_checks.excerpt(reason)}",
                 line.target,
             )
         return result
@@ -242,7 +244,7 @@ class Client:
             from mcpdesk.bridge.hosted import host_folder
 
             return await host_folder(Path(place), self.mode, self._token)
-        from mcpdesk.bridge.eras import meet
+        from mcpdesk.client.negotiation import meet
 
         wire = Wire(place, self._headers, self.mode, self._max_bytes)
         async with AsyncExitStack() as unless_met:

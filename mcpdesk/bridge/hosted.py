@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.bridge.answers import is_response, result_of
-from mcpdesk.bridge.line import IDENTITY, kinds_of
+from mcpdesk.client.answer_checks import is_response, result_of
+from mcpdesk.client.line import IDENTITY, kinds_of
 from mcpdesk.errors import CallError, RpcError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject

@@ -46,7 +46,7 @@ def command(
     What the tool asks is asked in the terminal; without one it hears that nobody can answer. The timeout does
     not run while a question waits.
     """
-    from mcpdesk.bridge.text import result_text
+    from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.printing import print_json, print_text
     from mcpdesk.cli.target import client
 

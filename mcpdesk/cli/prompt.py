@@ -28,7 +28,7 @@ def command(
     target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
 ) -> None:
     """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
-    from mcpdesk.bridge.text import content_text
+    from mcpdesk.bridge.result_text import content_text
     from mcpdesk.cli.printing import print_json, print_text
     from mcpdesk.cli.target import client
 

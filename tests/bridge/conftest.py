@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.eras import Session
-from mcpdesk.bridge.wire import Wire
+from mcpdesk.client.http_requests import Wire
+from mcpdesk.client.negotiation import Session
 from tests.support.desk import running_desk
 from tests.support.folders import write
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import mcpdesk.bridge as bridge
-from mcpdesk.bridge.calls import call_tool, tool_schemas
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.tools import client_tools
+from mcpdesk.bridge.tools import call_tool, client_tools, tool_schemas
 from mcpdesk.errors import DeskUserError, HttpError, RpcError
 from tests.support.desk import running_desk
 from tests.support.scripted import json, modern, result, scripted

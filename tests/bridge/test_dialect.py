@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.bridge.dialect import DEEPEST, ModelSchema
 from mcpdesk.bridge.model_api import APIS
-from mcpdesk.bridge.names import Names
+from mcpdesk.bridge.model_schemas import DEEPEST, ModelSchema, Names
 from mcpdesk.server.schema import compile_schema
 
 ANY = partial(Names, pattern=None)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge import eras
-from mcpdesk.bridge.answers import question_fault
 from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.text import format_result
+from mcpdesk.bridge.result_text import format_result
+from mcpdesk.client import negotiation
+from mcpdesk.client.answer_checks import question_fault
 from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
 from tests.support.desk import running_desk
 from tests.support.folders import write
@@ -59,10 +59,10 @@ async def opened(way: str, folder: Path, **more: Any) -> AsyncIterator[Client]:
         return
     async with running_desk(folder, http=True) as desk, Client(desk.view().servers[0].url, **more) as client:
         if way == "session":
-            from mcpdesk.bridge.wire import Wire
+            from mcpdesk.client.http_requests import Wire
 
             wire = Wire(desk.view().servers[0].url, {})
-            client._line = await eras._shaken(wire, client._elicit if client._on_elicit else None)
+            client._line = await negotiation._shaken(wire, client._elicit if client._on_elicit else None)
         yield client
 
 
@@ -234,7 +234,7 @@ async def test_question_of_a_session_that_is_none_is_refused_and_too_many_end_th
             return http(202)
         if message["params"]["name"] == "wrong":
             return stream(ask(7, {"message": 5}))
-        return stream(*(ask(number, ASKED) for number in range(eras.MOST_QUESTIONS + 1)))
+        return stream(*(ask(number, ASKED) for number in range(negotiation.MOST_QUESTIONS + 1)))
 
     async def think(params: Mapping[str, Any]) -> dict[str, Any]:
         await asyncio.Event().wait()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.bridge.model_api import APIS
-from mcpdesk.bridge.names import Names
+from mcpdesk.bridge.model_schemas import Names
 
 PATTERN = APIS["openai"].tool_name
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge import Client, client_tools, format_result
-from mcpdesk.bridge.eras import Session
-from mcpdesk.bridge.wire import Wire
+from mcpdesk.client.http_requests import Wire
+from mcpdesk.client.negotiation import Session
 
 pytestmark = pytest.mark.slow
 SERVER = Path(__file__).parents[1] / "support" / "official_server.py"

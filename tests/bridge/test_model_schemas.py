@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge.model_api import APIS, model_api
-from mcpdesk.bridge.schemas import ToolSchemas
+from mcpdesk.bridge.model_schemas import ToolSchemas
 from mcpdesk.errors import DeskUserError
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

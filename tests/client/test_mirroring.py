@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.mirroring import mirror, without_invalid
+from mcpdesk.client.mirroring import mirror, without_invalid
 from mcpdesk.protocol.param_headers import check_parameters, mirrored
 
 SCHEMA = {

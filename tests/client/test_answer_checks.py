@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.answers import (
+from mcpdesk.client.answer_checks import (
     checked_call,
     checked_cursor,
     checked_tools,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.eras import Session, Stateless, meet
-from mcpdesk.bridge.line import Line
-from mcpdesk.bridge.wire import Wire
+from mcpdesk.client.http_requests import Wire
+from mcpdesk.client.line import Line
+from mcpdesk.client.negotiation import Session, Stateless, meet
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import (

@@ -12,10 +12,10 @@ from itertools import count
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from mcpdesk.bridge.answers import excerpt, is_response, result_of
-from mcpdesk.bridge.handshake import answer_to, opened, opening, withdrawal
-from mcpdesk.bridge.partings import Partings
-from mcpdesk.bridge.wire import Wire
+from mcpdesk.client.answer_checks import excerpt, is_response, result_of
+from mcpdesk.client.farewells import Partings
+from mcpdesk.client.http_requests import Wire
+from mcpdesk.client.line import answer_to, opened, opening, withdrawal
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject

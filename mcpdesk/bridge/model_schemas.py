@@ -1,15 +1,92 @@
-"""A tool's input schema in the dialect model APIs read: 2020-12, one object at the root, self-contained.
+"""A server's tools in the form model APIs accept: legal names, and input schemas in the dialect they read.
 
-What cannot be said there is left out, and so is what is no schema: an API refuses a whole request for one bad
-tool. The server checks the arguments against its own schema in any case.
+That dialect is JSON Schema 2020-12 with one self-contained object at the root. Whatever cannot be
+expressed in it is left out: an API refuses a whole request for one bad tool, and the server checks the
+arguments against its own schema anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from mcpdesk.bridge.names import Names
+from mcpdesk.bridge.model_api import ModelApi
+
+
+class ToolSchema:
+    """One tool for one API. `definition` is the tool as `tools/list` has it."""
+
+    def __init__(self, definition: Mapping[str, Any], api: ModelApi, name: str) -> None:
+        self.original = str(definition["name"])
+        """What the server calls it."""
+        self.name = name
+        """What the model calls it."""
+        arguments = partial(Names, pattern=api.argument_name, longest=api.longest_name, empty="argument")
+        shaped = ModelSchema(definition.get("inputSchema") or {}, arguments)
+        self.arguments = shaped.names
+        self.faulty = shaped.faulty
+        """Arguments and keywords whose description is no JSON Schema, and was left out."""
+        said = str(definition.get("description") or definition.get("title") or "").strip()
+        self.description = api.shortened(said, shaped.hint)
+        self.is_cut = not self.description.startswith(said)
+        """Whether the API does not take all of the description."""
+        self.schema = api.shape(name, self.description, shaped.schema)
+        """What goes into the `tools` of a request."""
+
+    def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a model under the names the server knows; unknown ones stay as they are."""
+        back = {legal: original for original, legal in self.arguments.changed.items()}
+        return {back.get(name, name): value for name, value in arguments.items()}
+
+
+class ToolSchemas(list[dict[str, Any]]):
+    """Schemas, ready to be a request's `tools`. `names` maps what the model calls a tool to the server's name
+    for it; `tools` are the schemas with their arguments' names."""
+
+    def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
+        found = [each for each in definitions if is_for_model(each)]
+        legal = Names([str(each["name"]) for each in found], api.tool_name, api.longest_name)
+        self.api = api
+        self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in found]
+        super().__init__(tool.schema for tool in self.tools)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The model's name of each tool -> the server's."""
+        return {tool.name: tool.original for tool in self.tools}
+
+    @property
+    def remarks(self) -> list[str]:
+        """What differs from what the server says, one sentence each."""
+        found = [
+            f"{tool.original!r} is called {tool.name!r}" for tool in self.tools if tool.name != tool.original
+        ]
+        for tool in self.tools:
+            for original, legal in tool.arguments.changed.items():
+                found.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
+            found += [f"{tool.original}: what it says of {each!r} is no JSON Schema" for each in tool.faulty]
+            if tool.is_cut:
+                found.append(
+                    f"{tool.original}: the description was cut to {len(tool.description)} characters"
+                )
+        most = self.api.most_tools
+        if most is not None and len(self) > most:
+            found.append(f"{self.api.name} takes at most {most} tools a request, these are {len(self)}")
+        return found
+
+
+def is_for_model(definition: Mapping[str, Any]) -> bool:
+    """Whether a model may see a tool: some are for the interface a server brings along. Source: WIRE 9."""
+    meta = definition.get("_meta")
+    interface = meta.get("ui") if isinstance(meta, Mapping) else None
+    visibility = interface.get("visibility") if isinstance(interface, Mapping) else None
+    return not isinstance(visibility, list) or "model" in visibility
+
 
 DEEPEST = 20
 """Levels of subschemas; what is below is described no further."""
@@ -232,3 +309,62 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+_DIGEST = 8
+"""Characters that keep two shortened names apart."""
+
+
+class Names:
+    """A legal name for each original. Legal ones stay as they are; no two become one."""
+
+    def __init__(
+        self,
+        originals: Iterable[str],
+        pattern: re.Pattern[str] | None,
+        longest: int = 64,
+        empty: str = "tool",
+    ) -> None:
+        """`pattern` is what a name has to match as a whole, None for anything; `empty` stands for a name of
+        which nothing is left."""
+        every = list(dict.fromkeys(originals))
+        self._legal: dict[str, str] = {}
+        self._original: dict[str, str] = {}
+        for name in every:
+            if pattern is None or pattern.fullmatch(name):
+                self._put(name, name)
+        plain = {name: _plain(name, pattern, empty) for name in every if name not in self._legal}
+        wanted = Counter(plain.values())
+        for name, short in plain.items():
+            is_shared = short in self._original or wanted[short] > 1
+            self._put(name, _marked(short, name, longest) if is_shared or len(short) > longest else short)
+
+    def legal(self, original: str) -> str:
+        """What the API is told. Raises: KeyError for a name that was not there."""
+        return self._legal[original]
+
+    def original(self, legal: str) -> str:
+        """What the server is told. Raises: KeyError for a name that was not there."""
+        return self._original[legal]
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """The originals that had to be changed, with what they are called instead."""
+        return {original: legal for original, legal in self._legal.items() if original != legal}
+
+    def _put(self, original: str, legal: str) -> None:
+        self._legal[original] = legal
+        self._original[legal] = original
+
+
+def _plain(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
+    """The name in letters every API knows; accents go, everything else becomes `_`."""
+    bare = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    fit = "".join(each if pattern is None or pattern.fullmatch(each) else "_" for each in bare)
+    return re.sub(r"_{2,}", "_", fit).strip("_") or empty
+
+
+def _marked(short: str, name: str, longest: int) -> str:
+    """The name with a mark that stands for its original, so that it is the same every time."""
+    mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
+    return f"{short[: longest - _DIGEST - 1]}_{mark}"

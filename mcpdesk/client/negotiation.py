@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from mcpdesk.bridge.answers import excerpt, question_fault
-from mcpdesk.bridge.handshake import answer_to, opened, opening, withdrawal
-from mcpdesk.bridge.line import IDENTITY, Elicit, Line, kinds_of
-from mcpdesk.bridge.listening import Listening
-from mcpdesk.bridge.partings import Partings, within_parting
-from mcpdesk.bridge.wire import REFUSED, Reply, Wire
+from mcpdesk.client.answer_checks import excerpt, question_fault
+from mcpdesk.client.farewells import Partings, within_parting
+from mcpdesk.client.http_requests import REFUSED, Reply, Wire
+from mcpdesk.client.line import IDENTITY, Elicit, Line, answer_to, kinds_of, opened, opening, withdrawal
+from mcpdesk.client.sse_transport import Listening
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from mcpdesk.bridge.answers import excerpt, is_error, is_response, result_of
+from mcpdesk.client.answer_checks import excerpt, is_error, is_response, result_of
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_stream import Event, EventFramer

@@ -10,7 +10,7 @@ from mcpdesk.errors import InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import Id, is_id
 
 if TYPE_CHECKING:
-    from mcpdesk.server.schema import Validator
+    import jsonschema_rs
 
 EXCERPT = 300
 """Characters of an answer that an error shows."""
@@ -183,15 +183,17 @@ def checked_items(result: Mapping[str, Any], shape: Items, target: str) -> Mappi
 
 def question_fault(params: Any) -> str:
     """What is wrong with the parameters of `elicitation/create`; empty when nothing is."""
-    failure = next(iter(_question_schema().failures(params, 1)), None)
-    return "" if failure is None else f"{'.'.join(map(str, failure.path))} {failure.message}".strip()
+    failure = next(iter(_question_schema().iter_errors(params)), None)
+    if failure is None:
+        return ""
+    return excerpt(f"{'.'.join(map(str, failure.instance_path))} {failure.message}".strip())
 
 
 @cache
-def _question_schema() -> Validator:
-    from mcpdesk.server.schema import compile_schema
+def _question_schema() -> jsonschema_rs.Validator:
+    import jsonschema_rs
 
-    return compile_schema(_QUESTION)
+    return jsonschema_rs.validator_for(_QUESTION, offline=True)
 
 
 def _tool_fault(tool: Any) -> str:

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from mcpdesk.bridge.answers import excerpt, question_fault
-from mcpdesk.bridge.line import ELICITATION, Elicit, Line
-from mcpdesk.bridge.partings import within_parting
+from mcpdesk.client.answer_checks import excerpt, question_fault
+from mcpdesk.client.farewells import within_parting
+from mcpdesk.client.line import ELICITATION, Elicit, Line
 from mcpdesk.errors import CallError, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.handshake import answer_to, opened, opening
+from mcpdesk.client.line import answer_to, opened, opening
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.revisions import R1, R3
 

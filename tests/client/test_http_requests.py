@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.wire import Reply, Wire, checked_url
+from mcpdesk.client.http_requests import Reply, Wire, checked_url
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream

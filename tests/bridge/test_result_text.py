@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.text import NOTHING, content_text, format_result, result_text
+from mcpdesk.bridge.result_text import NOTHING, content_text, format_result, result_text
 
 
 def text(words: str, **more: Any) -> dict[str, Any]:

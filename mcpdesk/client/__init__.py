@@ -1,0 +1,1 @@
+"""One client for everything that talks to an MCP server: every revision, over any transport."""
