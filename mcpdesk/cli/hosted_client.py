@@ -144,7 +144,7 @@ def _followed(call: DeskCall, timeout_s: float, questions: TerminalQuestions | N
 
 def progress_line(progress: Progress) -> str:
     """Progress in words: `3/10 reading`."""
-    from mcpdesk.tui.render.text import one_line
+    from mcpdesk.tui.render.safe_text import one_line
 
     of = f"/{progress.total:g}" if progress.total is not None else ""
     return f"{progress.progress:g}{of} {one_line(progress.message)}".rstrip()

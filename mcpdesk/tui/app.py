@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from mcpdesk.link.link import Link
-    from mcpdesk.tui.call_menus import DestructiveCalls
+    from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
@@ -95,7 +95,7 @@ class DeskApp(App[None]):
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
         """Asks before a destructive tool is called."""
-        from mcpdesk.tui.call_menus import DestructiveCalls  # the first paint does without
+        from mcpdesk.tui.workbench.call_menus import DestructiveCalls  # the first paint does without
 
         return DestructiveCalls()
 

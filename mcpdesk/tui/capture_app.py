@@ -9,7 +9,7 @@ from textual.content import Content
 
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.panes import PANES, Panes
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.main import MainScreen
 from mcpdesk.tui.widgets.part_line import Part
 

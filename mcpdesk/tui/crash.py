@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.version import __version__
 
 FOLDER = "crashes"

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.message import Message
 
-    from mcpdesk.tui.render.graphics import Graphics
-    from mcpdesk.tui.terminal_answers import Answers
+    from mcpdesk.tui.results.terminal_graphics import Answers, Graphics
 
 PATIENCE_S = 0.5
 """A terminal that has not answered by then draws half blocks; later pictures profit from a late answer."""
@@ -48,7 +47,7 @@ class DeskDriver(linux_driver.LinuxDriver):
 
     async def graphics(self) -> Graphics:
         """What the terminal can draw, as far as it has told; the first time it is asked."""
-        from mcpdesk.tui.render.graphics import CELL, Graphics, Kind
+        from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, Kind
 
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
@@ -60,7 +59,7 @@ class DeskDriver(linux_driver.LinuxDriver):
         return Graphics(Kind.KITTY if answers.knows_kitty and has_colours else Kind.HALF_BLOCKS, cell)
 
     async def _ask(self) -> Answers:
-        from mcpdesk.tui.terminal_answers import QUESTION, Answers
+        from mcpdesk.tui.results.terminal_graphics import QUESTION, Answers
 
         loop, told = asyncio.get_running_loop(), asyncio.Event()
         answers = self._answers = Answers(partial(loop.call_soon_threadsafe, told.set))
@@ -104,7 +103,7 @@ def driver_of(app: App[Any]) -> DeskDriver | None:
 
 async def graphics_of(app: App[Any]) -> Graphics:
     """What an app can draw pictures with."""
-    from mcpdesk.tui.render.graphics import Graphics, Kind
+    from mcpdesk.tui.results.terminal_graphics import Graphics, Kind
 
     if app.no_color:
         return Graphics(Kind.WORDS)

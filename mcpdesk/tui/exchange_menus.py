@@ -16,10 +16,10 @@ from mcpdesk.recorder.legible import message, unmasked
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
 from mcpdesk.recorder.rounds import last_round
-from mcpdesk.tui.call_menus import shell_command
-from mcpdesk.tui.requests import Request, repeated
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.workbench.call_menus import shell_command
+from mcpdesk.tui.workbench.item_requests import Request, repeated
 
 _WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
     "jsonl": export.json_lines,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import Question, QuestionState
-from mcpdesk.link.values import CoreView, Notice, Severity
-from mcpdesk.tui.job_watch import JobWatch
-from mcpdesk.tui.render.question_text import DESK
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, JobState, JobView, Notice, Severity
+from mcpdesk.tui.forms.question_text import DESK
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.tabs import SCREENS
 
 if TYPE_CHECKING:
@@ -214,3 +214,22 @@ class Feed:
         self._main.notify(
             one_line(f"The {what} could not be shown: {said}", 110), severity="error", markup=False
         )
+
+
+class JobWatch:
+    """Looks on behalf of one screen. Jobs that had failed before its first look are not told."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._version: int | None = None
+        self._failed: frozenset[str] | None = None
+        """Those that had failed at the last look; None before the first one."""
+
+    def failed(self, view: CoreView) -> list[JobView]:
+        """Jobs that have failed since the last look, also those that began after it."""
+        if view.work.jobs_version == self._version:
+            return []
+        self._version = view.work.jobs_version
+        failed = [job for job in self._link.jobs() if job.state is JobState.FAILED]
+        told, self._failed = self._failed, frozenset(job.id for job in failed)
+        return [] if told is None else [job for job in failed if job.id not in told]

@@ -11,7 +11,7 @@ from textual.app import App
 from textual.theme import Theme
 
 from mcpdesk.paths import config_folder, package_themes, state_folder
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.themes import DEFAULT, load_theme, load_themes
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.recorder.query import EVERYTHING
-from mcpdesk.tui.render.shell_text import shown
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line, shown
 from mcpdesk.tui.render.traffic_line import Cell
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 

@@ -18,8 +18,8 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server import person
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.panes import PANES
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Answers, Heard, answering, session, stdio

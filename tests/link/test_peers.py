@@ -20,7 +20,7 @@ from mcpdesk.link.values import QUIET_S, ClientView, Parked, Presence, ToolsSeen
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.transports import rendezvous
-from mcpdesk.tui.render.question_text import absence
+from mcpdesk.tui.forms.question_text import absence
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
 

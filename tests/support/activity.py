@@ -12,13 +12,13 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.values import CallbackView, JobKind, JobState, JobView, PlanView, StepView, TodoView
+from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.line_list import LineList
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
-from mcpdesk.tui.widgets.section import Section
-from mcpdesk.tui.widgets.tab_strip import TabStrip
+from mcpdesk.tui.widgets.tabs import TabStrip
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame
 from tests.support.patience import WITHIN_S

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Approval, Kind, Option, Page, Question
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
 from tests.support.patience import WITHIN_S

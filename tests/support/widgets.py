@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from mcpdesk.tui.render.form_model import form_node
-from mcpdesk.tui.widgets.form import Form
+from mcpdesk.tui.forms.form import Form
+from mcpdesk.tui.forms.form_model import form_node
 from tests.support.patience import WITHIN_S
 
 

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.results.result_view import ResultView
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.widgets.result_view import ResultView
 from tests.support.fake_link import FakeLink
 from tests.support.patience import WITHIN_S
 

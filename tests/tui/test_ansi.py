@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.color import Color
 
-from mcpdesk.tui.render.ansi import PLAIN, plain, spans, wrapped
+from mcpdesk.tui.results.program_output import PLAIN, plain, spans, wrapped
 
 
 def styles(line: str) -> dict[str, str]:

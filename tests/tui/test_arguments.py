@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import Failure
-from mcpdesk.tui.drafts import Draft, Drafts
-from mcpdesk.tui.history import History
-from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.forms.argument_editor import Arguments
+from mcpdesk.tui.workbench.drafts import Draft, Drafts
+from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.widgets import staged, until
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.call_menus import copies, history_menu, shell_command
-from mcpdesk.tui.drafts import Drafts
-from mcpdesk.tui.history import History, PastCall
+from mcpdesk.tui.workbench.call_menus import copies, history_menu, shell_command
+from mcpdesk.tui.workbench.drafts import Drafts
+from mcpdesk.tui.workbench.past_calls import History, PastCall
 from tests.support.fake_link import FakeLink
 
 

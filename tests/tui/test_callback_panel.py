@@ -7,9 +7,8 @@ import time
 
 import pytest
 
+from mcpdesk.tui.activity.callback_panel import CallbackList, CallbackPanel, often, state_of
 from mcpdesk.tui.screens.activity import ActivityPane
-from mcpdesk.tui.widgets.callback_list import CallbackList, often, state_of
-from mcpdesk.tui.widgets.callback_panel import CallbackPanel
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, callback, detail, link_with, part, row_texts, tabs, until
 from tests.support.frame import toasts

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 
-from mcpdesk.tui.render.content import (
+from mcpdesk.tui.results.result_content import (
     MAX_TEXT,
     BlockKind,
     blocks,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from textual import events
 
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.help import HelpScreen
 from mcpdesk.tui.screens.jump import JumpScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
 from tests.support.asking import DATABASE, asked
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame

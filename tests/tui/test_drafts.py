@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.drafts import Drafts
-from mcpdesk.tui.history import History
+from mcpdesk.tui.workbench.drafts import Drafts
+from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink
 
 SECRET = {

@@ -8,8 +8,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
 from mcpdesk.tui.driver import DeskDriver, _Parser, driver_of, graphics_of
-from mcpdesk.tui.render.graphics import Graphics, Kind
-from mcpdesk.tui.terminal_answers import Answers
+from mcpdesk.tui.results.terminal_graphics import Answers, Graphics, Kind
 from tests.support.frame import running_frame
 
 

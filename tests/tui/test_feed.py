@@ -20,7 +20,7 @@ from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
 from mcpdesk.tui import feed
 from mcpdesk.tui.feed import GLANCES_A_LOOK, Feed
-from mcpdesk.tui.widgets.question_banner import QuestionBanner
+from mcpdesk.tui.forms.question_text import QuestionBanner
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
@@ -40,7 +40,7 @@ class FakeDialog(ModalScreen[None]):
 
 @pytest.fixture
 def dialog(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = pytest.importorskip("mcpdesk.tui.widgets.question_dialog")
+    module = pytest.importorskip("mcpdesk.tui.forms.question_dialog")
     monkeypatch.setattr(module, "QuestionScreen", FakeDialog)
 
 

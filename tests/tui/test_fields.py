@@ -12,8 +12,8 @@ from textual.geometry import Region
 from textual.widgets import Input
 
 import mcpdesk.tui
+from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.widgets.fields import LineField, TextField
-from mcpdesk.tui.widgets.json_editor import JsonEditor
 from tests.support.hostile import COMMANDS, hostile
 from tests.support.workbench import bench, link_with, tool
 

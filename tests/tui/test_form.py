@@ -6,9 +6,9 @@ from typing import Any
 from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import Failure
-from mcpdesk.tui.render.form_model import form_node
-from mcpdesk.tui.widgets.form import Form
-from mcpdesk.tui.widgets.form_part import FormPart
+from mcpdesk.tui.forms.field_widgets import FormPart
+from mcpdesk.tui.forms.form import Form
+from mcpdesk.tui.forms.form_model import form_node
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
 from tests.support.lingering import Lingering
 from tests.support.patience import WITHIN_S

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcpdesk.tui.widgets.form import Form
-from mcpdesk.tui.widgets.form_choice import CheckList
+from mcpdesk.tui.forms.field_widgets import CheckList
+from mcpdesk.tui.forms.form import Form
 from tests.support.widgets import form_of
 
 

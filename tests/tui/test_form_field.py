@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.render.form_field import UNSET, Kind, field_for, form_for
+from mcpdesk.tui.forms.schema_fields import UNSET, Kind, field_for, form_for
 
 
 def test_required_members_come_first() -> None:

@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.tui.render.form_field import UNSET, Kind, form_for
-from mcpdesk.tui.render.form_model import (
+from mcpdesk.tui.forms.form_model import (
+    ChoiceNode,
+    JsonNode,
     ListNode,
+    ManyNode,
     MapNode,
+    Node,
     ObjectNode,
+    TextNode,
     UnionNode,
     form_node,
     walk,
     without_secrets,
 )
-from mcpdesk.tui.render.form_node import ChoiceNode, JsonNode, ManyNode, Node, TextNode
+from mcpdesk.tui.forms.schema_fields import UNSET, Kind, form_for
 from mcpdesk.tui.render.json_text import keeps
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
 

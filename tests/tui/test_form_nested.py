@@ -4,8 +4,8 @@ from typing import Any
 
 from textual.widgets import Input
 
+from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.widgets.choice_box import Chip
-from mcpdesk.tui.widgets.form import Form
 from tests.support.widgets import form_of, until
 
 TAGS = {"properties": {"tags": {"type": "array", "items": {"type": "string"}}}}

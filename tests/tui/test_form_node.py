@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from mcpdesk.tui.render.form_field import UNSET, field_for
-from mcpdesk.tui.render.form_node import ChoiceNode, FixedNode, JsonNode, ManyNode, NumberNode, TextNode
+from mcpdesk.tui.forms.form_model import ChoiceNode, FixedNode, JsonNode, ManyNode, NumberNode, TextNode
+from mcpdesk.tui.forms.schema_fields import UNSET, field_for
 
 
 def test_clearing_brings_the_default_back() -> None:

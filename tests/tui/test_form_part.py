@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.widgets.form_part import FormPart
+from mcpdesk.tui.forms.field_widgets import FormPart
 from tests.support.widgets import form_of, until
 
 

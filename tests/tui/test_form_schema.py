@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.render.form_schema import alternatives, constants, limits, resolve, split_null
+from mcpdesk.tui.forms.schema_fields import alternatives, constants, limits, resolve, split_null
 
 
 def test_references_are_followed_and_siblings_count() -> None:

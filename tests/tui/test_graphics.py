@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.render.graphics import MAX_SIXEL_PIXELS, Graphics, Kind
+from mcpdesk.tui.results.terminal_graphics import MAX_SIXEL_PIXELS, Graphics, Kind
 
 HALF, SIXEL, KITTY = (Graphics(kind) for kind in (Kind.HALF_BLOCKS, Kind.SIXEL, Kind.KITTY))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from PIL import Image
 
-from mcpdesk.tui.render.half_blocks import half_blocks
+from mcpdesk.tui.results.picture_drawing import half_blocks
 from tests.support.pictures import BLUE, RED
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcpdesk.tui.history import MAX_PER_ITEM, History, PastCall
+from mcpdesk.tui.workbench.past_calls import MAX_PER_ITEM, History, PastCall
 
 
 def call(arguments: object, item: str = "tool a", moment: float = 1.0) -> PastCall:

@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
-from mcpdesk.tui.widgets.inbox_list import InboxList
+from mcpdesk.tui.activity.inbox_panel import InboxList
 
 TEA = Page("Tea or\ncoffee?", "", (Option("tea"), Option("coffee")))
 ASKED = Question(1, "shop", "claude-code 2.1", "AskUserQuestion", (TEA, TEA), asked=1000.0, deadline=1600.0)

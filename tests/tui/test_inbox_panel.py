@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcpdesk.inbox.question import Answer, Option, Page
+from mcpdesk.tui.activity.inbox_panel import InboxPanel
+from mcpdesk.tui.activity.section import Detail
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import ActivityPane
-from mcpdesk.tui.widgets.inbox_panel import InboxPanel
-from mcpdesk.tui.widgets.question_dialog import QuestionScreen
-from mcpdesk.tui.widgets.section import Detail
 from tests.support.activity import activity, detail, lesson, part, row_texts, tabs, until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts

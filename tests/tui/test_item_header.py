@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcpdesk.link.values import ServerView, TokenView
-from mcpdesk.tui.widgets.item_header import ItemHeader
+from mcpdesk.tui.workbench.item_pane import ItemHeader
 from tests.support.fake_link import sample_catalogue
 from tests.support.widgets import staged
 

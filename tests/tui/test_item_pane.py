@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import Outcome, ServerView
-from mcpdesk.tui.drafts import Drafts
-from mcpdesk.tui.history import History
-from mcpdesk.tui.widgets.item_pane import ItemPane
+from mcpdesk.tui.workbench.drafts import Drafts
+from mcpdesk.tui.workbench.item_pane import ItemPane
+from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.widgets import staged, until
 

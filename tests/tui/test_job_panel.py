@@ -10,9 +10,8 @@ import pytest
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse
 from mcpdesk.link.work_values import MadeFile
+from mcpdesk.tui.activity.job_panel import STATES, JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
-from mcpdesk.tui.widgets.job_list import STATES
-from mcpdesk.tui.widgets.job_panel import JobPanel
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, detail, job, link_with, part, row_texts, until
 from tests.support.frame import toasts

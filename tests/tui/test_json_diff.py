@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.tui.render import json_diff
-from mcpdesk.tui.render.json_diff import NOTHING, Difference, differences
+from mcpdesk.tui.screens import compare
+from mcpdesk.tui.screens.compare import NOTHING, Difference, differences
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=2),
@@ -39,12 +39,12 @@ def test_what_differs_is_told_by_its_place(before: Any, after: Any, found: list[
 @given(VALUES, VALUES)
 def test_values_differ_when_and_only_when_they_are_not_the_same(before: Any, after: Any) -> None:
     assert differences(before, before) == []
-    assert bool(differences(before, after)) == (json_diff.compact(before) != json_diff.compact(after)) or (
+    assert bool(differences(before, after)) == (compare.compact(before) != compare.compact(after)) or (
         before == after
     )
 
 
 def test_there_is_an_end_to_differences_and_long_lists_go_item_by_item() -> None:
     found = differences([0] * 5_000, [1] * 5_000)
-    assert len(found) == json_diff.MOST and found[-1].path == (json_diff.MOST - 1,)
+    assert len(found) == compare.MOST and found[-1].path == (compare.MOST - 1,)
     assert repr(NOTHING) == "NOTHING"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.widgets.json_editor import MAX_HIGHLIGHTED, JsonEditor
+from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, JsonEditor
 from tests.support.widgets import staged
 
 

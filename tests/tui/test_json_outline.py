@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mcpdesk.tui.render.json_outline import SLICE, Outline, RowKind
+from mcpdesk.tui.results.json_tree import SLICE, Outline, RowKind
 
 
 def paths(outline: Outline) -> list[tuple[str | int, ...]]:

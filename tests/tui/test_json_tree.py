@@ -4,7 +4,7 @@ from typing import Any
 
 from textual.app import App, ComposeResult
 
-from mcpdesk.tui.widgets.json_tree import JsonTree
+from mcpdesk.tui.results.json_tree import JsonTree
 
 VALUE: dict[str, Any] = {
     "name": "Ada [b]Lovelace[/b]\x1b[31m",

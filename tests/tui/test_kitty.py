@@ -9,7 +9,7 @@ import re
 from PIL import Image
 from textual_image.renderable.tgp import _NUMBER_TO_DIACRITIC
 
-from mcpdesk.tui.render.kitty import MOST_CELLS, NUMBERS, deletion, placeholders, transmission
+from mcpdesk.tui.results.picture_drawing import MOST_CELLS, NUMBERS, deletion, placeholders, transmission
 
 MESSAGE = re.compile(r"\x1b_G([^;\x1b]*);?([^\x1b]*)\x1b\\")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.inbox.question import oddities
-from mcpdesk.tui.render.link_text import link_text
+from mcpdesk.tui.forms.question_text import link_text
 
 
 def emphasised(link: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.widgets.name_prompt import LONGEST, NamePrompt
+from mcpdesk.tui.widgets.dialog import LONGEST, NamePrompt
 from tests.support.frame import running_frame
 
 

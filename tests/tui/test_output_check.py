@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.render.output_check import MAX_MARKS, marks
+from mcpdesk.tui.results.result_view import MAX_MARKS, marks
 
 
 def test_violations_are_found_at_their_path() -> None:

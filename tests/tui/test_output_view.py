@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.widgets.output_view import KEPT_ROWS, LONGEST, OutputView
+from mcpdesk.tui.results.program_output import KEPT_ROWS, LONGEST, OutputView
 from tests.support.widgets import staged
 
 

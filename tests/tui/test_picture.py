@@ -9,9 +9,9 @@ from PIL import Image
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from mcpdesk.tui.render.graphics import Graphics, Kind
-from mcpdesk.tui.widgets import picture
-from mcpdesk.tui.widgets.picture import LEAST_ROWS, Picture
+from mcpdesk.tui.results import picture
+from mcpdesk.tui.results.picture import LEAST_ROWS, Picture
+from mcpdesk.tui.results.terminal_graphics import Graphics, Kind
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 from tests.support.widgets import Stage, staged, until
 

@@ -7,7 +7,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from mcpdesk.tui.render.pixels import MAX_BYTES, Facts, PictureError, look, shrunk, unpacked
+from mcpdesk.tui.results.picture_drawing import MAX_BYTES, Facts, PictureError, look, shrunk, unpacked
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 
 BLACK = (0, 0, 0)

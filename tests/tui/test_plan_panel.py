@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.widgets import Markdown, Static
 
 from mcpdesk.link.values import PlanView
+from mcpdesk.tui.activity.plan_panel import MARKDOWN_LIMIT, PlanPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.plan_panel import MARKDOWN_LIMIT, PlanPanel
 from tests.support.activity import activity, lesson, link_with, part, plan, tabs, until
 from tests.support.fake_link import FakeLink
 

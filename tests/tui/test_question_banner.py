@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
 from mcpdesk.inbox.question import Kind, Page
-from mcpdesk.tui.widgets.question_banner import QuestionBanner
+from mcpdesk.tui.forms.question_text import QuestionBanner
 from tests.support.fake_link import sample_questions
 
 QUESTION = sample_questions(0.0)[0]

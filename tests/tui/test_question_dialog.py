@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, QuestionState
-from mcpdesk.tui.widgets.question_page import OptionRow, OwnWords
+from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
 from tests.support.frame import toasts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.inbox.question import Answer, Option, Page
-from mcpdesk.tui.render.question_draft import Draft
+from mcpdesk.tui.forms.question_page import Draft
 
 OPTIONS = (Option("a"), Option("b"), Option("c"))
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Kind, Option, Page, Question
-from mcpdesk.tui.render.question_keys import question_keys
+from mcpdesk.tui.forms.question_dialog import question_keys
 
 CHOICE = Page("Which?", options=(Option("a"),))
 WORDS = Page("Why?")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 from mcpdesk.link.values import QUIET_S, ClientView
-from mcpdesk.tui.render.question_text import absence, announced, ended_line, plain
+from mcpdesk.tui.forms.question_text import absence, announced, ended_line, plain
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (

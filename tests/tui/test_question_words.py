@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.inbox.question import Answer, Page
-from mcpdesk.tui.widgets.question_words import LongWords
+from mcpdesk.tui.forms.question_page import LongWords
 from tests.support.asking import asked
 
 LONG = Page("Write it.", detail="user: " + "Lorem ipsum. " * 400, is_long=True)

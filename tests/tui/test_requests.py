@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.requests import completion_for, item_of, repeated, request_for, schema_of
+from mcpdesk.tui.workbench.item_requests import completion_for, item_of, repeated, request_for, schema_of
 
 
 def item(kind: ItemKind, name: str, **definition: object) -> CatalogueItem:

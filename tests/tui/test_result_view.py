@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 
 from mcpdesk.link.values import Outcome
-from mcpdesk.tui.widgets.result_view import LinkChip, ResultView, verdict
+from mcpdesk.tui.results.result_view import LinkChip, ResultView, verdict
 from tests.support.pictures import encoded, packed, two_halves
 from tests.support.widgets import staged, until
 

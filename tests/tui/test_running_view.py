@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import Progress
-from mcpdesk.tui.widgets.running_view import RunningView
+from mcpdesk.tui.results.result_view import RunningView
 from tests.support.fake_link import FakeCall
 from tests.support.widgets import staged, until
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from mcpdesk.tui.render.savable import file_name, savables
+from mcpdesk.tui.results.result_content import file_name, savables
 
 PIXEL = base64.b64encode(b"pixel").decode()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.saved_calls import FILE_NAME, MOST, SavedCalls
+from mcpdesk.tui.workbench.past_calls import FILE_NAME, MOST, SavedCalls
 from tests.support.frame import toasts
 from tests.support.workbench import bench, link_with, tool
 

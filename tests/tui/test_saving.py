@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.render.savable import Savable
-from mcpdesk.tui.saving import save
+from mcpdesk.tui.results.result_content import Savable
+from mcpdesk.tui.workbench.call_menus import save
 from tests.support.frame import toasts
 from tests.support.workbench import bench
 

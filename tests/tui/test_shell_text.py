@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from rich.cells import cell_len
 
-from mcpdesk.tui.render.shell_text import folded
+from mcpdesk.tui.render.safe_text import folded
 
 CURL = (
     "curl -sS -H 'Content-Type: application/json' -H 'X-Key: a b' "

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.style import Style
 
-from mcpdesk.tui.render.sixel import SixelStrip, sixel_rows
+from mcpdesk.tui.results.picture_drawing import SixelStrip, sixel_rows
 from tests.support.pictures import two_halves
 
 CONSOLE = Console(color_system="truecolor")

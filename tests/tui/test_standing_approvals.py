@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from mcpdesk.link.values import GrantView
-from mcpdesk.tui.standing_approvals import NONE, told, whom
+from mcpdesk.tui.forms.access_prompts import NONE, told, whom
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame, toasts
 

@@ -9,8 +9,8 @@ import pytest
 from textual.widgets import Input
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.widgets import suggestions as module
-from mcpdesk.tui.widgets.suggestions import Suggestions
+from mcpdesk.tui.forms import field_widgets as module
+from mcpdesk.tui.forms.field_widgets import Suggestions
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
 from tests.support.workbench import Bench, bench, link_with

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.widgets.tab_strip import TabStrip
+from mcpdesk.tui.widgets.tabs import TabStrip
 from tests.support.widgets import staged, until
 
 

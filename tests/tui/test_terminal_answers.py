@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui import terminal_answers
-from mcpdesk.tui.terminal_answers import QUESTION, Answers
+from mcpdesk.tui.results import terminal_graphics
+from mcpdesk.tui.results.terminal_graphics import QUESTION, Answers
 
 KITTY, CELL, SIXEL, PLAIN = "\x1b_Gi=31;OK\x1b\\", "\x1b[6;20;10t", "\x1b[?62;4;22c", "\x1b[?1;2c"
 
@@ -57,12 +57,12 @@ def test_keys_that_begin_alike_are_not_kept(answers: Answers, monkeypatch: pytes
         "?",
     ):
         assert answers.take(keys) == keys
-    monkeypatch.setattr(terminal_answers, "WITHIN_S", 0.0)
+    monkeypatch.setattr(terminal_graphics, "WITHIN_S", 0.0)
     assert answers.take("\x1b[?1") == "\x1b[?1"
 
 
 def test_late_answers_are_taken_out_too(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal_answers, "WITHIN_S", 0.0)
+    monkeypatch.setattr(terminal_graphics, "WITHIN_S", 0.0)
     assert answers.take("x" + SIXEL) == "x"
     assert answers.knows_sixel
 

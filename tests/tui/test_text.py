@@ -6,10 +6,10 @@ import pytest
 from rich.cells import cell_len
 from textual.content import Content
 
+from mcpdesk.tui.render.amounts import clock, since
 from mcpdesk.tui.render.key_names import key_name, key_names
-from mcpdesk.tui.render.since import clock, since
+from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.render.sparkline import rate, sparkline
-from mcpdesk.tui.render.text import clean, ending, one_line
 
 
 @pytest.mark.parametrize(

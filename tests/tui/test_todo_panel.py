@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from mcpdesk.tui.activity.todo_panel import TodoList, TodoPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.todo_list import TodoList
-from mcpdesk.tui.widgets.todo_panel import TodoPanel
 from tests.support.activity import activity, detail, link_with, part, row_texts, tabs, todo, until
 from tests.support.fake_link import FakeLink
 

@@ -14,9 +14,9 @@ from textual.widgets import Input, Static
 
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms.access_prompts import TokenInput, TokenPrompt
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.widgets.token_prompt import TokenInput, TokenPrompt
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.frame import quiet_link, running_frame, toasts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ServerView, TokenView
-from mcpdesk.tui.render.token_text import scope_words, scopes_for, token_line
+from mcpdesk.tui.forms.access_prompts import scope_words, scopes_for, token_line
 
 NOW = 1_700_000_000.0
 SERVER = ServerView("wallet", "Wallet", "1", "/srv/wallet", "", 1, looks_at_tokens=True)

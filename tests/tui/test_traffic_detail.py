@@ -6,7 +6,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.recorder.capture import Recording
-from mcpdesk.tui.widgets.json_tree import JsonTree
+from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.widgets.traffic_detail import TabLine, TrafficDetail
 from tests.support.traffic import (
     IN,

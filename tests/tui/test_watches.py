@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.drafts import Draft, Drafts
-from mcpdesk.tui.history import History
-from mcpdesk.tui.watches import Turn, Watches
+from mcpdesk.tui.workbench.drafts import Draft, Drafts, Turn, Watches
+from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
 from tests.support.workbench import bench

@@ -12,12 +12,12 @@ from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.results.result_view import CallButton, ResultContent, ResultView
 from mcpdesk.tui.widgets.catalogue import CatalogueList
-from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.result_view import CallButton, ResultContent, ResultView
 from mcpdesk.tui.widgets.traffic_list import TrafficList
 from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until

@@ -9,10 +9,9 @@ from typing import Any
 from textual.content import Content
 
 from mcpdesk.link.values import ClientDetail, ClientView, Presence, RunningCall, SessionView
-from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.render.content import size_text
-from mcpdesk.tui.render.since import since
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.amounts import duration, since
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.results.result_content import size_text
 
 STATELESS_FROM = "2026"
 """Revisions from here on have no handshake."""

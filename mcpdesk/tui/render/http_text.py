@@ -11,7 +11,7 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.header_checks import Checked, Verdict
 from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.legible import http, http_checked
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.safe_text import clean, one_line
 
 MOST = 50
 """Exchanges of an operation that are laid out; the newest."""

@@ -14,13 +14,13 @@ from textual.widgets import ContentSwitcher
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.widgets.callback_panel import CallbackPanel
-from mcpdesk.tui.widgets.inbox_panel import InboxPanel
-from mcpdesk.tui.widgets.job_panel import JobPanel
-from mcpdesk.tui.widgets.plan_panel import PlanPanel
-from mcpdesk.tui.widgets.section import Section
-from mcpdesk.tui.widgets.tab_strip import TabStrip
-from mcpdesk.tui.widgets.todo_panel import TodoPanel
+from mcpdesk.tui.activity.callback_panel import CallbackPanel
+from mcpdesk.tui.activity.inbox_panel import InboxPanel
+from mcpdesk.tui.activity.job_panel import JobPanel
+from mcpdesk.tui.activity.plan_panel import PlanPanel
+from mcpdesk.tui.activity.section import Section
+from mcpdesk.tui.activity.todo_panel import TodoPanel
+from mcpdesk.tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp

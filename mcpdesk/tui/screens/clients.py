@@ -18,8 +18,7 @@ from mcpdesk.link.values import ClientView, CoreView, ServerView
 from mcpdesk.recorder.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.client_text import client_text, title_of
-from mcpdesk.tui.render.shell_text import shown
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line, shown
 from mcpdesk.tui.widgets.client_list import COLUMNS, NUMBERS, ClientList, cells
 from mcpdesk.tui.widgets.menu import Choice, Menu
 

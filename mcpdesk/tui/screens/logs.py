@@ -15,8 +15,8 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.since import clock
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.amounts import clock
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.log_list import LEVELS, LogFilter, LogList
 from mcpdesk.tui.widgets.menu import Choice, Menu

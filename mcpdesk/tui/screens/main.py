@@ -19,10 +19,10 @@ from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Place
 from mcpdesk.tui.feed import Feed
+from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.widgets.footer import DeskFooter
 from mcpdesk.tui.widgets.header import SPARK_SECONDS, DeskHeader
-from mcpdesk.tui.widgets.question_banner import QuestionBanner
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class MainScreen(Screen[None]):
         """Open the question's dialog."""
         self.feed.put(question)
         self.banner(None)
-        from mcpdesk.tui.widgets.question_dialog import QuestionScreen
+        from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
         self.app.push_screen(QuestionScreen(self.link, question))
 
@@ -245,7 +245,7 @@ class MainScreen(Screen[None]):
     @work
     async def action_standing_approvals(self) -> None:
         """See what was approved for good, and end it."""
-        from mcpdesk.tui.standing_approvals import choose_grant
+        from mcpdesk.tui.forms.access_prompts import choose_grant
 
         await choose_grant(self)
 
@@ -298,7 +298,7 @@ class MainScreen(Screen[None]):
 
     def action_give_token(self) -> None:
         """Call the server as whoever a token is of."""
-        from mcpdesk.tui.widgets.token_prompt import open_token_prompt
+        from mcpdesk.tui.forms.access_prompts import open_token_prompt
 
         open_token_prompt(self)
 

@@ -21,16 +21,16 @@ from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.recorder.query import QueryError, parse
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
-from mcpdesk.tui.render.text import clean, one_line
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.render.traffic_line import Cell
-from mcpdesk.tui.requests import Request, item_of
+from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.saved_filters import FILE_NAME, SavedFilters, filters_menu
 from mcpdesk.tui.traffic_words import counts, mode
 from mcpdesk.tui.traffic_words import lesson as how_to_connect
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.json_tree import JsonTree
 from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
 from mcpdesk.tui.widgets.traffic_list import TrafficList
+from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp

@@ -17,18 +17,17 @@ from textual.timer import Timer
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ModeView, ServerView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.call_menus import choose_copy, choose_saved, history_menu
-from mcpdesk.tui.drafts import Draft, Drafts
-from mcpdesk.tui.history import History
-from mcpdesk.tui.render.form_field import UNSET
+from mcpdesk.tui.forms.argument_editor import Arguments
+from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.render.json_text import compact
-from mcpdesk.tui.render.text import one_line
-from mcpdesk.tui.watches import Turn, Watches
-from mcpdesk.tui.widgets.arguments import Arguments
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.results.result_view import ResultView
 from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
-from mcpdesk.tui.widgets.item_pane import ItemPane, is_same_item
-from mcpdesk.tui.widgets.json_tree import JsonTree
-from mcpdesk.tui.widgets.result_view import ResultView
+from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu
+from mcpdesk.tui.workbench.drafts import Draft, Drafts, Turn, Watches
+from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
+from mcpdesk.tui.workbench.past_calls import History
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -395,7 +394,7 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_save(self) -> None:
         """Save a part of the result to a file."""
-        from mcpdesk.tui.saving import save_result
+        from mcpdesk.tui.workbench.call_menus import save_result
 
         if self.draft is not None:
             await save_result(self.app, self.draft)

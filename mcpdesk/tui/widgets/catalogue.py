@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.render.shelves import (
     TITLES,
     CatalogueRow,
@@ -26,7 +27,6 @@ from mcpdesk.tui.render.shelves import (
     rows,
     seen_in,
 )
-from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 _NONE = "unset"

@@ -10,9 +10,9 @@ from textual import events
 from textual.message import Message
 
 from mcpdesk.link.values import ClientView, Presence
+from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.client_text import PRESENCES, era, pace, seen_text
-from mcpdesk.tui.render.since import since
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 COLUMNS = (

@@ -9,8 +9,8 @@ from textual.content import Content
 
 from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkView, connected
 from mcpdesk.tui.render.amounts import countdown
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.render.sparkline import rate, sparkline
-from mcpdesk.tui.render.text import one_line
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {

@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from mcpdesk.link.values import LogLine
-from mcpdesk.tui.render.since import clock
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.amounts import clock
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -16,7 +16,7 @@ from textual.fuzzy import Matcher
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from mcpdesk.tui.render.text import one_line
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span

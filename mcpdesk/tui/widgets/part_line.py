@@ -9,7 +9,7 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
-from mcpdesk.tui.render.text import clean
+from mcpdesk.tui.render.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)

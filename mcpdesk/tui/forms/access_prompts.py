@@ -1,0 +1,242 @@
+"""Asks for a token, and makes the desk call one server as whoever it is of. The token is never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mcpdesk.link.values import CatalogueItem, GrantView, ServerView, TokenView
+from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
+    from mcpdesk.link.values import ServerView
+    from mcpdesk.tui.screens.main import MainScreen
+
+_BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
+"""What a token may have been copied with."""
+
+
+def open_token_prompt(main: MainScreen) -> None:
+    """Ask for a token for the server shown; say so where none counts."""
+    server = next((one for one in main.link.view().servers if one.name == main.server), None)
+    if server is None:
+        return
+    if not server.looks_at_tokens:
+        main.notify(f"{server.name}: {NO_JWT}", severity="warning", markup=False)
+        return
+    item = getattr(main.pane, "item", None)
+    main.app.push_screen(TokenPrompt(main.link, server, item if isinstance(item, CatalogueItem) else None))
+
+
+class TokenInput(LineField):
+    """Takes a token however it was copied, and gives nothing of it away."""
+
+    @property
+    def selected_text(self) -> str:
+        """Nothing that could be copied."""
+        return ""
+
+    def action_cut(self) -> None:
+        """Take it out, but do not put it on the clipboard."""
+        self.delete_selection()
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """All lines of it, as terminals break long ones, without the words of a header."""
+        event.prevent_default()
+        event.stop()
+        self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
+
+
+class TokenPrompt(Dialog[None]):
+    """`item` is what is open: a token is asked for what it needs, too. Nothing entered ends the last one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
+    DEFAULT_CSS = """
+    TokenPrompt { align: center top; background: $background 50%; }
+    TokenPrompt > Vertical {
+        width: 72; max-width: 96%; height: auto; margin-top: 4; padding: 0 1; background: $surface;
+        border: round $primary; border-title-color: $text-primary; border-title-style: bold;
+    }
+    TokenPrompt Static { height: auto; color: $text-muted; }
+    TokenPrompt Input, TokenPrompt Input:focus {
+        border: none; height: 1; padding: 0 1; margin: 1 0; background: $foreground 8%;
+    }
+    TokenPrompt #trouble { display: none; margin-bottom: 1; color: $text-warning; }
+    TokenPrompt #trouble.-shown { display: block; }
+    TokenPrompt:ansi { background: transparent; }
+    """
+
+    def __init__(self, link: Link, server: ServerView, item: CatalogueItem | None = None) -> None:
+        super().__init__()
+        self._link = link
+        self._server = server
+        self._item = item
+        self._needs = (scopes_for(item, server) if item is not None else None) or ()
+        self._insists = False
+
+    def compose(self) -> ComposeResult:
+        """Who the desk is, what is needed, and where a token goes."""
+        with Vertical() as box:
+            box.border_title = Content(f"Token for {one_line(self._server.name, 40)}")
+            box.border_subtitle = "enter checks · esc closes"
+            yield Static(Content("\n".join(self._told())))
+            yield TokenInput(placeholder="paste a token", password=True, compact=True)
+            yield Static(id="trouble", markup=False)
+            yield Static("It is not stored, recorded or shown; it ends with the desk.")
+
+    def _told(self) -> Iterator[str]:
+        server, token = self._server, self._server.token
+        if token is None:
+            yield f"The desk calls {server.name} as anybody."
+        elif token.ended:
+            yield f"The token of {whose(token)} does not count any more: {token.ended}."
+        else:
+            allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
+            yield f"The desk calls {server.name} as {holder(token, time.time())}."
+            yield f"Scopes: {allowed or 'none'}. Enter without a token ends that."
+        if self._item is not None and scopes_for(self._item, server) is not None:
+            yield f"{one_line(self._item.title, 60)} needs one{with_scopes(self._needs)}."
+
+    @on(Input.Changed)
+    def edited(self, event: Input.Changed) -> None:
+        """What was said is about another token."""
+        event.stop()
+        self._insists = False
+        self._say("")
+
+    @on(Input.Submitted)
+    def submit(self, event: Input.Submitted) -> None:
+        """Check what was entered; nothing ends the last one."""
+        event.stop()
+        if event.value.strip():
+            self._check()
+            return
+        if self._server.token is not None:
+            self._link.drop_token(self._server.name)
+            self.app.notify(f"{self._server.name} is called as anybody again", markup=False)
+        self.dismiss()
+
+    @work(exclusive=True)
+    async def _check(self) -> None:
+        name, needs = self._server.name, () if self._insists else self._needs
+        self._say("… checking")
+        # No local name for it: what goes wrong is shown with the values around it.
+        given = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needs)
+        try:
+            lacking = await asyncio.wrap_future(given)
+        except ValueError as reason:
+            self._say(f"✗ The token does not count: {reason}.")
+            return
+        if lacking:
+            self._insists = True
+            self._say(f"✗ The token counts, but without {scope_words(lacking)}. Enter takes it anyway.")
+            return
+        token = next((one.token for one in self._link.view().servers if one.name == name), None)
+        self.app.notify(f"{name} is called as {whose(token) if token else 'before'}", markup=False)
+        self.dismiss()
+
+    def _say(self, text: str) -> None:
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(one_line(text)))
+        trouble.set_class(bool(text), "-shown")
+
+
+NO_JWT = "no token counts here: mcp.json has no auth.jwt"
+
+
+def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
+    """The scopes a token needs for an item; None: it needs no token."""
+    if not item.needs_token and not server.wants_token:
+        return None
+    return tuple(dict.fromkeys((*server.token_scopes, *item.scopes)))
+
+
+def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str, str]:
+    """What stands above an item about tokens, and its colour; empty: nothing. `now` is Unix time."""
+    needed, token = scopes_for(item, server), server.token
+    if needed is None:
+        if token is None or token.ended:
+            return "", ""
+        return f"called as {holder(token, now)}", "$text-muted"
+    if not server.looks_at_tokens:
+        return f"✕ needs a token, and {NO_JWT}", "$text-error"
+    wanted = f"needs a token{with_scopes(needed)}"
+    if token is None:
+        return f"● {wanted} · T gives one", "$text-warning"
+    if token.ended:
+        return f"● {wanted} · that of {whose(token)} ended: {token.ended} · T gives one", "$text-warning"
+    lacking = [scope for scope in needed if scope not in token.scopes]
+    if lacking:
+        told = f"✕ called as {holder(token, now)}, without {scope_words(lacking)} · T gives another token"
+        return told, "$text-warning"
+    allowed = f", with {scope_words(needed)}" if needed else ""
+    return f"✓ called as {holder(token, now)}{allowed}", "$text-success"
+
+
+def holder(token: TokenView, now: float) -> str:
+    """Who the desk is, and for how long: `ada, 59 min left`."""
+    left = f", {since(token.expires - now)} left" if token.expires is not None else ""
+    return whose(token) + left
+
+
+def whose(token: TokenView) -> str:
+    """The subject of a token, as it may be shown."""
+    return one_line(token.name, 40)
+
+
+def with_scopes(scopes: Iterable[str]) -> str:
+    """` with scope wallet:send`; empty without any."""
+    words = scope_words(scopes)
+    return f" with {words}" if words else ""
+
+
+def scope_words(scopes: Iterable[str]) -> str:
+    """`scope wallet:send`, `scopes a, b`; empty without any."""
+    named = [one_line(scope, 60) for scope in scopes]
+    return f"scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
+
+
+NONE = "Nothing is approved for good. Tools of policy ask offer that with each call of a client."
+
+
+async def choose_grant(main: MainScreen) -> None:
+    """List the standing approvals of all servers, and end the chosen one."""
+    granted = main.link.grants()
+    if not granted:
+        main.notify(NONE, markup=False)
+        return
+    now = time.time()
+    choices = [
+        Choice(f"{one.tool} for {whom(one)}", one, f"{since(now - one.granted)} ago", help=told(one))
+        for one in granted
+    ]
+    grant = await main.app.push_screen_wait(Menu("Approved for good: enter ends it", choices))
+    if grant is not None:
+        main.link.revoke(grant)
+
+
+def whom(grant: GrantView) -> str:
+    """The peer, as people know it."""
+    return one_line(grant.peer.partition(":")[2], 40)
+
+
+def told(grant: GrantView) -> str:
+    """What a standing approval allows, in a sentence."""
+    kind, _, name = grant.peer.partition(":")
+    who = f"Whoever has the token of {name}" if kind == "token" else f"Clients called {name}"
+    return one_line(f"{who} may call {grant.tool} of {grant.server}.")

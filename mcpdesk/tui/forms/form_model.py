@@ -1,0 +1,432 @@
+"""What a form holds where nothing is nested: texts, numbers, choices, JSON, constants. Pure.
+
+A node that holds nothing has the value `UNSET` and is left out of what encloses it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from mcpdesk.plain_text import json_escaped
+from mcpdesk.tui.forms.schema_fields import UNSET, Choice, Field, Kind, Schema, form_for
+from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
+
+
+class Node(ABC):
+    """The state of one field."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.is_null = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Back to the default, or to nothing."""
+        self.is_null = False
+        self._empty()
+        if self.field.default is not UNSET:
+            self.put(self.field.default)
+
+    def value(self) -> Any:
+        """What the node holds, or `UNSET`."""
+        return None if self.is_null else self._value()
+
+    def put(self, value: Any) -> None:
+        """Hold this value; what does not fit is held as far as it does."""
+        self.is_null = value is None and self.field.nullable
+        if not self.is_null:
+            self._put(value)
+
+    @property
+    def problem(self) -> str:
+        """Why what was typed is no value at all; empty when it is one."""
+        return ""
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """Nodes inside this one, by key or index."""
+        return iter(())
+
+    @abstractmethod
+    def _empty(self) -> None: ...
+
+    @abstractmethod
+    def _value(self) -> Any: ...
+
+    @abstractmethod
+    def _put(self, value: Any) -> None: ...
+
+
+class TextNode(Node):
+    """Text. An optional one that is empty holds nothing; a required one does so until somebody edits it."""
+
+    text: str
+    given: bool
+
+    def edit(self, text: str) -> None:
+        """Take what was typed."""
+        self.text, self.is_null = text, False
+        self.given = bool(text) or self.field.required
+
+    def _empty(self) -> None:
+        self.text, self.given = "", False
+
+    def _value(self) -> Any:
+        return self.text if self.given else UNSET
+
+    def _put(self, value: Any) -> None:
+        self.text, self.given = value if isinstance(value, str) else pretty(value), True
+
+
+class NumberNode(TextNode):
+    """A number as typed; what is none is passed on as text, for the validator to complain about."""
+
+    def _value(self) -> Any:
+        return _number(self.text.strip()) if self.text.strip() else UNSET
+
+
+class JsonNode(TextNode):
+    """Any value, as JSON text."""
+
+    def _value(self) -> Any:
+        if not self.text.strip() or self.problem:
+            return UNSET
+        return json.loads(self.text)
+
+    def _put(self, value: Any) -> None:
+        self.text, self.given = json_escaped(pretty(value)), True
+
+    @property
+    def problem(self) -> str:
+        """Where the text stops being JSON."""
+        return json_problem(self.text) if self.text.strip() else ""
+
+
+class ChoiceNode(Node):
+    """One of a few values."""
+
+    index: int | None
+
+    def __init__(self, field: Field) -> None:
+        self.choices = field.choices
+        super().__init__(field)
+
+    def pick(self, index: int | None) -> None:
+        """Take one, or none."""
+        self.index, self.is_null = index, False
+
+    def _empty(self) -> None:
+        self.index = None
+
+    def _value(self) -> Any:
+        return UNSET if self.index is None else self.choices[self.index].value
+
+    def _put(self, value: Any) -> None:
+        self.index = _index(self.choices, value)
+
+
+class ManyNode(Node):
+    """Several of a few values, in the order of the choices."""
+
+    chosen: frozenset[int]
+
+    def __init__(self, field: Field) -> None:
+        self.choices = field.choices
+        super().__init__(field)
+
+    def pick(self, chosen: frozenset[int]) -> None:
+        """Take these."""
+        self.chosen, self.is_null = chosen, False
+
+    def _empty(self) -> None:
+        self.chosen = frozenset()
+
+    def _value(self) -> Any:
+        values = [choice.value for at, choice in enumerate(self.choices) if at in self.chosen]
+        return values if values or self.field.required else UNSET
+
+    def _put(self, value: Any) -> None:
+        found = (_index(self.choices, item) for item in value) if isinstance(value, list) else ()
+        self.chosen = frozenset(at for at in found if at is not None)
+
+
+class FixedNode(Node):
+    """The one value there can be."""
+
+    def _empty(self) -> None:
+        pass
+
+    def _value(self) -> Any:
+        return self.field.shape["const"]
+
+    def _put(self, value: Any) -> None:
+        pass
+
+
+def _number(text: str) -> Any:
+    for read in (int, float):
+        try:
+            number = read(text)
+        except ValueError:
+            continue
+        return number if abs(number) != float("inf") and number == number else text
+    return text
+
+
+def _index(choices: tuple[Choice, ...], value: Any) -> int | None:
+    return next((at for at, choice in enumerate(choices) if same(choice.value, value)), None)
+
+
+MAX_PREFILLED = 5
+"""Items a required list starts with at most."""
+
+
+class ListNode(Node):
+    """Items of one kind."""
+
+    items: list[Node]
+    given: bool
+
+    def add(self) -> Node:
+        """Append an item and return it."""
+        node = node_for(self.field.item())
+        self.items.append(node)
+        self.given, self.is_null = True, False
+        return node
+
+    def remove(self, index: int) -> None:
+        """Drop an item; the last one leaves an optional list unset."""
+        del self.items[index]
+        self.given = bool(self.items)
+
+    def move(self, index: int, by: int) -> int:
+        """Move an item and return where it is now."""
+        target = max(0, min(len(self.items) - 1, index + by))
+        self.items.insert(target, self.items.pop(index))
+        return target
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """Items by index."""
+        return iter(enumerate(self.items))
+
+    def _empty(self) -> None:
+        wanted = self.field.shape.get("minItems", 0) if self.field.required else 0
+        self.items = [node_for(self.field.item()) for _ in range(min(wanted, MAX_PREFILLED))]
+        self.given = False
+
+    def _value(self) -> Any:
+        if not (self.items or self.given or self.field.required):
+            return UNSET
+        return [value for item in self.items if (value := item.value()) is not UNSET]
+
+    def _put(self, value: Any) -> None:
+        self.items, self.given = [], True
+        for item in value if isinstance(value, list) else ():
+            self.add().put(item)
+
+
+class Entry:
+    """A member under a name of the person's choice."""
+
+    def __init__(self, key: str, node: Node) -> None:
+        self.key = key
+        self.node = node
+
+
+class MapNode(Node):
+    """Members under names of the person's choice; those without a name do not count."""
+
+    entries: list[Entry]
+    given: bool
+
+    def add(self, key: str = "") -> Entry:
+        """Append a member and return it."""
+        schema = self.field.entry()
+        entry = Entry(key, node_for(schema if schema is not None else _anything(self.field)))
+        self.entries.append(entry)
+        self.given, self.is_null = True, False
+        return entry
+
+    def remove(self, index: int) -> None:
+        """Drop a member."""
+        del self.entries[index]
+        self.given = bool(self.entries)
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """Values by name."""
+        return ((entry.key, entry.node) for entry in self.entries)
+
+    def _empty(self) -> None:
+        self.entries, self.given = [], False
+
+    def _value(self) -> Any:
+        pairs = ((entry.key, entry.node.value()) for entry in self.entries if entry.key)
+        value = {key: item for key, item in pairs if item is not UNSET}
+        return value if value or self.given or self.field.required else UNSET
+
+    def _put(self, value: Any) -> None:
+        self.entries, self.given = [], True
+        for key, item in value.items() if isinstance(value, dict) else ():
+            self.add(key).node.put(item)
+
+
+class ObjectNode(Node):
+    """Named members, and others where the schema allows. An optional object is absent until asked for."""
+
+    present: bool
+    members: dict[str, Node]
+    others: MapNode
+
+    def set_present(self, present: bool) -> None:
+        """Add or drop the whole object."""
+        self.present, self.is_null = present, False
+        if present and not self.members:
+            self.members = {field.key: node_for(field) for field in self.field.properties()}
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """Members by name."""
+        if self.present and not self.is_null:
+            yield from self.members.items()
+            yield from self.others.children()
+
+    @property
+    def takes_others(self) -> bool:
+        """Whether members without a field of their own are offered."""
+        return self.field.entry() is not None
+
+    def _empty(self) -> None:
+        self.members, self.present = {}, False
+        self.others = MapNode(_others(self.field))
+        if self.field.required:
+            self.set_present(True)
+
+    def _value(self) -> Any:
+        if not self.present:
+            return UNSET
+        own = {key: value for key, node in self.members.items() if (value := node.value()) is not UNSET}
+        return own | (self.others.value() if self.others.entries else {})
+
+    def _put(self, value: Any) -> None:
+        self.members, self.others = {}, MapNode(_others(self.field))
+        self.set_present(True)
+        for key, node in self.members.items():
+            node._empty()
+            if isinstance(value, dict) and key in value:
+                node.put(value[key])
+        for key, item in value.items() if isinstance(value, dict) else ():
+            if key not in self.members:
+                self.others.add(key).node.put(item)
+
+
+class UnionNode(Node):
+    """One of several shapes, or none."""
+
+    at: int | None
+    parts: dict[int, Node]
+
+    def __init__(self, field: Field) -> None:
+        self.alternatives = field.alternatives()
+        super().__init__(field)
+
+    @property
+    def chosen(self) -> Node | None:
+        """The node of the chosen shape; what was entered for the others is kept."""
+        if self.at is None:
+            return None
+        if self.at not in self.parts:
+            self.parts[self.at] = node_for(self.alternatives[self.at])
+        return self.parts[self.at]
+
+    def pick(self, at: int | None) -> None:
+        """Choose a shape."""
+        self.at, self.is_null = at, False
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """Those of the chosen shape: a union adds no step to the path."""
+        return self.chosen.children() if self.chosen else iter(())
+
+    @property
+    def problem(self) -> str:
+        """That of the chosen shape."""
+        return self.chosen.problem if self.chosen else ""
+
+    def _empty(self) -> None:
+        self.parts, self.at = {}, 0 if self.field.required else None
+
+    def _value(self) -> Any:
+        return self.chosen.value() if self.chosen else UNSET
+
+    def _put(self, value: Any) -> None:
+        for at, field in enumerate(self.alternatives):
+            node = node_for(field)
+            node.put(value)
+            if same(node.value(), value):
+                self.parts[at], self.at = node, at
+                return
+
+
+_NODES: dict[Kind, type[Node]] = {
+    Kind.TEXT: TextNode,
+    Kind.LONG_TEXT: TextNode,
+    Kind.SECRET: TextNode,
+    Kind.MOMENT: TextNode,
+    Kind.INTEGER: NumberNode,
+    Kind.NUMBER: NumberNode,
+    Kind.SWITCH: ChoiceNode,
+    Kind.CHOICE: ChoiceNode,
+    Kind.MANY: ManyNode,
+    Kind.FIXED: FixedNode,
+    Kind.OBJECT: ObjectNode,
+    Kind.LIST: ListNode,
+    Kind.MAP: MapNode,
+    Kind.UNION: UnionNode,
+    Kind.JSON: JsonNode,
+}
+
+
+def node_for(field: Field) -> Node:
+    """An empty node for a field, its default filled in."""
+    return _NODES[field.kind](field)
+
+
+def form_node(schema: Schema) -> Node:
+    """The node of a tool's arguments."""
+    return node_for(form_for(schema))
+
+
+def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Every node with its path in the value, outer ones first."""
+    yield path, node
+    for key, child in node.children():
+        yield from walk(child, (*path, key))
+
+
+def without_secrets(node: Node) -> Any:
+    """The value, secret members left out: what may be written to disk."""
+    value = node.value()
+    for path, inner in walk(node):
+        if inner.field.kind is Kind.SECRET and path:
+            value = _dropped(value, path)
+    return value
+
+
+def _dropped(value: Any, path: Path) -> Any:
+    head, rest = path[0], path[1:]
+    if isinstance(value, dict) and head in value:
+        if not rest:
+            return {key: item for key, item in value.items() if key != head}
+        return {**value, head: _dropped(value[head], rest)}
+    if isinstance(value, list) and isinstance(head, int) and head < len(value):
+        return [_dropped(item, rest) if at == head else item for at, item in enumerate(value)]
+    return value
+
+
+def _anything(field: Field) -> Field:
+    return Field(Kind.JSON, "", {}, field.root, True, False, field.depth + 1)
+
+
+def _others(field: Field) -> Field:
+    shape = {"additionalProperties": field.shape.get("additionalProperties", True)}
+    return Field(Kind.MAP, "", shape, field.root, False, False, field.depth)

@@ -1,0 +1,393 @@
+"""The dialog that asks: the pages of one question, answered as one. Closes when somebody else was first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
+from mcpdesk.link.link import Link
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.forms.question_page import Draft, Left, LongWords, QuestionPage
+from mcpdesk.tui.forms.question_text import absence
+from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.dialog import Dialog
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.part_line import Part, PartLine
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+LOOK_S = 0.1
+SOON_S = 60
+"""Time left below which the dialog says so."""
+ENDINGS = {
+    QuestionState.DECLINED: "was {word} by {by}",
+    QuestionState.CANCELLED: "was closed by {by}",
+    QuestionState.TIMED_OUT: "timed out",
+    QuestionState.WITHDRAWN: "was withdrawn: {reason}",
+    QuestionState.ANSWERED: "was {word} by {by}",
+}
+
+
+class QuestionScreen(Dialog[None]):
+    """Asks one question. What was chosen is kept for the next time when it is put off."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    QuestionScreen { align: center middle; background: $background 50%; }
+    QuestionScreen > Vertical {
+        width: 88; max-width: 100%; height: auto;
+        border: round $warning; border-title-color: $text-warning; border-title-style: bold;
+        background: $surface; padding: 1 1 0 1;
+    }
+    QuestionScreen .note { height: 1; padding: 0 1; color: $text-error; display: none; text-wrap: nowrap; }
+    QuestionScreen .note.-on { display: block; }
+    QuestionScreen .reason { height: 1; margin-top: 1; padding: 0 1; display: none; }
+    QuestionScreen .reason > Static { width: auto; margin-right: 1; color: $text-warning; }
+    QuestionScreen .reason > Input, QuestionScreen .reason > Input:focus {
+        border: none; height: 1; padding: 0 1; width: 1fr; background: $panel;
+    }
+    QuestionScreen PartLine { margin-top: 1; padding: 0 1; color: $text-muted; }
+    QuestionScreen.-declining .reason { display: block; }
+    QuestionScreen.-low > Vertical { padding: 0 1; }
+    QuestionScreen.-low PartLine { margin-top: 0; }
+    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
+    QuestionScreen:ansi { background: transparent; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
+    drafts: ClassVar[dict[int, tuple[Question, list[Draft]]]] = {}
+    """Drafts of questions that were put off, by their number."""
+
+    def __init__(self, link: Link, question: Question, *, declining: bool = False) -> None:
+        """`declining` starts with the question for a reason."""
+        super().__init__()
+        self.link = link
+        self.question = question
+        kept, drafts = self.drafts.pop(question.id, (None, []))
+        self._drafts = drafts if kept == question else [Draft(page) for page in question.pages]
+        self._at = 0
+        self.page = QuestionPage(self._drafts[0])
+        """The page that is up, or about to be."""
+        self._sent = False
+        self._version = -1
+        self._declining = declining
+        self._waiting: list[Question] = []
+
+    def compose(self) -> ComposeResult:
+        """Page, note, reason, keys."""
+        with Vertical():
+            yield self.page
+            yield Static(classes="note", markup=False)
+            with Horizontal(classes="reason"):
+                no, nos = ("deny", "denies") if self._is_approval else ("decline", "declines")
+                yield Static(f"{no}, because", markup=False)
+                yield LineField(
+                    placeholder=f"optional · enter {nos} · esc goes back", compact=True, id="reason"
+                )
+            yield PartLine()
+
+    def on_mount(self) -> None:
+        """Start the clock, and watch for an end elsewhere."""
+        self._show_keys()
+        self._look()
+        self.set_interval(LOOK_S, self._look)
+        if self._declining:
+            self.action_decline()
+
+    def on_resize(self) -> None:
+        """Let a long page scroll, so that the lines below it stay in sight."""
+        self._fit()
+
+    @property
+    def _is_approval(self) -> bool:
+        return self.question.kind is Kind.APPROVAL
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit chooses its option."""
+        if event.character and event.character.isdecimal() and not isinstance(self.focused, Input):
+            event.stop()
+            self.page.choose((int(event.character) - 1) % 10)
+
+    def action_choose(self) -> None:
+        """Toggle the option under the cursor."""
+        self.page.choose()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor over the options."""
+        self.page.move(by)
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll a long page by screens."""
+        self.page.scroll_by(by)
+
+    async def action_next_page(self) -> None:
+        """Go on, or answer on the last page."""
+        if problem := self.page.draft.problem:
+            self._note(problem[:1].upper() + problem[1:] + ".")
+            return
+        if self._at + 1 < len(self._drafts):
+            await self._go_to(self._at + 1)
+        elif self._is_approval and self.page.draft.answer.selected == (Approval.DENY,):
+            self.action_decline()
+        else:
+            self._answer()
+
+    async def action_previous_page(self) -> None:
+        """Go back."""
+        if self._at:
+            await self._go_to(self._at - 1)
+
+    def action_decline(self) -> None:
+        """Ask for a reason, then decline."""
+        self.add_class("-declining")
+        self._fit()
+        self.query_one("#reason", Input).focus()
+
+    def action_cancel(self) -> None:
+        """Close it without saying yes or no."""
+        self._send()
+        self.link.cancel_question(self.question.id)
+        self._look()
+
+    async def action_open_link(self) -> None:
+        """Open the link of the page in a browser."""
+        from mcpdesk.tui.browser import open_link
+
+        await open_link(self.app, self.page.draft.page.link)
+
+    def action_copy_link(self) -> None:
+        """Copy the link of the page."""
+        cast("DeskApp", self.app).copy(self.page.draft.page.link, "the link")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Links and cancelling are there where the question has them."""
+        if not super().check_action(action, parameters):
+            return False
+        if action in ("open_link", "copy_link"):
+            return bool(self.question.pages[self._at].link)
+        return self.question.may_cancel if action == "cancel" else True
+
+    def action_next_question(self) -> None:
+        """Put this question off and open the next one that waits."""
+        main = cast("DeskApp", self.app).main
+        following = main.feed.question_after(self.question.id)
+        if following is None:
+            self.notify("No other question is waiting.", markup=False)
+            return
+        self._keep_drafts()
+        self.dismiss()
+        main.ask(following)
+
+    def action_later(self) -> None:
+        """Esc: back from the reason, else put the question off with what was chosen so far."""
+        if self.has_class("-declining"):
+            self.remove_class("-declining")
+            self._fit()
+            self.set_focus(None)
+            return
+        self._keep_drafts()
+        self.dismiss()
+
+    def _keep_drafts(self) -> None:
+        waiting = {one.id for one in self.link.questions() if one.state is QuestionState.WAITING}
+        for ended in self.drafts.keys() - waiting:
+            del self.drafts[ended]
+        self.drafts[self.question.id] = (self.question, self._drafts)
+
+    @on(Left)
+    def _words_left(self) -> None:
+        self.page.leave_words()
+
+    @on(LongWords.Submitted)
+    async def _text_submitted(self) -> None:
+        await self.action_next_page()
+
+    def on_descendant_focus(self) -> None:
+        """Letters are written from now on."""
+        self._show_keys()
+
+    def on_descendant_blur(self) -> None:
+        """Letters are keys again."""
+        self._show_keys()
+
+    @on(QuestionPage.Changed)
+    def _draft_changed(self) -> None:
+        self._note("")
+
+    @on(Input.Submitted)
+    async def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.input.id == "reason":
+            self._decline(event.value.strip())
+        else:
+            await self.action_next_page()
+
+    async def _go_to(self, at: int) -> None:
+        self._at = at
+        self._note("")
+        old, self.page = self.page, QuestionPage(self._drafts[at])
+        fresh = self.page
+        self.set_focus(None)
+        await old.remove()
+        if self.has_left or fresh is not self.page:
+            return  # it ended elsewhere, or went on, while the page went
+        await self.query_one(Vertical).mount(fresh, before=0)
+        if self.has_left or fresh is not self.page:
+            return
+        self._fit()
+        self._show_keys()
+        self._show_title()
+
+    def _answer(self) -> None:
+        self._send()
+        self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
+        self._look()
+
+    def _decline(self, reason: str) -> None:
+        self._send()
+        self.link.decline(self.question.id, reason)
+        self._look()
+
+    def _fit(self) -> None:
+        """Around the page: border 2, in tall windows padding 1 and a margin of 2, and what is shown below."""
+        low = self.has_class("-low")
+        note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
+        around = (3 if low else 7) + note + 2 * declining
+        self.page.fit(max(3, self.size.height - around))
+
+    def _send(self) -> None:
+        self._sent = True
+        self._note("Sending …")
+
+    def _look(self) -> None:
+        """Close when the question has ended, here or elsewhere; else show how long it has waited."""
+        if not self.is_attached or not self.is_current:
+            return
+        version = self.link.view().questions_version
+        if version != self._version:
+            self._version = version
+            asked = self.link.questions()
+            self._waiting = [one for one in asked if one.state is QuestionState.WAITING]
+            found = [one for one in asked if one.id == self.question.id]
+            if not found or found[0].state is not QuestionState.WAITING:
+                self._close(found[0] if found else None)
+                return
+        self._show_title()
+
+    def _close(self, ended: Question | None) -> None:
+        self.dismiss()
+        if ended is None:
+            self.notify("The question is gone.", markup=False)
+        elif self._sent and self._is_mine(ended):
+            self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} goes on.", markup=False)
+        else:
+            by = ended.answered_by or "somebody"
+            said = ENDINGS[ended.state].format(by=by, reason=ended.reason, word=ended.word)
+            text = one_line(f"The question of {one_line(ended.asker, 40)} {said}", 110)
+            self.notify(text, severity="warning", markup=False)
+
+    def _is_mine(self, ended: Question) -> bool:
+        if ended.state is QuestionState.ANSWERED:
+            return ended.answers == tuple(draft.answer for draft in self._drafts)
+        return ended.state in (QuestionState.DECLINED, QuestionState.CANCELLED)
+
+    def _note(self, text: str) -> None:
+        note = self.query_one(".note", Static)
+        note.update(text)
+        note.set_class(bool(text), "-on")
+        self._fit()
+
+    def _show_keys(self) -> None:
+        hints = question_keys(self.question, self._at, is_writing=self.page.is_writing)
+        self.query_one(PartLine).show(
+            [
+                Part(
+                    Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   "),
+                    hint.action,
+                    rank=hint.rank,
+                )
+                for hint in hints
+            ]
+        )
+
+    def _show_title(self) -> None:
+        """`peer asks · waiting 12 s ──── 1 of 2`, the line between in the colour of the border."""
+        box = self.query_one(Vertical)
+        now = time.time()
+        left = self.question.deadline - now
+        away = absence(self.question, self.link.view().clients, now)
+        gone = f" ({away})" if away else ""
+        said = f"{one_line(self.question.asker, 40)}{gone} asks · waiting {since(now - self.question.asked)}"
+        if left < SOON_S:
+            said += f" · {since(left)} left"
+        more = sum(one.id != self.question.id for one in self._waiting)
+        if more:
+            said += f" · n: {more} more"
+        count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
+        fill = box.size.width - Content(said).cell_length - len(count) - 4
+        title = Content(said)
+        if count and fill > 0:
+            title = Content.assemble(said, (f" {'─' * fill} ", "not bold $warning"), count)
+        box.border_title = title
+
+
+LONG = 6
+"""Lines to read before answering from which scrolling is spoken of."""
+
+
+class Hint(NamedTuple):
+    """A key, what it does, and which goes first where there is little room (low `rank`)."""
+
+    key: str
+    title: str
+    action: str
+    """What a click on it does."""
+    rank: int
+
+
+def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[Hint]:
+    """Those of page `at`. While somebody writes, letters are no keys until esc is pressed."""
+    page = question.pages[at]
+    lead = "esc " if is_writing else ""
+    if page.options and not is_writing:
+        yield Hint("digits", "choose", "screen.choose", 2)
+        yield Hint("space", "toggles", "screen.choose", 1)
+    if page.link:
+        yield Hint("o", "open", "screen.open_link", 8)
+        yield Hint("y", "copy", "screen.copy_link", 5)
+    yield Hint("enter", _onward(question, at), "screen.next_page", 9)
+    if page.is_long and is_writing:
+        yield Hint("ctrl+j", "new line", "", 3)
+    if at and not is_writing:
+        yield Hint("⌫", "back", "screen.previous_page", 4)
+    yield Hint(f"{lead}d", declining(question), "screen.decline", 6)
+    if page.detail.count("\n") >= LONG and not page.is_long:
+        yield Hint("pgdn", "scrolls", "screen.scroll(1)", 2)
+    if question.may_cancel:
+        yield Hint(f"{lead}c", "cancel", "screen.cancel", 5)
+    if is_writing:
+        yield Hint("esc", "stops writing", "", 7)
+    else:
+        yield Hint("esc", "later", "screen.later", 7)
+
+
+def declining(question: Question) -> str:
+    """What saying no is called."""
+    return "deny" if question.kind is Kind.APPROVAL else "decline"
+
+
+def _onward(question: Question, at: int) -> str:
+    if question.pages[at].link:
+        return "agrees"
+    return "answers" if at + 1 == len(question.pages) else "next"

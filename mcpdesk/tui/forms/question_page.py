@@ -1,0 +1,344 @@
+"""One page of a question: its text, its options or link, and room for own words. Changes only its draft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
+
+from mcpdesk.inbox.answers import problem
+from mcpdesk.inbox.question import Answer, Page, oddities
+from mcpdesk.tui.forms.question_text import link_text
+from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.widgets.fields import LineField, TextField
+
+AROUND_DETAIL = 6
+"""Rows that question, margins and a text to write take besides what is read before."""
+LABEL_CELLS = 26
+"""Labels get at most this much room beside their descriptions, and wrap in it."""
+
+
+class OptionRow(Horizontal):
+    """One option. Clicking it is choosing it."""
+
+    DEFAULT_CSS = """
+    OptionRow { height: auto; padding: 0 1; }
+    OptionRow > Static { height: auto; width: auto; margin-right: 1; }
+    OptionRow > .wide { width: 1fr; margin-right: 0; }
+    OptionRow > .description { color: $text-muted; }
+    OptionRow:hover { background: $primary 12%; }
+    OptionRow.-cursor { background: $primary 25%; }
+    OptionRow.-chosen > .label { text-style: bold; color: $text-primary; }
+    OptionRow:ansi.-cursor { background: transparent; text-style: reverse; }
+    """
+
+    class Clicked(Message):
+        """The row of option `index` was clicked."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self, index: int, draft: Draft, label_cells: int) -> None:
+        super().__init__()
+        self.index = index
+        self._draft = draft
+        self._label_cells = label_cells
+        self._option = draft.page.options[index]
+
+    def compose(self) -> ComposeResult:
+        """Digit, mark, label, description."""
+        yield Static(str(self.index + 1), markup=False)
+        yield Static(self._draft.mark(self.index), classes="mark", markup=False)
+        label = Static(clean(self._option.label), classes="label", markup=False)
+        label.set_class(not self._label_cells, "wide")
+        label.styles.width = self._label_cells or None
+        yield label
+        if self._label_cells:
+            yield Static(clean(self._option.description), classes="description wide", markup=False)
+
+    def on_click(self) -> None:
+        """Choose it."""
+        self.post_message(self.Clicked(self.index))
+
+    def show(self, is_cursor: bool) -> None:
+        """Show the draft as it is now."""
+        self.query_one(".mark", Static).update(self._draft.mark(self.index))
+        self.set_class(self.index in self._draft.chosen, "-chosen")
+        self.set_class(is_cursor, "-cursor")
+
+
+class QuestionPage(VerticalScroll, can_focus=False):
+    """Everything between the frame's top and its line of keys."""
+
+    DEFAULT_CSS = """
+    QuestionPage { height: auto; scrollbar-size-vertical: 1; }
+    QuestionPage > .head { height: auto; padding: 0 1; margin-bottom: 1; }
+    QuestionPage > .head > .question { width: 1fr; height: auto; text-style: bold; }
+    QuestionPage > .head > .header { width: auto; height: 1; margin-left: 2; color: $text-accent; }
+    QuestionPage > .detail {
+        height: auto; padding: 0 1; margin-bottom: 1; color: $text-muted; scrollbar-size-vertical: 1;
+    }
+    QuestionPage > .detail > Static { height: auto; }
+    QuestionPage > .link { height: auto; padding: 0 2; margin: 0 1; background: $panel; }
+    QuestionPage > .odd { height: auto; padding: 0 1; margin-top: 1; color: $text-warning; }
+    QuestionPage > .own { height: auto; padding: 0 1; }
+    QuestionPage > .own > Static { width: auto; margin-right: 1; }
+    QuestionPage > .own.-chosen > .label { text-style: bold; color: $text-primary; }
+    QuestionPage.-long > .detail { color: $foreground; }
+    """
+
+    class Changed(Message):
+        """The draft is another now."""
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self.draft = draft
+        self.cursor = 0
+        self._count = len(draft.page.options)
+
+    def compose(self) -> ComposeResult:
+        """Text, link, options, own words."""
+        page = self.draft.page
+        with Horizontal(classes="head"):
+            yield Static(clean(page.question), classes="question", markup=False)
+            if page.header:
+                yield Static(one_line(page.header, 24), classes="header", markup=False)
+        if page.detail:
+            with VerticalScroll(classes="detail", can_focus=False):
+                yield Static(clean(page.detail), markup=False)
+        if page.link:
+            yield Static(link_text(page.link), classes="link")
+            if odd := [f"! {said}" for said in oddities(page.link)]:
+                yield Static("\n".join(odd), classes="odd", markup=False)
+        described = any(option.description for option in page.options)
+        widest = max((cell_len(clean(option.label)) for option in page.options), default=0)
+        for index in range(self._count):
+            yield OptionRow(index, self.draft, min(widest, LABEL_CELLS) if described else 0)
+        if page.own_words:
+            with Horizontal(classes="own"):
+                yield from self._room_for_words()
+
+    def on_mount(self) -> None:
+        """A page without options is for writing."""
+        self.set_class(self.draft.page.is_long, "-long")
+        self._show()
+        if not self._count and self.words is not None:
+            self.words.focus()
+
+    @property
+    def words(self) -> OwnWords | LongWords | None:
+        """Where own words go, if they are allowed."""
+        return next((each for each in self.query(".words") if isinstance(each, OwnWords | LongWords)), None)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether keys go to the own words."""
+        return self.words is not None and self.words.has_focus
+
+    def fit(self, rows: int) -> None:
+        """Take at most so many rows; what is to be read before writing scrolls for itself."""
+        self.styles.max_height = rows
+        # What is chosen from stays in sight below what is read.
+        below = 0 if self.draft.page.is_long else self._count
+        for detail in self.query(".detail"):
+            detail.styles.max_height = max(3, rows - AROUND_DETAIL - below)
+
+    def scroll_by(self, screens: int) -> None:
+        """Scroll what is long."""
+        found = [*self.query(".detail").results(VerticalScroll), self]
+        area = next((each for each in found if each.max_scroll_y), self)
+        area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
+
+    def move(self, by: int) -> None:
+        """Move the cursor; below the last option one writes."""
+        self.cursor = max(0, min(self.cursor + by, self._last))
+        self._follow()
+
+    def choose(self, index: int | None = None) -> None:
+        """Toggle an option, that under the cursor by default; the one after the last is for writing."""
+        index = self.cursor if index is None else index
+        if index > self._last:
+            return
+        self.cursor = index
+        if index < self._count:
+            self.draft.toggle(index)
+            self.post_message(self.Changed())
+        self._follow()
+
+    def leave_words(self) -> None:
+        """Take the cursor from the own words to the options, or just let go of the keys."""
+        if self._count:
+            self.cursor = self._count - 1
+            self._follow()
+        else:
+            self.screen.set_focus(None)
+
+    @on(OptionRow.Clicked)
+    def _row_clicked(self, event: OptionRow.Clicked) -> None:
+        event.stop()
+        self.choose(event.index)
+
+    @on(Input.Changed)
+    @on(TextArea.Changed)
+    def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
+        event.stop()
+        if self.words is not None:
+            self._take(self.words.true_text)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The mouse may have gone to the own words."""
+        if event.widget is self.words:
+            self.cursor = self._count
+            self._show()
+
+    @property
+    def _last(self) -> int:
+        """Where the cursor can go at most; -1 when there is nothing to choose or write."""
+        return self._count if self.draft.page.own_words else self._count - 1
+
+    def _room_for_words(self) -> Iterator[Widget]:
+        if self.draft.page.is_long:
+            yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
+            return
+        label = "something else" if self._count else "your answer"
+        yield Static(str((self._count + 1) % 10), markup=False)
+        yield Static(self.draft.mark(self._count), classes="mark", markup=False)
+        yield Static(label, classes="label", markup=False)
+        yield OwnWords(self.draft.other, compact=True, classes="words")
+
+    def _take(self, text: str) -> None:
+        if text != self.draft.other:
+            self.draft.write(text)
+            self._show()
+            self.post_message(self.Changed())
+
+    def _follow(self) -> None:
+        self._show()
+        if self.cursor == self._count and self.words is not None:
+            self.words.focus()
+            return
+        self.screen.set_focus(None)
+        if self._count and (rows := list(self.query(OptionRow))):  # a fresh page has none yet
+            rows[self.cursor].scroll_visible(animate=False)
+
+    def _show(self) -> None:
+        for row in self.query(OptionRow):
+            row.show(row.index == self.cursor)
+        for own in self.query(".own"):
+            own.set_class(self.draft.other_chosen, "-chosen")
+            for mark in own.query(".mark").results(Static):
+                mark.update(self.draft.mark(self._count))
+
+
+class Draft:
+    """An answer in the making."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        filled = page.default
+        self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
+        """Indexes of the chosen options."""
+        self.other = filled.other
+        """What was written, chosen or not."""
+        self.other_chosen = bool(filled.other)
+
+    def toggle(self, index: int) -> None:
+        """Choose an option, or take the choice back; on a page for one choice it replaces the others."""
+        if index in self.chosen:
+            self.chosen.discard(index)
+            return
+        if not self.page.multi_select:
+            self.chosen.clear()
+            self.other_chosen = False
+        self.chosen.add(index)
+
+    def write(self, text: str) -> None:
+        """Take own words; they are chosen as soon as there are any."""
+        self.other = text
+        self.other_chosen = bool(text.strip())
+        if self.other_chosen and not self.page.multi_select:
+            self.chosen.clear()
+
+    @property
+    def answer(self) -> Answer:
+        """What would be answered now."""
+        labels = tuple(self.page.options[index].label for index in sorted(self.chosen))
+        return Answer(labels, self.other.strip() if self.other_chosen else "")
+
+    @property
+    def problem(self) -> str:
+        """What keeps this page from being answered; empty when nothing does."""
+        return problem(self.page, self.answer)
+
+    def mark(self, index: int) -> str:
+        """The glyph before an option; the index after the last one is that of own words."""
+        on = self.other_chosen if index == len(self.page.options) else index in self.chosen
+        return ("[x]" if on else "[ ]") if self.page.multi_select else ("(•)" if on else "( )")
+
+
+NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
+"""Keys that begin a new line; terminals tell them apart from enter more or less well."""
+
+
+class Left(Message):
+    """The person is done writing, or never wanted to."""
+
+
+class OwnWords(LineField):
+    """One line. Up and esc lead back to the options."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "leave", "Options", show=False),
+        Binding("escape", "leave", "Options", show=False),
+    ]
+    DEFAULT_CSS = """
+    OwnWords, OwnWords:focus { border: none; height: 1; padding: 0 1; width: 1fr; background: $panel; }
+    """
+
+    def action_leave(self) -> None:
+        """Back to the options."""
+        self.post_message(Left())
+
+
+class LongWords(TextField):
+    """Several lines. Enter answers, ctrl+j begins a new line, esc leaves the text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave the text", show=False),
+        Binding("pageup", "screen.scroll(-1)", "Page up", show=False),
+        Binding("pagedown", "screen.scroll(1)", "Page down", show=False),
+    ]
+    DEFAULT_CSS = """
+    LongWords, LongWords:focus {
+        border: none; height: auto; min-height: 3; max-height: 8; padding: 0 1; width: 1fr;
+        background: $panel;
+    }
+    """
+
+    class Submitted(Message):
+        """Enter was pressed."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Submitted())
+        elif event.key in NEW_LINE:
+            event.stop()
+            event.prevent_default()
+            self.insert("\n")
+        else:
+            await super()._on_key(event)
+
+    def action_leave(self) -> None:
+        """Leave the text."""
+        self.post_message(Left())

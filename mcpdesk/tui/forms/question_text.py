@@ -1,0 +1,140 @@
+"""A question and what became of it, as text. Knows no widget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from textual.content import Content
+
+from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState, host_of
+from mcpdesk.link.values import ClientView, Presence
+from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.widgets.part_line import Part, PartLine
+
+DESK = "desk"
+"""The peer that the desk's own calls come from."""
+
+
+def in_full(question: Question) -> Content:
+    """Every page with its options, the chosen ones marked, and how it ended."""
+    pages = question.pages
+    answers = question.answers or tuple(Answer() for _ in pages)
+    blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
+    return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
+
+
+def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
+    """`has left` or `quiet 14 min` of a waiting question's client; empty while that is there.
+
+    A client that may come back by another connection is known by its name alone. `now` is Unix time.
+    """
+    if question.peer == DESK or question.state is not QuestionState.WAITING:
+        return ""
+    if question.connection:
+        found = [one for one in clients if one.connection == question.connection]
+    else:
+        found = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
+    there = {one.presence(now): one for one in found}
+    if Presence.CONNECTED in there:
+        return ""
+    quiet = there.get(Presence.QUIET)
+    return "has left" if quiet is None else f"quiet {since(now - (quiet.seen or now))}"
+
+
+def announced(question: Question) -> str:
+    """Who asks what, in a line; of an approval the arguments as well."""
+    page = question.pages[0]
+    if question.kind is Kind.APPROVAL:
+        return one_line(f"{page.question} {page.detail}")
+    return one_line(f"{one_line(question.asker, 32)} asks: {page.question}")
+
+
+def plain(question: Question) -> str:
+    """The same without styles, for the clipboard."""
+    return in_full(question).plain
+
+
+def ended_line(question: Question) -> str:
+    """`answered by desk after 12 s, at 12:03:40`; for a waiting one until when it waits."""
+    if question.state is QuestionState.WAITING:
+        return f"waiting until {_clock(question.deadline)}"
+    by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
+    when = ""
+    if question.ended is not None:
+        when = f" after {since(question.ended - question.asked)}, at {_clock(question.ended)}"
+    because = f": {clean(question.reason)}" if question.reason else ""
+    return f"{question.word}{by}{when}{because}"
+
+
+def _page(page: Page, answer: Answer) -> Content:
+    header = f"  [{one_line(page.header, 30)}]" if page.header else ""
+    head = Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))
+    about = [Content.styled(clean(page.detail), "$text-muted")] if page.detail else []
+    about += [link_text(page.link)] if page.link else []
+    rows = [_option(page, option.label, option.description, answer) for option in page.options]
+    if answer.other:
+        rows.append(
+            Content.assemble((f"  {_mark(page, True)} ", ""), (clean(answer.other), "bold $text-success"))
+        )
+    return Content("\n").join([head, *about, *rows])
+
+
+def _option(page: Page, label: str, description: str, answer: Answer) -> Content:
+    chosen = label in answer.selected
+    said = f"  {clean(description, newlines=False)}" if description else ""
+    style = "bold $text-success" if chosen else ""
+    return Content.assemble(f"  {_mark(page, chosen)} ", (clean(label), style), (said, "$text-muted"))
+
+
+def _mark(page: Page, chosen: bool) -> str:
+    pair = ("[ ]", "[x]") if page.multi_select else ("( )", "(•)")
+    return pair[chosen]
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def link_text(link: str) -> Content:
+    """The whole link, its host emphasised."""
+    if not host_of(link):
+        return Content(clean(link, newlines=False))
+    place = urlsplit(link).netloc
+    host = place.rpartition("@")[2]
+    before, _, after = link.partition(place)
+    lead = before + place.removesuffix(host)
+    return Content.assemble(
+        clean(lead, newlines=False),
+        (clean(host, newlines=False), "bold underline $text-accent"),
+        clean(after, newlines=False),
+    )
+
+
+class QuestionBanner(PartLine):
+    """Hidden until there is something to announce."""
+
+    DEFAULT_CSS = """
+    QuestionBanner { display: none; background: $warning; color: $background; text-style: bold; }
+    QuestionBanner.-on { display: block; }
+    QuestionBanner:ansi { background: ansi_yellow; color: ansi_black; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._announced: int | None = None
+
+    def announce(self, question: Question | None) -> bool:
+        """Show a question, or nothing. True when it is one that was not announced before."""
+        self.set_class(question is not None, "-on")
+        if question is None:
+            return False
+        fresh, self._announced = question.id != self._announced, question.id
+        keys = Content(" F2 answer · esc, then a ")
+        room = self.screen.size.width - keys.cell_length
+        said = Content(one_line(f" ? {announced(question)} ", room))
+        action = "screen.open_question"
+        self.show([Part(said, action, "Answer", rank=1), Part(keys, action, rank=9, right=True)])
+        return fresh

@@ -1,0 +1,358 @@
+"""JSON Schema reduced to what a form needs: references followed, `allOf` merged, null split off. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+from urllib.parse import unquote
+
+from mcpdesk.tui.render.json_text import compact
+
+Schema = dict[str, Any]
+
+_DEPTH = 16
+"""How deep references and `allOf` are followed before giving up."""
+_UNIONS = ("anyOf", "oneOf")
+_TOLD = frozenset({"password", "date", "time", "date-time"})
+"""Formats the control itself makes plain."""
+
+
+def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
+    """The schema with references followed and `allOf` merged; empty where that is impossible."""
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return {}
+    shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
+    if "$ref" in schema:
+        shape = merge(resolve(_target(schema["$ref"], root), root, depth + 1), shape)
+    for part in schema.get("allOf", ()):
+        shape = merge(shape, resolve(part, root, depth + 1))
+    return shape
+
+
+def merge(base: Schema, more: Schema) -> Schema:
+    """Both at once; where they disagree, `more` counts. Properties and required names add up."""
+    merged = base | more
+    if "properties" in base and "properties" in more:
+        merged["properties"] = base["properties"] | more["properties"]
+    if "required" in base and "required" in more:
+        merged["required"] = [*base["required"], *more["required"]]
+    return merged
+
+
+def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
+    """The schema without its null alternative, and whether it had one."""
+    types = shape.get("type")
+    if isinstance(types, list) and "null" in types:
+        rest = [name for name in types if name != "null"]
+        return {**shape, "type": rest[0] if len(rest) == 1 else rest}, bool(rest)
+    for word in _UNIONS:
+        kept = [part for part in shape.get(word, ()) if not _is_null(resolve(part, root))]
+        if kept and len(kept) < len(shape[word]):
+            return _with_alternatives(shape, word, kept, root), True
+    if None in shape.get("enum", ()) and len(shape["enum"]) > 1:
+        return {**shape, "enum": [value for value in shape["enum"] if value is not None]}, True
+    return shape, shape.get("nullable") is True
+
+
+def alternatives(shape: Schema, root: Schema) -> list[Schema]:
+    """The members of a union, each with what the union says besides; empty when it is none."""
+    types = shape.get("type")
+    if isinstance(types, list) and len(types) > 1:
+        return [{**shape, "type": name} for name in types]
+    for word in _UNIONS:
+        parts = shape.get(word, ())
+        if any(set(resolve(part, root)) - {"required", "description", "not"} for part in parts):
+            rest = {
+                key: rule
+                for key, rule in shape.items()
+                if key not in (word, "title", "description", "default")
+            }
+            return [merge(rest, resolve(part, root)) for part in parts]
+    return []
+
+
+def constants(shapes: list[Schema]) -> list[tuple[str, Any]] | None:
+    """Titles and values of a union whose members are constants; None when any is not."""
+    found: list[tuple[str, Any]] = []
+    for shape in shapes:
+        values = [shape["const"]] if "const" in shape else shape.get("enum", [])
+        if not values:
+            return None
+        found += [(shape.get("title", "") if len(values) == 1 else "", value) for value in values]
+    return found or None
+
+
+def limits(shape: Schema) -> str:
+    """The bounds a value has to keep, in a few words; empty when there are none."""
+    low = _bound(shape, "minimum", "≥", "exclusiveMinimum", ">")
+    high = _bound(shape, "maximum", "≤", "exclusiveMaximum", "<")
+    if "minimum" in shape and "maximum" in shape:
+        low, high = f"{shape['minimum']} … {shape['maximum']}", ""
+    sizes = (_range(shape, "Length", "characters"), _range(shape, "Items", "items"))
+    others = (
+        f"multiple of {shape['multipleOf']}" if "multipleOf" in shape else "",
+        f"matches {shape['pattern']}" if "pattern" in shape else "",
+        f"format {shape['format']}" if shape.get("format", "password") not in _TOLD else "",
+    )
+    return ", ".join(part for part in (low, high, *sizes, *others) if part)
+
+
+def _bound(shape: Schema, word: str, sign: str, strict_word: str, strict_sign: str) -> str:
+    if strict_word in shape:
+        return f"{strict_sign} {shape[strict_word]}"
+    return f"{sign} {shape[word]}" if word in shape else ""
+
+
+def _range(shape: Schema, word: str, unit: str) -> str:
+    low, high = shape.get(f"min{word}"), shape.get(f"max{word}")
+    if low and high:
+        return f"{low} to {high} {unit}"
+    if low:
+        return f"at least {low} {unit}" if low != 1 else "not empty"
+    return f"at most {high} {unit}" if high is not None else ""
+
+
+def _target(reference: Any, root: Schema) -> Any:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return {}
+    value: Any = root
+    for part in unquote(reference[1:]).split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and key.isdigit() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, dict) and key in value:
+            value = value[key]
+        else:
+            return {}
+    return value
+
+
+def _is_null(shape: Schema) -> bool:
+    return shape.get("type") == "null" or ("const" in shape and shape["const"] is None)
+
+
+def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) -> Schema:
+    if len(kept) > 1:
+        return {**shape, word: kept}
+    rest = {key: rule for key, rule in shape.items() if key != word}
+    return split_null(merge(resolve(kept[0], root), rest), root)[0]
+
+
+MAX_DEPTH = 12
+"""Nesting below which a field is edited as JSON text; recursive schemas end there."""
+LONG_TEXT = 200
+"""A `maxLength` above which a text gets several lines."""
+_LONG_NAMES = frozenset(
+    {
+        "text",
+        "body",
+        "content",
+        "code",
+        "diff",
+        "html",
+        "markdown",
+        "message",
+        "notes",
+        "plan",
+        "prompt",
+        "script",
+    }
+)
+_LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
+_MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
+
+
+class Unset(Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+"""No value at all: the member is left out."""
+
+
+class Kind(Enum):
+    """Families of controls."""
+
+    TEXT = "text"
+    LONG_TEXT = "long text"
+    SECRET = "secret"
+    MOMENT = "moment"
+    INTEGER = "integer"
+    NUMBER = "number"
+    SWITCH = "switch"
+    CHOICE = "choice"
+    MANY = "many"
+    FIXED = "fixed"
+    OBJECT = "object"
+    LIST = "list"
+    MAP = "map"
+    UNION = "union"
+    JSON = "JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value to pick, and how it is called."""
+
+    label: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What one value has to be. `shape` is its schema, references followed; `root` is for those within."""
+
+    kind: Kind
+    key: str
+    shape: Schema
+    root: Schema
+    required: bool
+    nullable: bool
+    depth: int
+
+    @property
+    def title(self) -> str:
+        """The schema's title, else what it is."""
+        return str(self.shape.get("title") or _type_name(self.shape) or self.kind.value)
+
+    @property
+    def description(self) -> str:
+        """What the schema's author says about it."""
+        return str(self.shape.get("description") or "")
+
+    @property
+    def limits(self) -> str:
+        """Bounds in a few words."""
+        return limits(self.shape)
+
+    @property
+    def default(self) -> Any:
+        """The prefilled value, or `UNSET`."""
+        return self.shape.get("default", UNSET)
+
+    @property
+    def example(self) -> str:
+        """What a value may look like; empty when unknown."""
+        examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
+        return examples[0] if isinstance(examples[0], str) else compact(examples[0])
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Values to pick from, for `SWITCH`, `CHOICE` and `MANY`."""
+        if self.kind is Kind.SWITCH:
+            found = [("on", True), ("off", False)]
+        else:
+            found = _choices(self.items_shape if self.kind is Kind.MANY else self.shape, self.root) or []
+        null = [Choice("null", None)] if self.nullable and self.kind is not Kind.MANY else []
+        return (*(Choice(label or _label(value), value) for label, value in found), *null)
+
+    @property
+    def items_shape(self) -> Schema:
+        """The schema of a list's items."""
+        return resolve(self.shape.get("items"), self.root)
+
+    def properties(self) -> tuple[Field, ...]:
+        """The members of an object: required ones first, otherwise in the author's order."""
+        needed = set(self.shape.get("required", ()))
+        members = self.shape.get("properties", {})
+        fields = (self._inside(schema, key, key in needed) for key, schema in members.items())
+        return tuple(sorted(fields, key=lambda field: not field.required))
+
+    def item(self) -> Field:
+        """An item of a list."""
+        return self._inside(self.shape.get("items"), "", True)
+
+    def entry(self) -> Field | None:
+        """A member of an object under a name of the person's choice; None when there may be none."""
+        schema = self.shape.get("additionalProperties")
+        return None if schema in (None, False) else self._inside(schema, "", True)
+
+    def alternatives(self) -> tuple[Field, ...]:
+        """The members of a union."""
+        return tuple(self._inside(shape, self.key, True) for shape in alternatives(self.shape, self.root))
+
+    def _inside(self, schema: Any, key: str, required: bool) -> Field:
+        return field_for(schema, self.root, key, required, self.depth + 1)
+
+
+def form_for(schema: Schema) -> Field:
+    """The field a tool's arguments are: an object, even where the schema does not say so."""
+    shape = resolve(schema, schema)
+    if not alternatives(shape, schema):
+        shape = {**shape, "type": "object"}
+        return Field(Kind.OBJECT, "", shape, schema, True, False, 0)
+    return field_for(shape, schema)
+
+
+def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> Field:
+    """The field for one schema. Anything no control fits becomes JSON text."""
+    shape, nullable = split_null(resolve(schema, root), root)
+    kind = _kind(shape, root, key) if depth < MAX_DEPTH else Kind.JSON
+    if kind is Kind.FIXED and not required:
+        kind = Kind.CHOICE
+    return Field(kind, key, shape, root, required, nullable, depth)
+
+
+def _kind(shape: Schema, root: Schema, key: str) -> Kind:
+    if "const" in shape:
+        return Kind.FIXED
+    if _choices(shape, root):
+        return Kind.CHOICE
+    if alternatives(shape, root):
+        return Kind.UNION
+    rule = _BY_TYPE.get(_type_name(shape))
+    return rule(shape, root, key) if rule else Kind.JSON
+
+
+def _text_kind(shape: Schema, root: Schema, key: str) -> Kind:
+    form = shape.get("format", "")
+    if form == "password" or shape.get("writeOnly") is True:
+        return Kind.SECRET
+    if form in _MOMENTS:
+        return Kind.MOMENT
+    roomy = shape.get("maxLength", 0) > LONG_TEXT or "\n" in str(shape.get("default", ""))
+    is_long = roomy or form in _LONG_FORMATS or "contentMediaType" in shape
+    by_name = key.lower() in _LONG_NAMES and "maxLength" not in shape and "pattern" not in shape
+    return Kind.LONG_TEXT if is_long or by_name else Kind.TEXT
+
+
+def _array_kind(shape: Schema, root: Schema, key: str) -> Kind:
+    items = shape.get("items")
+    if "prefixItems" in shape or not isinstance(items, dict) or not items:
+        return Kind.JSON
+    return Kind.MANY if _choices(resolve(items, root), root) else Kind.LIST
+
+
+def _object_kind(shape: Schema, root: Schema, key: str) -> Kind:
+    if shape.get("properties"):
+        return Kind.OBJECT
+    return Kind.MAP if isinstance(shape.get("additionalProperties"), dict) else Kind.JSON
+
+
+_BY_TYPE: dict[str, Callable[[Schema, Schema, str], Kind]] = {
+    "string": _text_kind,
+    "integer": lambda shape, root, key: Kind.INTEGER,
+    "number": lambda shape, root, key: Kind.NUMBER,
+    "boolean": lambda shape, root, key: Kind.SWITCH,
+    "array": _array_kind,
+    "object": _object_kind,
+}
+
+
+def _type_name(shape: Schema) -> str:
+    named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else "")
+    return named if isinstance(named, str) else ""
+
+
+def _choices(shape: Schema, root: Schema) -> list[tuple[str, Any]] | None:
+    if "const" in shape or "enum" in shape:
+        return constants([shape])
+    return constants(alternatives(shape, root))
+
+
+def _label(value: Any) -> str:
+    return value if isinstance(value, str) and value else compact(value)

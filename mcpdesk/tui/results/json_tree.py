@@ -1,0 +1,505 @@
+"""A JSON value as foldable rows. Knows nothing of widgets; only what is unfolded is ever laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.json_text import Path, at_path, compact, path_text, pretty, preview
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.line_list import LineList, Span
+
+SLICE = 200
+"""Children laid out at a time."""
+FOLDED_TEXT = 100
+"""Characters above which a string is foldable even without line breaks, and the width of its lines then."""
+
+
+class RowKind(Enum):
+    """What a row stands for."""
+
+    VALUE = "value"
+    TEXT = "text"
+    """One line of an unfolded string."""
+    MORE = "more"
+    """The children not laid out yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line. `path` is that of the value, for `TEXT` and `MORE` that of the value they belong to."""
+
+    kind: RowKind
+    path: Path
+    depth: int
+    value: Any
+    """The value; a line of text; the number of children left."""
+
+    @property
+    def key(self) -> str | int | None:
+        """Key or index within the parent; None at the root."""
+        return self.path[-1] if self.path else None
+
+
+class Outline:
+    """The rows of a value, the root first. `marks` are remarks at paths, such as schema violations.
+
+    As much is unfolded as `room` lines hold, but nothing below the keys in `folded`.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        marks: Mapping[Path, str] | None = None,
+        room: int = 60,
+        folded: Collection[str] = (),
+    ) -> None:
+        self.value = value
+        self._folded = folded
+        self.marks = dict(marks or {})
+        self._marked_above = {path[:end] for path in self.marks for end in range(len(path))}
+        self._shown: dict[Path, int] = {}
+        self.rows = [Row(RowKind.VALUE, (), 0, value)]
+        self._open_up_to(room)
+        for path in list(self.marks)[:20]:
+            self.reveal(path)
+
+    def is_open(self, row: Row) -> bool:
+        """Whether the row's children are laid out."""
+        return row.kind is RowKind.VALUE and row.path in self._shown
+
+    def can_open(self, row: Row) -> bool:
+        """Whether the row has anything to unfold."""
+        return row.kind is RowKind.VALUE and count_children(row.value) > 0
+
+    def holds_mark(self, row: Row) -> bool:
+        """Whether a remark stands somewhere below the row."""
+        return row.kind is RowKind.VALUE and row.path in self._marked_above
+
+    def toggle(self, index: int) -> None:
+        """Fold or unfold a row; lay out the next slice where more is left."""
+        row = self.rows[index]
+        if row.kind is RowKind.MORE:
+            self.more(index)
+        elif self.is_open(row):
+            self.close(index)
+        else:
+            self.open(index)
+
+    def open(self, index: int) -> None:
+        """Unfold a row; what was unfolded below it before is so again."""
+        row = self.rows[index]
+        if self.can_open(row) and not self.is_open(row):
+            self._shown[row.path] = SLICE
+            self.rows[index + 1 : index + 1] = self._children(row, 0)
+
+    def close(self, index: int) -> None:
+        """Fold a row."""
+        if self._shown.pop(self.rows[index].path, None) is not None:
+            del self.rows[index + 1 : self._end(index)]
+
+    def more(self, index: int) -> None:
+        """Replace a `MORE` row by the next slice."""
+        parent = self.rows[self.parent(index)]
+        done = self._shown[parent.path]
+        self._shown[parent.path] = done + SLICE
+        self.rows[index : index + 1] = self._children(parent, done)
+
+    def open_below(self, index: int, limit: int = 2000) -> None:
+        """Unfold a row and everything in it, until about `limit` rows were added."""
+        depth, before = self.rows[index].depth, len(self.rows)
+        while True:
+            self.open(index)
+            index += 1
+            if index >= len(self.rows) or self.rows[index].depth <= depth or len(self.rows) - before >= limit:
+                return
+
+    def close_all(self) -> None:
+        """Fold everything but the root."""
+        self._shown.clear()
+        self.rows = self.rows[:1]
+        self.open(0)
+
+    def parent(self, index: int) -> int:
+        """The row a row stands under; the root's is itself."""
+        depth = self.rows[index].depth
+        return next((at for at in range(index - 1, -1, -1) if self.rows[at].depth < depth), 0)
+
+    def reveal(self, path: Path) -> int:
+        """Unfold whatever hides a path and return its row, or that of the nearest value above it."""
+        at = 0
+        for key in path:
+            position = _position(self.rows[at].value, key)
+            if position is None:
+                return at
+            self.open(at)
+            at = self._child(at, position)
+        return at
+
+    def find(self, query: str, limit: int = 500, budget: int = 200_000) -> list[Path]:
+        """Paths whose key or scalar contains `query`, in order; at most `budget` values are looked at."""
+        needle = query.casefold()
+        walk = islice(_walk(self.value), budget)
+        hits = (path for path, value in walk if _matches(path, value, needle))
+        return list(islice(hits, limit)) if needle else []
+
+    def _children(self, row: Row, start: int) -> list[Row]:
+        end, rows = self._shown[row.path], []
+        for key, value in islice(_items(row.value), start, end):
+            if isinstance(row.value, str):
+                rows.append(Row(RowKind.TEXT, row.path, row.depth + 1, value))
+                continue
+            child = Row(RowKind.VALUE, (*row.path, key), row.depth + 1, value)
+            rows.append(child)
+            if self.is_open(child):
+                rows += self._children(child, 0)
+        left = count_children(row.value) - end
+        return [*rows, Row(RowKind.MORE, row.path, row.depth + 1, left)] if left > 0 else rows
+
+    def _end(self, index: int) -> int:
+        depth = self.rows[index].depth
+        following = range(index + 1, len(self.rows))
+        return next((at for at in following if self.rows[at].depth <= depth), len(self.rows))
+
+    def _child(self, index: int, position: int) -> int:
+        depth = self.rows[index].depth + 1
+        while True:
+            own = [at for at in range(index + 1, self._end(index)) if self.rows[at].depth == depth]
+            if self.rows[own[-1]].kind is not RowKind.MORE or position < len(own) - 1:
+                return own[position]
+            self.more(own[-1])
+
+    def _open_up_to(self, room: int) -> None:
+        if _is_container(self.value):
+            self.open(0)
+        for depth in range(1, 20):
+            level = [
+                at
+                for at, row in enumerate(self.rows)
+                if row.depth == depth and _is_container(row.value) and row.key not in self._folded
+            ]
+            cost = sum(min(count_children(self.rows[at].value), SLICE) for at in level)
+            if not level or len(self.rows) + cost > room:
+                return
+            for at in reversed(level):
+                self.open(at)
+
+
+def count_children(value: Any) -> int:
+    """How many rows a value unfolds to."""
+    if _is_container(value):
+        return len(value)
+    if isinstance(value, str) and (len(value) > FOLDED_TEXT or "\n" in value):
+        return len(text_lines(value))
+    return 0
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a string, long ones cut into pieces of `FOLDED_TEXT` characters."""
+    return [
+        line[start : start + FOLDED_TEXT]
+        for line in text.split("\n")
+        for start in range(0, max(1, len(line)), FOLDED_TEXT)
+    ]
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(text_lines(value) if isinstance(value, str) else value)
+
+
+def _position(value: Any, key: str | int) -> int | None:
+    if isinstance(value, dict):
+        return next((at for at, name in enumerate(value) if name == key), None)
+    if isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
+        return key
+    return None
+
+
+def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    stack: list[Iterator[tuple[Path, Any]]] = [iter([(path, value)])]
+    while stack:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+            continue
+        yield found
+        if _is_container(found[1]):
+            stack.append(_below(*found))
+
+
+def _below(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    return (((*path, key), item) for key, item in _items(value))
+
+
+def _matches(path: Path, value: Any, needle: str) -> bool:
+    if path and isinstance(path[-1], str) and needle in path[-1].casefold():
+        return True
+    if _is_container(value):
+        return False
+    return needle in (value if isinstance(value, str) else compact(value)).casefold()
+
+
+_FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
+
+
+class JsonTree(LineList):
+    """Shows one value. Keys: enter folds, `/` searches, `y` copies the value and `Y` its path."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "choose", "Fold", show=False),
+        *bindings_for("json"),
+    ]
+    DEFAULT_CSS = "JsonTree { height: 1fr; }"
+
+    class CopyAsked(Message):
+        """The person wants `text` on the clipboard; `what` names it in a few words."""
+
+        def __init__(self, text: str, what: str) -> None:
+            super().__init__()
+            self.text = text
+            self.what = what
+
+    def __init__(self, value: Any = None, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._outline = Outline(value)
+        self._hidden = self._hidden_rows()
+        self._query = ""
+        self._typing = False
+        self._hits: list[Path] = []
+        self._hit = -1
+
+    @property
+    def row_count(self) -> int:
+        """Rows laid out; the root of a container is left out, unless something is said about it."""
+        return len(self._outline.rows) - self._hidden
+
+    @property
+    def selected(self) -> Path:
+        """The path of the value under the cursor."""
+        return self._row(self.cursor).path if self.row_count else ()
+
+    def load(self, value: Any, marks: Mapping[Path, str] | None = None, folded: Collection[str] = ()) -> None:
+        """Show another value; `marks` are remarks at paths, drawn in red with a cross.
+
+        What stands under the keys in `folded` is unfolded by the person alone.
+        """
+        self._outline = Outline(value, marks, folded=folded)
+        self._hidden = self._hidden_rows()
+        self._query, self._typing, self._hits = "", False, []
+        self.cursor = 0
+        self.rows_changed()
+
+    def spans(self, index: int, width: int) -> Iterator[Span]:
+        """Indent, fold glyph, key, value, and what is said about it."""
+        row = self._row(index)
+        yield "  " * (row.depth - self._hidden), ""
+        if row.kind is RowKind.MORE:
+            yield f"  … {row.value:,} more", "lines--muted"
+        elif row.kind is RowKind.TEXT:
+            yield f"  {one_line(row.value)}", "lines--text"
+        else:
+            yield from self._value_spans(row, width)
+
+    def row_chosen(self, index: int) -> None:
+        """Fold, unfold, or lay out more."""
+        self._outline.toggle(index + self._hidden)
+        self.rows_changed()
+
+    def action_cursor(self, by: int) -> None:
+        """Move by rows; running into rows not laid out yet lays them out."""
+        super().action_cursor(by)
+        if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
+            self.row_chosen(self.cursor)
+
+    def action_unfold(self) -> None:
+        """Unfold the row, or step into it."""
+        if self.row_count:
+            row = self._row(self.cursor)
+            if self._outline.is_open(row):
+                self.cursor += 1
+            elif self._outline.can_open(row):
+                self.row_chosen(self.cursor)
+
+    def action_fold(self) -> None:
+        """Fold the row, or go to the one it stands under."""
+        if self.row_count and self._outline.is_open(self._row(self.cursor)):
+            self.row_chosen(self.cursor)
+        elif self.row_count:
+            self.cursor = self._outline.parent(self.cursor + self._hidden) - self._hidden
+
+    def action_unfold_all(self) -> None:
+        """Unfold everything below the row, within reason."""
+        if self.row_count:
+            self._outline.open_below(self.cursor + self._hidden)
+            self.rows_changed()
+
+    def action_fold_all(self) -> None:
+        """Fold everything."""
+        self._outline.close_all()
+        self.rows_changed()
+
+    def action_copy_value(self) -> None:
+        """Copy the value under the cursor as JSON, a string as it is."""
+        value = at_path(self._outline.value, self.selected)
+        text = value if isinstance(value, str) else pretty(value)
+        self.post_message(self.CopyAsked(text, f"value of {path_text(self.selected)}"))
+
+    def action_copy_path(self) -> None:
+        """Copy where the value stands."""
+        self.post_message(self.CopyAsked(path_text(self.selected), "path"))
+
+    @property
+    def foot(self) -> int:
+        """The search, while there is one."""
+        return int(self._typing or bool(self._query))
+
+    def _show_cursor(self) -> None:
+        super()._show_cursor()
+        if self.has_focus:  # the tree itself may stand in something that scrolls
+            self.scroll_visible(animate=False, force=True, immediate=True)
+
+    def action_search(self) -> None:
+        """Start typing what to look for."""
+        self._typing, self._query = True, ""
+        self._look_up()
+
+    def action_next_hit(self, by: int = 1) -> None:
+        """Go to another place that was found."""
+        if self._hits:
+            self._hit = (self._hit + by) % len(self._hits)
+            self.reveal(self._hits[self._hit])
+
+    def on_key(self, event: events.Key) -> None:
+        """Take keys while a search is typed; escape ends it."""
+        if not self._typing:
+            if event.key == "escape" and self._query:
+                self._end_search("", event)
+        elif event.key in ("enter", "escape"):
+            self._end_search(self._query if event.key == "enter" else "", event)
+        elif event.key == "backspace" or event.is_printable:
+            self._query = (
+                self._query[:-1] if event.key == "backspace" else self._query + (event.character or "")
+            )
+            self._look_up()
+            event.stop()
+            event.prevent_default()
+
+    def on_blur(self) -> None:
+        """Stop taking keys when the focus leaves."""
+        self._typing = False
+        self.rows_changed()
+
+    def render_line(self, y: int) -> Strip:
+        """A row; at the bottom the search while there is one, or what is said about the value in focus."""
+        is_last = y == self.size.height - 1
+        if is_last and (self._typing or self._query):
+            return self._search_line()
+        mark = self._outline.marks.get(self.selected) if is_last else None
+        if mark is not None and self.has_focus:
+            return self._bar(one_line(f"✗ {path_text(self.selected)}: {mark}", self.size.width), "lines--bad")
+        return super().render_line(y)
+
+    def _value_spans(self, row: Row, width: int) -> Iterable[Span]:
+        is_open = self._outline.is_open(row)
+        yield (_UNFOLDED if is_open else _FOLDED if self._outline.can_open(row) else _LEAF), "lines--muted"
+        if row.key is not None:
+            key = one_line(row.key) if isinstance(row.key, str) else str(row.key)
+            yield (
+                key,
+                (
+                    "lines--hit"
+                    if self._is_hit(row)
+                    else "lines--key"
+                    if isinstance(row.key, str)
+                    else "lines--muted"
+                ),
+            )
+            yield ": ", "lines--muted"
+        mark = self._outline.marks.get(row.path)
+        room = max(12, width // 2) if mark else width
+        yield from _shown(row.value, is_open, room)
+        if mark is not None:
+            yield f"  ✗ {one_line(mark)}", "lines--bad"
+        elif self._outline.holds_mark(row):
+            yield "  ✗", "lines--bad"
+
+    def _search_line(self) -> Strip:
+        tally = (
+            f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found" if self._query else ""
+        )
+        cursor = "▏" if self._typing else ""
+        return self._bar(f"/{one_line(self._query)}{cursor}  {tally}", "lines--head")
+
+    def _bar(self, text: str, component: str) -> Strip:
+        style = self.rich_style + self.get_component_rich_style(component, partial=True)
+        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
+
+    def _end_search(self, query: str, event: events.Key) -> None:
+        self._typing, self._query = False, query
+        if not query:
+            self._hits = []
+        self.rows_changed()
+        event.stop()
+        event.prevent_default()
+
+    def _look_up(self) -> None:
+        self._hits = self._outline.find(self._query)
+        self._hit = -1
+        self.rows_changed()
+        self.action_next_hit()
+
+    def reveal(self, path: Path) -> None:
+        """Unfold what holds the value at a path, and go to it."""
+        at = self._outline.reveal(path) - self._hidden
+        self.rows_changed()
+        self.cursor = at
+        self._show_cursor()
+
+    def _is_hit(self, row: Row) -> bool:
+        return bool(self._hits) and self._hits[self._hit] == row.path
+
+    def _row(self, index: int) -> Row:
+        return self._outline.rows[index + self._hidden]
+
+    def _hidden_rows(self) -> int:
+        outline = self._outline
+        return int(
+            len(outline.rows) > 1 and isinstance(outline.value, dict | list) and () not in outline.marks
+        )
+
+
+def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
+    if isinstance(value, str):
+        if is_open:
+            yield f"text, {count_children(value):,} lines", "lines--muted"
+        else:
+            yield one_line(preview(value, room)), "lines--text"
+    elif isinstance(value, dict | list):
+        yield (
+            (_size(value) if is_open or not value else f"{_size(value)}  {one_line(preview(value, room))}"),
+            "lines--muted",
+        )
+    elif value is None or isinstance(value, bool):
+        yield compact(value), "lines--word"
+    else:
+        yield compact(value), "lines--number"
+
+
+def _size(value: dict[str, Any] | list[Any]) -> str:
+    return f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"

@@ -1,0 +1,269 @@
+"""The end of a program's output: bounded, wrapped, following, in the program's own colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len, chop_cells
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mcpdesk.tui.render.safe_text import clean
+
+KEPT_ROWS = 10_000
+"""Rows on the screen; the oldest fifth goes when there are more."""
+LONGEST = 8_192
+"""Letters after which a line without an end is taken for one."""
+
+Row = tuple[str, int, int]
+"""A line as the program wrote it, and which of its letters are in the row."""
+
+
+class OutputView(ScrollView, can_focus=True):
+    """Takes pieces of text as they come. `following` stays at the end until somebody scrolls up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", "Up", show=False),
+        Binding("j", "scroll_down", "Down", show=False),
+        Binding("g", "scroll_home", "Top", show=False),
+        Binding("G", "scroll_end", "Bottom", show=False),
+    ]
+    DEFAULT_CSS = """
+    OutputView {
+        height: 1fr; padding: 0; overflow-x: hidden; overflow-y: auto; background: transparent;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
+    """
+    following: reactive[bool] = reactive(True)
+
+    class Changed(Message):
+        """Following began or ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[Row] = []
+        self._unfinished = ""
+        """The last line, while the program has not ended it."""
+        self._unfinished_rows = 0
+        self._is_moving = False
+        """Whether we scroll, and not the person."""
+
+    @property
+    def rows(self) -> list[str]:
+        """What can be seen by scrolling, without colours."""
+        return [plain(line)[start:end] for line, start, end in self._rows]
+
+    @property
+    def text(self) -> str:
+        """All lines that are kept, without colours."""
+        return "\n".join(plain(line) for line in self._lines())
+
+    def clear(self) -> None:
+        """Begin anew, following."""
+        self._rows, self._unfinished, self._unfinished_rows = [], "", 0
+        self.following = True
+        self._settle(0)
+
+    def add(self, text: str) -> None:
+        """Take what comes next."""
+        if not text:
+            return
+        if self._unfinished_rows:
+            del self._rows[-self._unfinished_rows :]
+        *lines, rest = (self._unfinished + text).split("\n")
+        while len(rest) > LONGEST:
+            lines.append(rest[:LONGEST])
+            rest = rest[LONGEST:]
+        for line in lines[-KEPT_ROWS:]:
+            self._rows += self._rows_of(_overwritten(line).rstrip("\r"))
+        self._unfinished = _overwritten(rest)
+        unfinished = self._rows_of(self._unfinished.rstrip("\r")) if rest else []
+        self._unfinished_rows = len(unfinished)
+        self._rows += unfinished
+        gone = 0
+        if len(self._rows) > KEPT_ROWS:
+            gone = len(self._rows) - KEPT_ROWS * 4 // 5
+            del self._rows[:gone]
+            self._unfinished_rows = min(self._unfinished_rows, len(self._rows))
+        self._settle(gone)
+
+    def render_line(self, y: int) -> Strip:
+        """One row."""
+        at, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
+        if not 0 <= at < len(self._rows):
+            return Strip.blank(width, base)
+        line, start, end = self._rows[at]
+        segments, passed = [], 0
+        for text, style in spans(line):
+            shown = text[max(0, start - passed) : max(0, end - passed)]
+            passed += len(text)
+            if shown:
+                segments.append(Segment(shown, base + style))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def toggle(self) -> None:
+        """Follow, or stop."""
+        self.following = not self.following
+        self._settle(0)
+
+    def watch_following(self) -> None:
+        """Tell."""
+        self.post_message(self.Changed())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Whoever scrolls to the end follows; whoever scrolls away does not."""
+        super().watch_scroll_y(old_value, new_value)
+        if not self._is_moving and old_value != new_value:
+            self.following = new_value >= self.max_scroll_y
+
+    def on_resize(self) -> None:
+        """Wrap anew."""
+        lines = self._lines()
+        rows = [self._rows_of(line) for line in lines]
+        self._rows = [row for each in rows for row in each]
+        self._unfinished_rows = len(rows[-1]) if self._unfinished_rows and rows else 0
+        self._settle(0)
+
+    def _lines(self) -> list[str]:
+        return [line for at, (line, start, _) in enumerate(self._rows) if start == 0 or at == 0]
+
+    def _rows_of(self, line: str) -> list[Row]:
+        width = self.size.width or 80
+        return [(line, start, end) for start, end in wrapped(plain(line), width)]
+
+    def _settle(self, gone: int) -> None:
+        """The rows are others now, `gone` of the oldest have left: stay at the end, or at what was seen."""
+        self._is_moving = True
+        try:
+            at = self.scroll_offset.y - gone
+            self.virtual_size = Size(self.size.width, len(self._rows))
+            target = self.max_scroll_y if self.following else max(0, min(at, self.max_scroll_y))
+            self.scroll_to(y=target, animate=False, force=True, immediate=True)
+        finally:
+            self._is_moving = False
+        self.refresh()
+
+
+def _overwritten(line: str) -> str:
+    """What a terminal would leave of a line that goes back to its start: the last version of it."""
+    if "\r" not in line:
+        return line
+    body = line.rstrip("\r")
+    return body.rpartition("\r")[2] + ("\r" if len(body) < len(line) else "")
+
+
+_COMMAND = re.compile(
+    r"\x1b(?:"
+    r"\[(?P<numbers>[0-?]*)[ -/]*(?P<final>[@-~]?)"
+    r"|[\]PX^_].*?(?:\x07|\x1b\\|$)"
+    r"|[ -/]*[0-~]?"
+    r")",
+    re.DOTALL,
+)
+"""CSI with its numbers; strings (titles, links) up to their end; every other escape sequence."""
+PLAIN = Style()
+BLACK, GREY, WHITES = 0, 8, (7, 15)
+"""Numbers of colours."""
+DIGITS = 9
+"""Of a number; more say nothing, and thousands could not even be read."""
+_ATTRIBUTES: dict[int, dict[str, bool | None]] = {
+    1: {"bold": True},
+    2: {"dim": True},
+    3: {"italic": True},
+    4: {"underline": True},
+    7: {"reverse": True},
+    9: {"strike": True},
+    22: {"bold": None, "dim": None},
+    23: {"italic": None},
+    24: {"underline": None},
+    27: {"reverse": None},
+    29: {"strike": None},
+}
+"""What one number switches on, or (None) off. Blinking and hiding are left out on purpose."""
+
+Look = dict[str, bool | Color | None]
+
+
+def plain(line: str) -> str:
+    """The letters of a line."""
+    return clean(_COMMAND.sub("", line) if "\x1b" in line else line, newlines=False)
+
+
+def spans(line: str) -> Iterator[tuple[str, Style]]:
+    """The letters of a line with their styles; joined they are `plain(line)`."""
+    if "\x1b" not in line:
+        yield clean(line, newlines=False), PLAIN
+        return
+    look: Look = {}
+    style, at = PLAIN, 0
+    for command in _COMMAND.finditer(line):
+        if command.start() > at:
+            yield clean(line[at : command.start()], newlines=False), style
+        at = command.end()
+        if command["final"] == "m":
+            style = _restyled(look, command["numbers"])
+    if at < len(line):
+        yield clean(line[at:], newlines=False), style
+
+
+def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Where the rows of a plain text of one line start and end, so that each fits into `width` cells."""
+    if width <= 0 or (len(text) <= width and cell_len(text) <= width):
+        yield 0, len(text)
+        return
+    if text.isascii():
+        for start in range(0, len(text), width):
+            yield start, min(start + width, len(text))
+        return
+    at = 0
+    for row in chop_cells(text, width):
+        yield at, at + len(row)
+        at += len(row)
+
+
+def _restyled(look: Look, numbers: str) -> Style:
+    """The style after a command of the kind `1;31`; `look` is changed."""
+    codes = iter([int(each[:DIGITS]) if each.isdigit() else 0 for each in re.split("[;:]", numbers)])
+    for code in codes:
+        if code == 0:
+            look.clear()
+        elif code in _ATTRIBUTES:
+            look.update(_ATTRIBUTES[code])
+        elif code in (38, 48):
+            look["color" if code == 38 else "bgcolor"] = _chosen(codes)
+        elif code in (39, 49):
+            look["color" if code == 39 else "bgcolor"] = None
+        elif 30 <= code <= 37 or 90 <= code <= 97:
+            look["color"] = Color.from_ansi(code % 10 + (8 if code >= 90 else 0))
+        elif 40 <= code <= 47 or 100 <= code <= 107:
+            look["bgcolor"] = Color.from_ansi(code % 10 + (8 if code >= 100 else 0))
+    return Style(**_legible(look)) if look else PLAIN  # type: ignore[arg-type]
+
+
+def _legible(look: Look) -> Look:
+    """Black and white letters must not drown in the theme's ground, where the program chose none for them."""
+    colour = look.get("color")
+    number = colour.number if isinstance(colour, Color) and not look.get("bgcolor") else None
+    if number == BLACK:
+        return look | {"color": Color.from_ansi(GREY)}
+    return look | {"color": None} if number in WHITES else look
+
+
+def _chosen(codes: Iterator[int]) -> Color | None:
+    """The colour `5;n` or `2;r;g;b`."""
+    kind = next(codes, 0)
+    if kind == 5:
+        return Color.from_ansi(min(next(codes, 0), 255))
+    if kind == 2:
+        red, green, blue = (min(next(codes, 0), 255) for _ in range(3))
+        return Color.from_rgb(red, green, blue)
+    return None

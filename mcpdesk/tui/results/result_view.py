@@ -1,0 +1,346 @@
+"""The outcome of a call: its content in order, the structured part, the raw message, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import orjson
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher, Static
+
+from mcpdesk.link.link import Call
+from mcpdesk.link.values import CatalogueItem, ItemKind, Outcome, Progress
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.forms.schema_fields import Schema
+from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.json_text import Path
+from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, size_text
+from mcpdesk.tui.widgets.choice_box import Chip
+from mcpdesk.tui.widgets.tabs import TabStrip
+
+TABS = ("Content", "Structured", "Raw")
+MAX_BLOCKS = 100
+"""Content blocks that are drawn; the raw message has the rest."""
+_ABOUT_TOKENS = {
+    ErrorCode.UNAUTHORIZED: "T gives the desk a token for this server.",
+    ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
+}
+"""What to do about a refusal, by the code of its error."""
+_NO_MESSAGE = "There is no message yet."
+_CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
+_MARKDOWN_LIMIT = 16_000
+"""Characters of Markdown rendered as such; longer text is shown plain."""
+
+
+class ResultContent(VerticalScroll, can_focus=True):
+    """The blocks; scrolls with the usual keys."""
+
+    ALLOW_MAXIMIZE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "Down", show=False),
+        Binding("k", "scroll_up", "Up", show=False),
+        Binding("g", "scroll_home", "Top", show=False),
+        Binding("G", "scroll_end", "Bottom", show=False),
+    ]
+
+
+class LinkChip(Chip):
+    """A resource link to follow."""
+
+    DEFAULT_CSS = "LinkChip { padding: 0; text-style: underline; }"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(one_line(uri), tooltip="Read it")
+        self.uri = uri
+
+
+class CallButton(Chip):
+    """Makes the call with what is entered."""
+
+    DEFAULT_CSS = """
+    CallButton { dock: right; background: $primary 15%; }
+    CallButton:focus { text-style: bold reverse; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_call_label(ItemKind.TOOL), tooltip="Make the call with what is entered (ctrl+r)")
+
+    def offer(self, item: CatalogueItem) -> None:
+        """Say what pressing the button does to this item; hide where nothing can be called."""
+        self.label = _call_label(item.kind)
+        self.display = item.stale or not item.problem
+        self.refresh(layout=True)
+
+
+def _call_label(kind: ItemKind) -> str:
+    return f"▸ {_CALL_VERBS.get(kind, 'Read')} ^r"
+
+
+class ResultView(Vertical):
+    """Shows one outcome, a running call, or a word about what to do."""
+
+    ALLOW_MAXIMIZE = True
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
+    DEFAULT_CSS = """
+    ResultView { height: 1fr; }
+    ResultView > .top { height: 1; }
+    ResultView ContentSwitcher { height: 1fr; }
+    ResultView ResultContent { padding: 0 1; scrollbar-size-vertical: 1; }
+    ResultView ResultContent > Static { height: auto; }
+    ResultView .note { color: $text-muted; }
+    ResultView .role { text-style: bold; color: $text-accent; margin-top: 1; }
+    ResultView .error { color: $text-error; }
+    ResultView MarkdownH1 { margin: 0; content-align: left middle; }
+    ResultView Markdown { padding: 0; margin: 0; background: transparent; }
+    ResultView JsonTree.block { height: auto; max-height: 100%; }
+    ResultView JsonTree.block:blur > .lines--cursor { background: transparent; text-style: none; }
+    """
+
+    class Followed(Message):
+        """The person followed a resource link."""
+
+        def __init__(self, uri: str) -> None:
+            super().__init__()
+            self.uri = uri
+
+    class CallAsked(Message):
+        """The Call button was pressed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: tuple[Content, ...] | None = None
+        self._is_absent = (False, True, True)
+        """For every tab, whether there is nothing to show."""
+
+    def compose(self) -> ComposeResult:
+        """Tabs above what they show."""
+        with Horizontal(classes="top"):
+            yield TabStrip(TABS)
+            yield CallButton()
+        with ContentSwitcher(initial="content"):
+            yield ResultContent(id="content")
+            yield JsonTree(id="structured")
+            with ResultContent(id="absent"):
+                yield Static(_NO_MESSAGE, classes="note", markup=False)
+            yield JsonTree(id="raw")
+
+    @property
+    def content(self) -> ResultContent:
+        """Where the blocks are."""
+        return self.query_one("#content", ResultContent)
+
+    @property
+    def call_button(self) -> CallButton:
+        """Makes the call."""
+        return self.query_one(CallButton)
+
+    async def say(self, *lines: Content) -> None:
+        """Show text instead of an outcome."""
+        if lines != self._said:
+            await self._put([Static(line) for line in lines])
+            self._load(None, {}, None)
+            self._said = lines
+
+    async def attend(self, call: Call) -> None:
+        """Show a running call, until something else is shown."""
+        await self._put([RunningView(call)])
+        self._load(None, {}, None)
+
+    async def show(self, outcome: Outcome, marks: Mapping[Path, str]) -> None:
+        """Show an outcome; `marks` are places where structured content does not fit its schema."""
+        result = outcome.result
+        await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
+        structured = None if result is None else result.get("structuredContent")
+        self._load(structured, marks, _message(outcome))
+
+    def _page(self, tab: int) -> str:
+        """Id of what is shown for a tab: words where there is nothing to show."""
+        return "absent" if self._is_absent[tab] else TABS[tab].lower()
+
+    def action_show_tab(self, by: int) -> None:
+        """Go to another tab."""
+        self.query_one(TabStrip).action_step(by)
+
+    @on(TabStrip.Picked)
+    def switch(self, event: TabStrip.Picked) -> None:
+        """Bring up what the tab stands for, with the focus if it was here."""
+        event.stop()
+        switcher = self.query_one(ContentSwitcher)
+        had_focus = switcher.has_focus_within
+        switcher.current = self._page(event.index)
+        if had_focus and switcher.visible_content is not None:
+            switcher.visible_content.focus()
+
+    @on(Chip.Pressed)
+    def follow(self, event: Chip.Pressed) -> None:
+        """Follow a resource link, or ask for the call."""
+        event.stop()
+        if isinstance(event.chip, CallButton):
+            self.post_message(self.CallAsked())
+        if isinstance(event.chip, LinkChip):
+            self.post_message(self.Followed(event.chip.uri))
+
+    async def _put(self, widgets: list[Widget]) -> None:
+        self._said = None
+        content = self.content
+        await content.remove_children()
+        await content.mount_all(widgets)
+        content.scroll_home(animate=False)
+
+    def _load(self, structured: Any, marks: Mapping[Path, str], raw: Any) -> None:
+        self.query_one("#structured", JsonTree).load(structured, marks)
+        self.query_one("#raw", JsonTree).load(raw)
+        self._is_absent = (False, structured is None, raw is None)
+        absent = "There is no structured content." if raw is not None else _NO_MESSAGE
+        self.query_one("#absent > Static", Static).update(absent)
+        strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
+        if switcher.current != self._page(strip.current):
+            switcher.current = self._page(strip.current)
+        count = f" ✗{len(marks)}" if marks else ""
+        strip.titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
+        strip.refresh()
+
+
+def verdict(outcome: Outcome) -> tuple[str, str]:
+    """How a call went, in a glyph and words, and the colour for it: `✓ ok 3.1 ms 212 B`."""
+    size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
+    tail = f"{duration(outcome.elapsed_s)}{size}"
+    if outcome.cancelled:
+        return f"⊘ cancelled {tail}", "$text-warning"
+    if outcome.error is not None:
+        return f"✗ error {outcome.error.get('code', '')} {tail}", "$text-error"
+    if outcome.result is not None and outcome.result.get("isError"):
+        return f"✗ tool error {tail}", "$text-error"
+    return f"✓ ok {tail}", "$text-success"
+
+
+def _message(outcome: Outcome) -> Any:
+    try:
+        return orjson.loads(outcome.raw)
+    except orjson.JSONDecodeError:
+        return outcome.raw.decode(errors="replace") or None
+
+
+def _error_lines(outcome: Outcome) -> Iterator[Widget]:
+    error = outcome.error or {}
+    yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
+    if error.get("code") in _ABOUT_TOKENS:
+        yield Static(Content(_ABOUT_TOKENS[error["code"]]), classes="note")
+    if "data" in error:
+        yield Static(Content("data"), classes="note")
+        yield JsonTree(error["data"], classes="block")
+
+
+def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
+    found = blocks(result)
+    if result.get("isError"):
+        yield Static(Content("✗ the tool reports an error"), classes="error")
+    for block in found[:MAX_BLOCKS]:
+        if block.note and block.kind is not BlockKind.IMAGE:
+            yield Static(Content(one_line(block.note)), classes="note")
+        yield _widget(block)
+    if len(found) > MAX_BLOCKS:
+        yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
+    if not found:
+        yield Static(Content("no content"), classes="note")
+
+
+def _markdown(text: str) -> Widget:
+    from textual.widgets import Markdown  # its parser is long in coming; the first paint does without
+
+    return Markdown(text, open_links=False)
+
+
+def _picture(block: Block) -> Widget:
+    from mcpdesk.tui.results.picture import Picture  # a desk that shows none does without
+
+    return Picture(block.encoded, block.note)
+
+
+def _widget(block: Block) -> Widget:
+    match block.kind:
+        case BlockKind.JSON:
+            return JsonTree(block.value, classes="block")
+        case BlockKind.MARKDOWN if len(block.text) <= _MARKDOWN_LIMIT:
+            return _markdown(clean(block.text))
+        case BlockKind.IMAGE:
+            return _picture(block)
+        case BlockKind.LINK:
+            return LinkChip(block.text)
+        case BlockKind.ROLE:
+            return Static(Content(one_line(block.text)), classes="role")
+        case _:
+            return Static(Content(clean(block.text)))
+
+
+_BAR = 20
+_LOG_LINES = 200
+"""The newest log lines in sight."""
+_PERIOD_S = 0.1
+
+
+class RunningView(Static):
+    """Looks at the call ten times a second while it is on the screen."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self._call = call
+        self._shown: tuple[Progress | None, int] | None = None
+
+    def on_mount(self) -> None:
+        """Start looking."""
+        self._look()
+        self.set_interval(_PERIOD_S, self._look)
+
+    def _look(self) -> None:
+        progress, count = self._call.progress, len(self._call.logs)
+        if (progress, count) == self._shown:
+            return
+        self._shown = (progress, count)
+        lines = [one_line(line) for line in list(self._call.logs)[-_LOG_LINES:]]
+        hint = Content.styled("ctrl+x cancels", "$text-muted")
+        self.update(Content("\n").join([_progress(progress), hint, *map(Content, lines)]))
+
+
+def _progress(progress: Progress | None) -> Content:
+    if progress is None:
+        return Content("running …")
+    message = Content(f"\n{one_line(progress.message)}" if progress.message else "")
+    if not progress.total:
+        return Content.assemble((f"{progress.progress:g}", "bold"), message)
+    share = max(0.0, min(1.0, progress.progress / progress.total))
+    full = round(share * _BAR)
+    bar = ("━" * full, "$primary"), ("─" * (_BAR - full), "$text-muted")
+    counted = f" {share:.0%} ({progress.progress:g} of {progress.total:g})"
+    return Content.assemble(*bar, counted, message)
+
+
+MAX_MARKS = 50
+
+
+def marks(schema: Schema | None, value: Any) -> dict[Path, str]:
+    """Where a value does not fit its schema, and why; empty when it does, or when the schema is unusable."""
+    if not schema or value is None:
+        return {}
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(schema, offline=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return {}
+    found: dict[Path, str] = {}
+    for failure in validator.iter_errors(value):
+        found.setdefault(tuple(failure.instance_path), failure.message)
+        if len(found) >= MAX_MARKS:
+            break
+    return found
