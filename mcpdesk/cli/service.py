@@ -12,7 +12,7 @@ from mcpdesk.cli.board import give_dashboard
 from mcpdesk.cli.claiming import claiming
 from mcpdesk.cli.journal_printer import JournalPrinter
 from mcpdesk.cli.signals import Ending
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedDialogue

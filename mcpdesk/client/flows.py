@@ -15,7 +15,7 @@ from mcpdesk.client.line import ELICITATION, Elicit, Line
 from mcpdesk.errors import CallError, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.tasks import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
+from mcpdesk.protocol.task_shapes import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
 
 SLOWEST_POLL_MS = 10_000
 DECLARED: JSONObject = {"_meta": {CAPABILITIES_KEY: {"extensions": EXTENSION_CAPABILITY}}}

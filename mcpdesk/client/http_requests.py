@@ -14,7 +14,7 @@ from msgspec import Struct
 from mcpdesk.client.answer_checks import excerpt, is_error, is_response, result_of
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.event_stream import Event, EventFramer
+from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.jsonrpc import Id
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcpdesk.protocol.headers import encode_value
-from mcpdesk.protocol.param_headers import mirrored, value_at
+from mcpdesk.protocol.headers import encode_value, mirrored, value_at
 
 _LOG = logging.getLogger("mcpdesk.bridge")
 

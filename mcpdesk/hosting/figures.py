@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.latency import at
 from mcpdesk.server.tool_figures import BOUNDS, Outcome
 from mcpdesk.transports.figure import Figure, Sample

@@ -16,7 +16,7 @@ from mcpdesk.errors import FileGone
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Parcel, Produced
 from mcpdesk.jobs.job import Job, JobStore
-from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.conversation import Conversation
@@ -81,12 +81,14 @@ class GatewayEndpoint:
 
     def discovery(self) -> bytes:
         """What GET and OPTIONS answer, encoded."""
-        server, identity = self._base.server, self._dispatcher.offers.implementation(gateway.REVISION)
+        server, identity = self._base.server, self._dispatcher.offers.implementation(gateway_dialect.REVISION)
         version, known, body = self._discovery
         if version != server.tools.version or known is not identity:
             tools = list(server.tools) if server.tools_enabled else []
-            wire = [shaping.item("tools", WIRE["tools"](tool), gateway.REVISION) for tool in tools]
-            body = codec.encode(gateway.discovery(server.name, server.description, server.version, wire))
+            wire = [shaping.item("tools", WIRE["tools"](tool), gateway_dialect.REVISION) for tool in tools]
+            body = codec.encode(
+                gateway_dialect.discovery(server.name, server.description, server.version, wire)
+            )
             self._discovery = server.tools.version, identity, body
         return body
 

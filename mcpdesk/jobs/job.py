@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from mcpdesk.errors import DeskError, ProtocolError
-from mcpdesk.protocol.tasks import TaskStatus, TaskView
+from mcpdesk.protocol.task_shapes import TaskStatus, TaskView
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.downloads import Produced

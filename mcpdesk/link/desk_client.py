@@ -20,7 +20,7 @@ from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_task import DeskTask
 from mcpdesk.link.desk_watch import DeskWatch
 from mcpdesk.link.values import Progress
-from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.revisions import LATEST, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.version import __version__
@@ -131,7 +131,7 @@ class DeskClient:
         """Tasks, where a tool cannot be called otherwise: a plain call shows progress and logs, too."""
         tool = self._tools.get(str(params.get("name"))) if method == "tools/call" else None
         is_due = method.startswith("tasks/") or (tool is not None and tool.task == "required")
-        return {"extensions": tasks.EXTENSION_CAPABILITY} if is_due else {}
+        return {"extensions": task_shapes.EXTENSION_CAPABILITY} if is_due else {}
 
     def _received(self, frames: Sequence[bytes]) -> None:
         for frame in frames:

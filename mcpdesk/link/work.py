@@ -29,7 +29,7 @@ from mcpdesk.link.values import (
     WorkView,
 )
 from mcpdesk.link.work_values import MadeFile
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.home import Home
 from mcpdesk.server.planning import written
 

@@ -1,16 +1,21 @@
-"""Annotations that clients take: hints about a tool, and for whom content is. Source: WIRE 6.3, 6.4."""
+"""What an author may attach to an item: hints, annotations, icons and `_meta`, checked as clients check them.
+
+Source: WIRE 2.4, 6.3, 6.4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 AUDIENCE = ("user", "assistant")
 
 
 def check_hints(given: Mapping[str, Any]) -> None:
-    """Whether clients take these of a tool. Raises: ValueError naming the first they refuse."""
+    """Check the annotations of a tool. Raises: ValueError naming the first they refuse."""
     for name in HINTS:
         if not isinstance(given.get(name, True), bool):
             raise _unfit(name, "true or false", given[name])
@@ -19,7 +24,7 @@ def check_hints(given: Mapping[str, Any]) -> None:
 
 
 def check_annotations(given: Any) -> None:
-    """Whether clients take these of a resource or of content. Raises: ValueError naming what they refuse."""
+    """Check the annotations of a resource or of content. Raises: ValueError naming what they refuse."""
     if not isinstance(given, Mapping):
         raise ValueError(f"annotations are an object, not {_shown(given)}")
     audience = given.get("audience", [])
@@ -39,3 +44,52 @@ def _unfit(name: str, allowed: str, given: object) -> ValueError:
 
 def _shown(given: object) -> str:
     return repr(given)[:80]
+
+
+ICON_SCHEMES = ("https", "data", "http")
+ICON_THEMES = ("light", "dark")
+
+
+def check_icons(icons: Iterable[Mapping[str, Any]]) -> None:
+    """Check a list of icons. Raises: ValueError naming what they refuse."""
+    for icon in icons:
+        source = icon.get("src")
+        if not isinstance(source, str) or urlsplit(source).scheme not in ICON_SCHEMES:
+            raise ValueError(f"icons: src begins with https:// or data:, not {str(source)[:80]!r}")
+        if not isinstance(icon.get("mimeType", ""), str):
+            raise ValueError(f"icons: mimeType is a text, not {str(icon['mimeType'])[:80]!r}")
+        sizes = icon.get("sizes", [])
+        if not isinstance(sizes, list | tuple) or not all(isinstance(each, str) for each in sizes):
+            raise ValueError(f'icons: sizes is a list like ["48x48"], not {str(sizes)[:80]!r}')
+        if icon.get("theme", ICON_THEMES[0]) not in ICON_THEMES:
+            raise ValueError(f"icons: theme is {' or '.join(ICON_THEMES)}, not {str(icon['theme'])[:80]!r}")
+
+
+_META_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_META_PREFIX = rf"(?:(?P<prefix>{_META_LABEL}(?:\.{_META_LABEL})*)/)?"
+_META_KEY = rf"{_META_PREFIX}(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
+_PROTOCOL_LABELS = frozenset({"modelcontextprotocol", "mcp"})
+_PROTOCOL_KEYS = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
+_LONGEST_SHOWN = 80
+
+
+def check_meta_keys(keys: Iterable[str]) -> None:
+    """Check that an author may use these keys of `_meta`.
+
+    Raises: ValueError naming the first that is malformed, or that the protocol keeps for itself.
+    """
+    for key in keys:
+        found, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
+        if found is None or not key:
+            raise ValueError(f"_meta: {shown} is no name; write one like 'example.org/colour'")
+        if key in _PROTOCOL_KEYS or _is_reserved(found["prefix"]):
+            raise ValueError(f"_meta: {shown} belongs to the protocol")
+
+
+def _is_reserved(prefix: str | None) -> bool:
+    """Whether a prefix is the protocol's.
+
+    The second label says so; in the first revision that had a rule it was the last but one.
+    """
+    labels = (prefix or "").split(".")
+    return len(labels) > 1 and (labels[1] in _PROTOCOL_LABELS or labels[-2] in _PROTOCOL_LABELS)

@@ -62,7 +62,7 @@ def check_block(block: Block) -> None:
 
         check_annotations(block["annotations"])
     if "icons" in block:
-        from mcpdesk.protocol.icons import check_icons
+        from mcpdesk.protocol.annotations import check_icons
 
         check_icons(block["icons"])
     size = block.get("size", 0)

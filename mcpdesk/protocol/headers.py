@@ -1,17 +1,25 @@
-"""HTTP header values that repeat a message's content in the stateless era. Source: WIRE 5.1, 5.3, 5.4."""
+"""HTTP headers that repeat parts of a message in the stateless era. Source: WIRE 5.1, 5.3, 5.4.
+
+`Mcp-Method` and `Mcp-Name` repeat what a request is about; `Mcp-Param-*` repeat the tool arguments that a
+schema marks with `x-mcp-header`.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.methods import METHODS
 
-_PREFIX, _SUFFIX = "=?base64?", "?="
+_BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
 ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
@@ -20,10 +28,10 @@ def encode_value(value: str) -> str:
     """Make a header value that survives the trip: as is when plain, else Base64 between sentinels."""
     plain = all(" " <= char <= "~" for char in value)
     padded = value != value.strip(" \t")
-    lookalike = value.startswith(_PREFIX) and value.endswith(_SUFFIX)
+    lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
     if plain and not padded and not lookalike:
         return value
-    return _PREFIX + base64.b64encode(value.encode()).decode("ascii") + _SUFFIX
+    return _BASE64_PREFIX + base64.b64encode(value.encode()).decode("ascii") + _BASE64_SUFFIX
 
 
 def decode_value(value: str) -> str:
@@ -34,9 +42,10 @@ def decode_value(value: str) -> str:
     """
     if not all(" " <= char <= "~" or char == "\t" for char in value):
         raise ValueError("it has characters other than visible ASCII and blanks")
-    if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX + _SUFFIX)):
+    is_marked = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
+    if not is_marked or len(value) < len(_BASE64_PREFIX + _BASE64_SUFFIX):
         return value
-    body = value[len(_PREFIX) : -len(_SUFFIX)]
+    body = value[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
     try:
         raw = base64.b64decode(body, validate=True)
         text = raw.decode("utf-8")
@@ -75,7 +84,8 @@ def check_name(header: str | None, expected: object) -> None:
     """
     if header is None:
         raise mismatch("Mcp-Name is missing")
-    if header == expected and header.isascii() and header.isprintable() and not header.startswith(_PREFIX):
+    is_plain = header.isascii() and header.isprintable() and not header.startswith(_BASE64_PREFIX)
+    if is_plain and header == expected:
         return
     try:
         decoded = decode_value(header)
@@ -87,3 +97,120 @@ def check_name(header: str | None, expected: object) -> None:
 
 def _shown(value: str | None) -> str:
     return "missing" if value is None else repr(value[:80])
+
+
+SCHEMA_KEY = "x-mcp-header"
+PARAM_PREFIX = "mcp-param-"
+HEADER_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+MIRRORED_TYPES = ("string", "integer", "boolean")
+_NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
+
+_VALUES = frozenset({"enum", "const", "default", "examples"})
+"""Keywords that hold values, not schemas."""
+_NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
+"""Keywords that hold schemas by name; those of `properties` alone can be mirrored."""
+
+
+class Mirrored(Struct, frozen=True):
+    """One argument that a header repeats: where it stands, and the header's name in lower case."""
+
+    path: tuple[str, ...]
+    header: str
+
+
+def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
+    """The annotated arguments of an input schema.
+
+    Raises: ValueError naming the first annotation that breaks a rule.
+    """
+    found = tuple(_annotated(schema, (), True))
+    headers = [each.header for each in found]
+    for each in found:
+        if headers.count(each.header) > 1:
+            raise ValueError(f"{SCHEMA_KEY}: two arguments are mirrored by the header {each.header}")
+    return found
+
+
+def check_parameters(
+    annotated: Iterable[Mirrored], arguments: Mapping[str, Any], headers: Mapping[str, str]
+) -> None:
+    """Compare `Mcp-Param-*` headers with the arguments they repeat. Others are none of ours.
+
+    Raises: RemoteProtocolError (-32020, HTTP 400) naming the header.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in headers.items():
+        given.setdefault(name.lower(), []).append(value)
+    for each in annotated:
+        _check_parameter(each.header, given.get(each.header, []), value_at(each.path, arguments))
+
+
+def value_at(path: tuple[str, ...], arguments: Any) -> Any:
+    """The argument at a path; None where there is none."""
+    for name in path:
+        if not isinstance(arguments, Mapping):
+            return None
+        arguments = arguments.get(name)
+    return arguments
+
+
+def _annotated(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Iterator[Mirrored]:
+    if SCHEMA_KEY in schema:
+        yield _mirrored(schema, path, is_reachable)
+    for keyword, value in schema.items():
+        if keyword in _VALUES:
+            continue
+        if keyword == "properties" and isinstance(value, Mapping):
+            for name, each in value.items():
+                yield from _below(each, (*path, name), is_reachable)
+        elif keyword in _NAMED and isinstance(value, Mapping):
+            yield from _below(list(value.values()), path, False)
+        elif keyword != SCHEMA_KEY:
+            yield from _below(value, path, False)
+
+
+def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator[Mirrored]:
+    if isinstance(value, Mapping):
+        yield from _annotated(value, path, is_reachable)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _below(each, path, False)
+
+
+def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Mirrored:
+    name = schema[SCHEMA_KEY]
+    if not isinstance(name, str) or not re.fullmatch(HEADER_TOKEN, name):
+        where = ".".join(path) or "the schema"
+        raise ValueError(f"{SCHEMA_KEY} of {where} is no header name: {str(name)[:80]!r}")
+    if not path or not is_reachable:
+        raise ValueError(
+            f"{SCHEMA_KEY} {name!r} stands where no single argument is: only properties can be mirrored"
+        )
+    if schema.get("type") not in MIRRORED_TYPES:
+        raise ValueError(f"{SCHEMA_KEY} {name!r} needs a property of one type: {', '.join(MIRRORED_TYPES)}")
+    return Mirrored(path, PARAM_PREFIX + name.lower())
+
+
+def _check_parameter(header: str, given: list[str], expected: Any) -> None:
+    if len(given) > 1:
+        raise mismatch(f"{header} is given more than once")
+    if expected is None:
+        if given:
+            raise mismatch(f"{header} is given, the body has no such argument")
+        return
+    if not given:
+        raise mismatch(f"{header} is missing, the body has the argument")
+    try:
+        decoded = decode_value(given[0])
+    except ValueError as error:
+        raise mismatch(f"{header} is malformed: {error}") from None
+    if not _is_same(decoded, expected):
+        raise mismatch(f"{header} is {decoded[:80]!r}, the body says {str(expected)[:80]!r}")
+
+
+def _is_same(header: str, expected: Any) -> bool:
+    if isinstance(expected, bool):
+        return header == ("true" if expected else "false")
+    if isinstance(expected, int | float):
+        return re.fullmatch(_NUMBER, header) is not None and Decimal(header) == Decimal(expected)
+    return bool(header == expected)

@@ -1,11 +1,11 @@
-"""JSON-RPC 2.0 as values: ids, error codes, and what kind of message an object is."""
+"""JSON-RPC 2.0 as values: ids, error codes with their HTTP status, and what kind of message an object is."""
 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias, TypeGuard
 
-from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
 
 Id: TypeAlias = str | int
 JSONObject: TypeAlias = dict[str, Any]
@@ -91,3 +91,24 @@ def invalid(reason: str) -> RemoteProtocolError:
 def invalid_params(reason: str, data: Any = None) -> RemoteProtocolError:
     """The error for a legal message whose parameters are not."""
     return RemoteProtocolError(ErrorCode.INVALID_PARAMS, reason, data)
+
+
+_HANDSHAKE_STATUS: dict[int, int] = {
+    ErrorCode.PARSE_ERROR: 400,
+    ErrorCode.INVALID_REQUEST: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.HEADER_MISMATCH: 400,
+    ErrorCode.UNSUPPORTED_VERSION: 400,
+}
+_STATELESS_STATUS: dict[int, int] = _HANDSHAKE_STATUS | {
+    ErrorCode.INVALID_PARAMS: 400,
+    ErrorCode.MISSING_CAPABILITY: 400,
+    ErrorCode.METHOD_NOT_FOUND: 404,
+}
+
+
+def http_status(error: ProtocolError, stateless: bool) -> int:
+    """The status an error travels with; handler errors of the handshake era ride in an ordinary 200."""
+    table = _STATELESS_STATUS if stateless else _HANDSHAKE_STATUS
+    return table.get(error.code, 200)

@@ -1,9 +1,10 @@
-"""The table of methods: direction, gate, eras, routing name. Source: WIRE 6.1, 6.2, 5.1."""
+"""The table of methods: revisions, capability, routing, required parameters. Source: WIRE 5.1, 6.1, 6.2."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.revisions import REVISIONS, Revision
 
 _ALL = frozenset(revision.name for revision in REVISIONS)
@@ -87,3 +88,17 @@ _ALIASES = _DOTTED | {
 def canonical(name: str) -> str:
     """The specification's spelling of a method (`tools.list` is `tools/list`); handshake era only."""
     return _ALIASES.get(name, name)
+
+
+LONGEST_URI = 8192
+"""Characters."""
+
+
+def check_uri(uri: str, where: str) -> None:
+    """Refuse a URI that is too long. `where` names the member it stood in.
+
+    Raises: RemoteProtocolError (-32602) saying what is allowed.
+    """
+    if len(uri) > LONGEST_URI:
+        told = f"a URI of {len(uri)} characters is too long; allowed are {LONGEST_URI}"
+        raise invalid_params(f"{where}: {told}")

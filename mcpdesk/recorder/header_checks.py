@@ -9,9 +9,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.headers import check_name, decode_value
+from mcpdesk.protocol.headers import (
+    PARAM_PREFIX,
+    Mirrored,
+    check_name,
+    check_parameters,
+    decode_value,
+    mirrored,
+)
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.param_headers import PREFIX, Mirrored, check_parameters, mirrored
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_text
 
@@ -188,7 +194,7 @@ def _name_header(value: str | None, request: Request) -> Finding | None:
 
 def _parameters(request: Request) -> Iterator[tuple[str, Finding]]:
     """One finding for every argument that is mirrored, or might be."""
-    given = {name: value for name, value in request.headers.items() if name.startswith(PREFIX)}
+    given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
         yield from ((name, (Verdict.OPEN, words)) for name in given)
@@ -239,7 +245,7 @@ def _compared(agrees: bool) -> Finding:
 
 def _legible(name: str, value: str) -> str:
     """A masked value; what is encoded in it stands behind it."""
-    if not name.lower().startswith(("mcp-name", PREFIX)) or value == MASK:
+    if not name.lower().startswith(("mcp-name", PARAM_PREFIX)) or value == MASK:
         return value
     try:
         decoded = decode_value(value)

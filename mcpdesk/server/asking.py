@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, content
-from mcpdesk.protocol.elicitation import flat_schema, read_answer
+from mcpdesk.protocol.client_questions import check_turns, flat_schema, read_answer
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.sampling import check_turns
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asked import Elicited, Root, Sampled, read_roots, read_sampled
 from mcpdesk.server.schema import compile_schema

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.uri_template import match, parsed
-from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.services import Services

@@ -24,12 +24,12 @@ from mcpdesk.protocol.jsonrpc import (
     JSONObject,
     MessageKind,
     classify,
+    http_status,
     invalid,
     is_id,
     readable_id,
 )
 from mcpdesk.protocol.methods import canonical
-from mcpdesk.protocol.statuses import http_status
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import direct
 from mcpdesk.server.call import Call, Outlet, progress_token

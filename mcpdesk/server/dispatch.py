@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
-from mcpdesk.protocol.methods import METHODS, Method
+from mcpdesk.protocol.methods import METHODS, Method, check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.part import part

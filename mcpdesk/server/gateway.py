@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol import codec, gateway
+from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call, Outlet
@@ -53,7 +53,7 @@ class GatewayDispatcher(Dispatcher):
         return self._base.runs | {"tools/call": self.tool_calls.run}
 
     async def _run(self, call: Call) -> JSONObject:
-        if call.method == "tools/call" and call.params.get("mode") == gateway.ASYNC:
+        if call.method == "tools/call" and call.params.get("mode") == gateway_dialect.ASYNC:
             # Answered in one round, whatever its client could be asked.
             return await self.tool_calls.run(call)
         return await super()._run(call)
@@ -73,7 +73,7 @@ class GatewayConversation(Conversation):
         on_terms: Callable[[Terms], None] | None = None,
     ) -> None:
         super().__init__(dispatcher, transport, peer, push, on_terms)
-        self.session.adopt(gateway.REVISION)
+        self.session.adopt(gateway_dialect.REVISION)
         self.terms = self.session.terms
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -95,11 +95,11 @@ class GatewayConversation(Conversation):
         if is_stateless:
             return super()._serve(message, identifier, is_stateless, outlet, headers, principal)
         method = message["method"]
-        if method in gateway.STATUS_METHODS:
+        if method in gateway_dialect.STATUS_METHODS:
             server = self.dispatcher.server
             body = {"status": "ok", "name": server.name, "version": server.version}
             return (200, codec.response(identifier, body))
-        message = gateway.translated(message)
+        message = gateway_dialect.translated(message)
         answer = super()._serve(message, identifier, is_stateless, outlet, headers, principal)
         if method == "initialize" and isinstance(answer, tuple) and self._hears_of_jobs:
             return self._opened(answer)
@@ -140,7 +140,7 @@ class GatewayConversation(Conversation):
         with JobReader(job) as reader:
             while True:
                 for news in reader.news():
-                    call.outlet.send(codec.notification(gateway.PROGRESS, token | news))
+                    call.outlet.send(codec.notification(gateway_dialect.PROGRESS, token | news))
                 await call.outlet.drain()
                 if reader.has_told_all:
                     return

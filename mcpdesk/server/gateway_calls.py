@@ -10,7 +10,7 @@ from orjson import dumps
 from mcpdesk.errors import Refusal
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import NoRoom
-from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server import outcome
@@ -38,17 +38,17 @@ class GatewayCalls(ToolCalls):
 
     async def run(self, call: Call) -> JSONObject:
         """The result, or that it was accepted. Raises: ProtocolError as `admit`, and for what went wrong."""
-        if gateway.mode(call.params) == gateway.ASYNC:
+        if gateway_dialect.mode(call.params) == gateway_dialect.ASYNC:
             return await self._begin(call)
         return await super().run(call)
 
     def answer(self, call: Call, tool: Tool, body: JSONObject) -> JSONObject:
         """The result a request gets. Raises: RemoteProtocolError (-32000) for a program that failed."""
         structured = body.get("structuredContent")
-        error = gateway.execution_error(tool.name, body, structured)
+        error = gateway_dialect.execution_error(tool.name, body, structured)
         if error is not None:
             raise error
-        return gateway.superset(
+        return gateway_dialect.superset(
             shaping.tool_result(body, call.terms.revision, tool.output_schema), structured
         )
 
@@ -60,7 +60,7 @@ class GatewayCalls(ToolCalls):
 
     def sorry(self, message: str) -> JSONObject:
         """The result that says what went wrong with another one."""
-        return gateway.superset(outcome.failed(message), None)
+        return gateway_dialect.superset(outcome.failed(message), None)
 
     def refused_arguments(self, tool: Tool, failures: list[Failure]) -> JSONObject:
         """Raises: RemoteProtocolError (-32602) naming each place where the arguments do not fit, always."""
@@ -102,7 +102,7 @@ class GatewayCalls(ToolCalls):
         job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
         work.begin(job, store, server.limits.jobs_at_once)
         call.job = job
-        return gateway.accepted(job.id)
+        return gateway_dialect.accepted(job.id)
 
 
 class GatewayDirect(DirectCalls):
@@ -111,7 +111,7 @@ class GatewayDirect(DirectCalls):
     def usual(self, message: JSONObject) -> Usual | None:
         """As the standard one; `"mode": "sync"` is nothing out of the ordinary."""
         params = message.get("params")
-        if type(params) is dict and params.get("mode") == gateway.SYNC:
+        if type(params) is dict and params.get("mode") == gateway_dialect.SYNC:
             del params["mode"]
         return super().usual(message)
 
@@ -132,4 +132,4 @@ class GatewayDirect(DirectCalls):
         return frame
 
     def _result_of(self, body: JSONObject, terms: Terms) -> JSONObject:
-        return gateway.superset(super()._result_of(body, terms), None)
+        return gateway_dialect.superset(super()._result_of(body, terms), None)

@@ -12,9 +12,9 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
-from mcpdesk.protocol import codec, gateway, shaping
+from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.nowhere import Nowhere
@@ -123,7 +123,7 @@ class JobWork:
             return  # it was cancelled, and went on to its end all the same
         assert job.feed is not None
         structured = body.get("structuredContent")
-        stdout, stderr, exit_code = gateway.outputs(body, structured)
+        stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
         if not job.feed.size:
             # What it wrote while it ran is known already; the output of others is their result.
             job.feed.stdout(stdout)
@@ -133,7 +133,7 @@ class JobWork:
             roots = job_roots(self._runner.server)
             job.files = await asyncio.to_thread(downloads.noted, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
-        error = gateway.execution_error(self._tool.name, body, structured)
+        error = gateway_dialect.execution_error(self._tool.name, body, structured)
         message = error.message if error is not None else stderr if body.get("isError") else ""
         status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
         try:

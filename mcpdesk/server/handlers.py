@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from mcpdesk.auth.expiry import until_expired
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol import codec, shaping, tasks
+from mcpdesk.protocol import codec, shaping, task_shapes
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
-from mcpdesk.protocol.uris import check_uri
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
 from mcpdesk.server.hosted import run_hosted
@@ -114,7 +114,7 @@ class Handlers:
         """Tell a listener how a task stands, now and whenever that changes; what is returned ends it."""
 
         def tell() -> None:
-            send(codec.notification(tasks.EXTENSION_STATUS, self._tasks.detailed(job) | {"_meta": tag}))
+            send(codec.notification(task_shapes.EXTENSION_STATUS, self._tasks.detailed(job) | {"_meta": tag}))
 
         tell()
         return job.listen(tell)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mcpdesk.jobs.call_soon import later
 from mcpdesk.jobs.feed import START, Feed, News
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol import codec, gateway
+from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
@@ -20,24 +20,24 @@ KINDS = frozenset({"stdout", "stderr", "progress"})
 
 def state_of(job: Job) -> str:
     """In the words of the gateway."""
-    return gateway.state(job.status, job.started is not None)
+    return gateway_dialect.state(job.status, job.started is not None)
 
 
 def brief(job: Job) -> JSONObject:
     """How it stands, as a list of jobs has it."""
     latest = _feed(job).latest
-    return gateway.places(job.id) | {
+    return gateway_dialect.places(job.id) | {
         "status": state_of(job),
         "server": job.server,
         "tool": job.tool,
         "exit_code": job.exit_code,
         "progress": _share(job),
         "message": job.message or (latest.message if latest else ""),
-        "created_at": gateway.timestamp(job.created),
-        "started_at": gateway.timestamp(job.started),
-        "updated_at": gateway.timestamp(job.updated),
-        "finished_at": gateway.timestamp(job.updated if job.is_over else None),
-        "output_file": gateway.output_file(job.id) if job.files else None,
+        "created_at": gateway_dialect.timestamp(job.created),
+        "started_at": gateway_dialect.timestamp(job.started),
+        "updated_at": gateway_dialect.timestamp(job.updated),
+        "finished_at": gateway_dialect.timestamp(job.updated if job.is_over else None),
+        "output_file": gateway_dialect.output_file(job.id) if job.files else None,
     }
 
 
@@ -46,7 +46,7 @@ def facts(job: Job) -> JSONObject:
     stdout, stderr = _feed(job).tails()
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
-        body["expires_at"] = gateway.timestamp(job.updated + job.ttl_s)
+        body["expires_at"] = gateway_dialect.timestamp(job.updated + job.ttl_s)
     if job.ending.result:
         body["result"] = orjson.Fragment(job.ending.result)
     if job.ending.error is not None:
@@ -138,7 +138,7 @@ class JobReader:
         if job.message:
             body["message"] = job.message
         if job.files:
-            body["output_file"] = gateway.output_file(job.id)
+            body["output_file"] = gateway_dialect.output_file(job.id)
         return body
 
     def _settle(self) -> None:
@@ -178,7 +178,7 @@ def _said(news: News) -> JSONObject:
 
 def _share(job: Job) -> float:
     """How much of it is done, from 0 to 1 where that is known."""
-    if gateway.state(job.status, True) == "succeeded":
+    if gateway_dialect.state(job.status, True) == "succeeded":
         return 1.0
     latest = _feed(job).latest
     return 0.0 if latest is None else latest.share

@@ -23,7 +23,7 @@ from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job
 from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage import jobs as kept
 
 if TYPE_CHECKING:

@@ -78,12 +78,12 @@ class Offers:
         if revision.has_completions and self.is_offered("completions"):
             offered["completions"] = {}
         if self._has_tasks():
-            from mcpdesk.protocol import tasks
+            from mcpdesk.protocol import task_shapes
 
             if revision.has_core_tasks:
-                offered["tasks"] = tasks.CORE_CAPABILITY
+                offered["tasks"] = task_shapes.CORE_CAPABILITY
             elif revision.is_stateless:
-                offered["extensions"] = tasks.EXTENSION_CAPABILITY
+                offered["extensions"] = task_shapes.EXTENSION_CAPABILITY
         return offered
 
     def tells(self, kind: str) -> bool:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
 from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
-from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.nowhere import NOWHERE
@@ -49,10 +49,10 @@ class TaskWork:
 
     def begin(self) -> None:
         """Answer the request that began it, and go on."""
-        body = tasks.created(self.job.task(), self._call.terms)
+        body = task_shapes.created(self.job.task(), self._call.terms)
         if self._is_core:
             self.job.listen(self._announce)
-            self._round.depart(body, self, self._outlet, tasks.related(self.job.id))
+            self._round.depart(body, self, self._outlet, task_shapes.related(self.job.id))
         else:
             # There is neither progress nor a log for a task of the extension.
             self._call.progress_token = None
@@ -124,7 +124,7 @@ class TaskWork:
 
     async def _answered(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> None:
         """Ask on the stream of a request, and hand the answer to the handler."""
-        meta = {"_meta": tasks.related(self.job.id)}
+        meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None
         try:
             answer = await call.requests.ask(call, replace(question, params=question.params | meta), limit_s)
@@ -160,7 +160,7 @@ class TaskWork:
         if self.job.status is self._told:
             return
         self._told = self.job.status
-        self._push(codec.notification(tasks.CORE_STATUS, tasks.core(self.job.task())))
+        self._push(codec.notification(task_shapes.CORE_STATUS, task_shapes.core(self.job.task())))
 
 
 def _said(body: JSONObject) -> str:

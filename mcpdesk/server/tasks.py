@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import Refusal, RemoteProtocolError
 from mcpdesk.jobs.job import Job, NoRoom
-from mcpdesk.protocol import client_features, codec, tasks
+from mcpdesk.protocol import client_features, codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.call import Call
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.server import Server
@@ -47,7 +47,7 @@ class Tasks:
             return False
         if not tool.task:
             raise _not_found(f"{tool.name} cannot be called as a task")
-        tasks.asked_ttl_s(call.params)
+        task_shapes.asked_ttl_s(call.params)
         return True
 
     def settle(self, call: Call, tool: Tool) -> None:
@@ -59,7 +59,7 @@ class Tasks:
         if revision.is_stateless:
             if operation is None or not client_features.declares_tasks(call.terms):
                 if tool.task == "required":
-                    raise tasks.missing_extension(tool.name)
+                    raise task_shapes.missing_extension(tool.name)
                 return
             operation.on_task = partial(self._begin, call, tool)
             if not tool.asks_first:
@@ -73,7 +73,7 @@ class Tasks:
     async def get(self, call: Call) -> JSONObject:
         """How a task stands; in the extension with what came of it."""
         job = self._job(call)
-        return self.detailed(job) if call.terms.revision.is_stateless else tasks.core(job.task())
+        return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job.task())
 
     async def update(self, call: Call) -> JSONObject:
         """Answers to what a task asks."""
@@ -94,7 +94,7 @@ class Tasks:
             return {}
         if not is_cancelled:
             raise invalid_params(f"The task is {job.status.value} already")
-        return tasks.core(job.task())
+        return task_shapes.core(job.task())
 
     async def result(self, call: Call) -> JSONObject:
         """What the call would have been answered, once it is known."""
@@ -107,14 +107,14 @@ class Tasks:
         if job.status is TaskStatus.CANCELLED:
             raise invalid_params(f"The task was cancelled and has no result: {job.message}")
         body: JSONObject = codec.decode(job.ending.result)
-        return body | {"_meta": (body.get("_meta") or {}) | tasks.related(job.id)}
+        return body | {"_meta": (body.get("_meta") or {}) | task_shapes.related(job.id)}
 
     async def listed(self, call: Call) -> JSONObject:
         """A page of the caller's tasks, oldest first; nobody in particular has none."""
         after = _number(call.params.get("cursor"))
         jobs = self._jobs.owned(self._server.name, call.owner, after) if call.owner else []
         page = jobs[: self._server.limits.page_size]
-        body: JSONObject = {"tasks": [tasks.core(job.task()) for job in page]}
+        body: JSONObject = {"tasks": [task_shapes.core(job.task()) for job in page]}
         return body | {"nextCursor": _cursor(page[-1].number)} if len(page) < len(jobs) else body
 
     def watched(self, call: Call, asked: JSONObject) -> list[Job]:
@@ -128,7 +128,7 @@ class Tasks:
         if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
             raise invalid_params("notifications.taskIds must be a list of task ids")
         if not client_features.declares_tasks(call.terms):
-            raise tasks.missing_extension("notifications.taskIds")
+            raise task_shapes.missing_extension("notifications.taskIds")
         found = (self._jobs.get(each, self._server.name, call.owner) for each in dict.fromkeys(named))
         return [job for job in found if job is not None]
 
@@ -136,7 +136,7 @@ class Tasks:
         """A task of the extension with everything about it."""
         view, work = job.task(), self._works.get(job.id)
         requests = work.requests if work is not None else {}
-        return tasks.detailed(view, job.ending.result, job.ending.error, requests)
+        return task_shapes.detailed(view, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:
         assert call.round is not None
@@ -164,7 +164,7 @@ class Tasks:
         """The task a request names. Raises: RemoteProtocolError (-32602, -32021)."""
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
         if is_stateless and not client_features.declares_tasks(call.terms):
-            raise tasks.missing_extension(call.method)
+            raise task_shapes.missing_extension(call.method)
         # What belongs to nobody in particular is of the extension: there, to know its id is enough.
         is_known = is_stateless or bool(owner)
         job = self._jobs.get(call.params["taskId"], self._server.name, owner) if is_known else None
@@ -174,7 +174,7 @@ class Tasks:
 
 
 def _ttl_s(call: Call, most_s: float | None) -> float | None:
-    wanted = None if call.terms.revision.is_stateless else tasks.asked_ttl_s(call.params)
+    wanted = None if call.terms.revision.is_stateless else task_shapes.asked_ttl_s(call.params)
     if wanted is None or most_s is None:
         return most_s if wanted is None else wanted
     return min(wanted, most_s)

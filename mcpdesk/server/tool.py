@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from mcpdesk.server.item import Item
 
 if TYPE_CHECKING:
-    from mcpdesk.protocol.param_headers import Mirrored
+    from mcpdesk.protocol.headers import Mirrored
     from mcpdesk.server.context import Context
 
 T = TypeVar("T")

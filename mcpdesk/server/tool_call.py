@@ -9,8 +9,8 @@ from typing import Any
 
 from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal
 from mcpdesk.protocol import shaping
+from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
-from mcpdesk.protocol.param_headers import check_parameters
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import Context, make_context

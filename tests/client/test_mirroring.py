@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.mirroring import mirror, without_invalid
-from mcpdesk.protocol.param_headers import check_parameters, mirrored
+from mcpdesk.protocol.headers import check_parameters, mirrored
 
 SCHEMA = {
     "type": "object",

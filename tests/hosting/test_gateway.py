@@ -20,7 +20,7 @@ from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Parcel
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.gateway_jobs import job_owner
 from tests.support.desk import running_desk, until
 from tests.support.folders import write

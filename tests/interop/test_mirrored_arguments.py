@@ -8,7 +8,7 @@ import pytest
 from aiohttp import ClientResponse
 from multidict import CIMultiDict
 
-from mcpdesk.protocol.param_headers import mirrored
+from mcpdesk.protocol.headers import mirrored
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool

@@ -21,9 +21,8 @@ from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.folder.text_items import read_document
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
-from mcpdesk.protocol.headers import decode_value
+from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
 from mcpdesk.protocol.jsonrpc import classify
-from mcpdesk.protocol.param_headers import check_parameters, mirrored
 from mcpdesk.protocol.request_state import RequestState, seal, unseal
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import admit

@@ -20,7 +20,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.paths import sample_servers
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
 from tests.support.desk import running_desk
 from tests.support.official import stdio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.jobs.job import MESSAGE_LENGTH, Job
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 
 S = TaskStatus
 

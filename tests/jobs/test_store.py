@@ -10,7 +10,7 @@ import pytest
 from mcpdesk.jobs import job as module
 from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from tests.support.patience import WITHIN_S
 
 

@@ -11,7 +11,7 @@ from mcpdesk.link import desk_task
 from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.link.values import Outcome
-from mcpdesk.protocol import tasks
+from mcpdesk.protocol import task_shapes
 from mcpdesk.server.tool import Tool
 from tests.support.asked_client import ANYTHING
 from tests.support.patience import WITHIN_S
@@ -53,7 +53,7 @@ class TaskDesk:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "POLL_MS", 1)
+    monkeypatch.setattr(task_shapes, "POLL_MS", 1)
     monkeypatch.setattr(desk_task, "POLL_S", 0.001)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.annotations import check_annotations, check_hints
+from mcpdesk.protocol.annotations import check_annotations, check_hints, check_icons, check_meta_keys
 from tests.support.official_schema import knows, problems
 
 
@@ -56,3 +56,55 @@ def test_annotations_that_clients_refuse_are_named(annotations: Any, complaint: 
 def test_annotations_are_an_object(odd: Any) -> None:
     with pytest.raises(ValueError, match="annotations are an object"):
         check_annotations(odd)
+
+
+def test_pictures_of_the_web_and_inline_pass() -> None:
+    check_icons(
+        [{"src": "https://example.org/i.png", "theme": "dark"}, {"src": "data:image/png;base64,AA=="}]
+    )
+
+
+@pytest.mark.requirement("6.15")
+@pytest.mark.parametrize(
+    ("icon", "complaint"),
+    [
+        ({"src": "javascript:alert(1)"}, "javascript"),
+        ({"src": "file:///etc/passwd"}, "file:"),
+        ({"src": "icons/i.png"}, r"icons/i\.png"),
+        ({}, "None"),
+        ({"src": "https://a.b/c", "mimeType": 5}, "mimeType is a text, not '5'"),
+        ({"src": "https://a.b/c", "sizes": "48x48"}, "sizes is a list .* not '48x48'"),
+        ({"src": "https://a.b/c", "sizes": [48]}, "sizes is a list"),
+        ({"src": "https://a.b/c", "theme": "pink"}, "light or dark, not 'pink'"),
+    ],
+)
+def test_what_clients_refuse_is_named(icon: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        check_icons([icon])
+
+
+NAMES = ["colour", "a", "9", "a.b-c_d", "example.org/colour", "com.example.mcp/", "ui", "x-y.z1/n", "mcp/x"]
+
+
+def test_ordinary_names_pass() -> None:
+    check_meta_keys(NAMES)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "-a", "a-", "a b", "a/b/c", "/a", "1a/b", "a..b/c", "a-/b", "grün", "a\n", ".a", "a."]
+)
+def test_malformed_names_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name"):
+        check_meta_keys([*NAMES, name])
+
+
+RESERVED = """
+    io.modelcontextprotocol/own dev.mcp/x com.mcp.tools/ mcp.dev/x modelcontextprotocol.io/x progressToken
+    traceparent
+"""
+
+
+@pytest.mark.parametrize("name", RESERVED.split())
+def test_names_of_the_protocol_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="belongs to the protocol"):
+        check_meta_keys([name])

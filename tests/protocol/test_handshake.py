@@ -18,7 +18,7 @@ PARAMS = {
 def test_a_session_opens_once_and_becomes_ready() -> None:
     session = Session()
     session.initialized()
-    assert session.phase is Phase.NEW
+    assert not session.is_open
     assert session.initialize(PARAMS) is R3
     assert (session.terms.client, session.terms.capabilities) == ("cc 2", {"roots": {}})
     session.initialized()

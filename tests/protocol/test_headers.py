@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.headers import check_routing, decode_value, encode_value
+from mcpdesk.protocol.headers import (
+    Mirrored,
+    check_parameters,
+    check_routing,
+    decode_value,
+    encode_value,
+    mirrored,
+)
+from mcpdesk.protocol.jsonrpc import ErrorCode
 
 V = "2026-07-28"
 
@@ -76,3 +87,123 @@ def test_a_long_value_is_not_repeated(version: str, method: str) -> None:
 def test_agreeing_headers_pass() -> None:
     headers = {"mcp-protocol-version": V, "mcp-method": "tools/call", "mcp-name": encode_value("écho")}
     check_routing(headers, V, "tools/call", {"name": "écho"})
+
+
+REGION = {"type": "string", "x-mcp-header": "Region"}
+
+
+def of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **more}
+
+
+def test_annotated_properties_are_found_at_any_depth_of_properties() -> None:
+    schema = of({"region": REGION, "deep": of({"id": {"type": "integer", "x-mcp-header": "Method"}})})
+    assert mirrored(schema) == (
+        Mirrored(("region",), "mcp-param-region"),
+        Mirrored(("deep", "id"), "mcp-param-method"),
+    )
+
+
+def test_names_and_values_that_look_like_annotations_are_none() -> None:
+    schema = of({"x-mcp-header": {"type": "string"}, "y": {"default": {"x-mcp-header": 5}}})
+    assert mirrored(schema) == ()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *(
+            of({"a": {"type": "string", "x-mcp-header": name}})
+            for name in ("", "a b", "a:b", "é", "a\n", 5, None)
+        ),
+        *(
+            of({"a": {"type": kind, "x-mcp-header": "A"}})
+            for kind in ("number", "object", "array", "null", ["string", "null"], None)
+        ),
+        of({"a": REGION, "b": {"type": "string", "x-mcp-header": "rEGION"}}),
+        of({}, **{"x-mcp-header": "Root"}),
+        of({"a": {"type": "array", "items": REGION}}),
+        of({"a": {"type": "array", "prefixItems": [REGION]}}),
+        of({}, additionalProperties=REGION),
+        of({}, anyOf=[of({"a": REGION})]),
+        of({"a": {"oneOf": [REGION]}}),
+        of({}, **{"not": of({"a": REGION})}),
+        of({}, **{"if": of({"a": REGION})}),
+        of({"a": {"$ref": "#/$defs/r"}}, **{"$defs": {"r": REGION}}),
+        of({}, patternProperties={"^a": REGION}),
+        of({}, dependentSchemas={"a": of({"b": REGION})}),
+    ],
+)
+def test_annotations_that_break_a_rule_are_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="x-mcp-header"):
+        mirrored(schema)
+
+
+def agrees(value: Any, *headers: str) -> bool:
+    sent = CIMultiDict([("Mcp-Param-A", each) for each in headers] + [("Mcp-Param-Other", "x")])
+    try:
+        check_parameters([Mirrored(("a",), "mcp-param-a")], {} if value is ... else {"a": value}, sent)
+    except RemoteProtocolError as error:
+        assert error.code == ErrorCode.HEADER_MISMATCH
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "verdict"),
+    [
+        ("eu-west", ["eu-west"], True),
+        ("eu-west", ["EU-WEST"], False),
+        ("eu-west", [], False),
+        ("eu-west", ["eu-west", "eu-west"], False),
+        (..., [], True),
+        (None, [], True),
+        (..., ["eu-west"], False),
+        (None, ["null"], False),
+        ("", [""], True),
+        ("Hello", ["=?base64?SGVsbG8=?="], True),
+        ("Hello", ["=?base64?SGVsbG8?="], False),
+        ("Hello", ["=?base64?SGVs!!!bG8=?="], False),
+        ("Hello", ["SGVsbG8="], False),
+        ("SGVsbG8=", ["SGVsbG8="], True),
+        ("=?base64?SGVsbG8=", ["=?base64?SGVsbG8="], True),
+        ("日本語", ["=?base64?5pel5pys6Kqe?="], True),
+        ("日本語", ["日本語"], False),
+        ("a\tb", ["a\tb"], True),
+        (42, ["42"], True),
+        (42, ["42.0"], True),
+        (42.0, ["42"], True),
+        (-7, ["-7"], True),
+        (42, ["43"], False),
+        (42, ["forty-two"], False),
+        (42, [" 42"], False),
+        (2**53, ["9007199254740993"], False),
+        (1, ["1e400"], False),
+        (0, ["NaN"], False),
+        (True, ["true"], True),
+        (True, ["1"], False),
+        (False, ["False"], False),
+        ({"b": 1}, ["x"], False),
+    ],
+)
+def test_header_and_body_have_to_agree(value: Any, headers: list[str], verdict: bool) -> None:
+    assert agrees(value, *headers) is verdict
+
+
+@given(
+    st.one_of(st.booleans(), st.integers(-(2**53), 2**53), st.text(st.characters(exclude_categories=["Cs"])))
+)
+def test_what_a_client_encodes_agrees(value: Any) -> None:
+    if isinstance(value, bool):
+        assert agrees(value, "true" if value else "false")
+    else:
+        assert agrees(value, encode_value(value) if isinstance(value, str) else str(value))
+
+
+@given(st.text(), st.text(max_size=20))
+def test_any_header_beside_any_text_is_a_verdict(value: str, header: str) -> None:
+    assert agrees(value, header) in (True, False)
+
+
+def test_arguments_that_are_no_objects_on_the_way_have_no_value() -> None:
+    check_parameters([Mirrored(("a", "b"), "mcp-param-b")], {"a": "text"}, {})

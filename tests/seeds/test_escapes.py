@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from mcpdesk.protocol.uris import LONGEST
+from mcpdesk.protocol.methods import LONGEST
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S

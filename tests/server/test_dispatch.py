@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from mcpdesk.protocol.methods import LONGEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.uris import LONGEST
 from mcpdesk.server.authoring import refuse
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.resource import Resource, ResourceTemplate

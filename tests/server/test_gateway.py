@@ -15,7 +15,7 @@ from mcpdesk.errors import Refusal
 from mcpdesk.hosting.gateway import GatewayEndpoint
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.gateway_calls import GatewayDirect
 from mcpdesk.server.gateway_jobs import DROPPED, job_owner, job_roots
 from mcpdesk.server.job_reader import JobReader, facts

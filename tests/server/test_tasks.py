@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.jobs.job import JobStore
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
 from tests.support.patience import WITHIN_S
 from tests.support.task_server import EXTENDED, TaskPeer, TaskServer

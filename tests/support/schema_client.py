@@ -11,7 +11,7 @@ import orjson
 from mcpdesk.hosting.host import Host
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.official_schema import SCHEMAS, knows, problems
 from tests.support.patience import WITHIN_S
 

@@ -9,7 +9,7 @@ from typing import Any
 from mcpdesk.jobs.job import JobStore
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from mcpdesk.server.authoring import fail, refuse
 from mcpdesk.server.context import Context
 from mcpdesk.server.server import Limits, Server

@@ -23,7 +23,7 @@ from mcpdesk.hosting.commands.command_files import OUTPUT_DIR, is_own
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.folder.manifest_errors import Step, joined, parted, spoken, steps
 from mcpdesk.protocol.annotations import HINTS
-from mcpdesk.protocol.param_headers import Mirrored, mirrored
+from mcpdesk.protocol.headers import Mirrored, mirrored
 from mcpdesk.server.schema import SchemaError, compile_schema
 
 PYTHON, FOLDER = "python", "folder"

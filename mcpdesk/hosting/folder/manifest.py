@@ -331,7 +331,7 @@ def _manifest(folder: Path, file: _File, text: str) -> Manifest:
 
 
 def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
-    from mcpdesk.protocol.icons import check_icons  # few have any
+    from mcpdesk.protocol.annotations import check_icons  # few have any
 
     for number, icon in enumerate(icons):
         try:

@@ -24,7 +24,7 @@ from mcpdesk.server.resource import Resource, ResourceTemplate
 from mcpdesk.server.tool import CLAIMS, Handler, Tool
 
 if TYPE_CHECKING:
-    from mcpdesk.protocol.param_headers import Mirrored
+    from mcpdesk.protocol.headers import Mirrored
 
 Function = Callable[..., Any]
 
@@ -229,7 +229,7 @@ def _scopes(given: Any) -> tuple[str, ...]:
 def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
     if "x-mcp-header" not in repr(schema):
         return ()
-    from mcpdesk.protocol.param_headers import mirrored
+    from mcpdesk.protocol.headers import mirrored
 
     try:
         return mirrored(schema)

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from mcpdesk.errors import LocalProtocolError, MissingPrecondition, RegistrationError
 from mcpdesk.hosting.folder.file_items import Found, Item, mark_of
 from mcpdesk.hosting.folder.module_items import Function, ModuleFile, dashed, handler_tool, typed_tool
+from mcpdesk.protocol.annotations import check_icons, check_meta_keys
 from mcpdesk.protocol.codec import encode_part
-from mcpdesk.protocol.icons import check_icons
-from mcpdesk.protocol.meta import check_names
 from mcpdesk.server.authoring import Note, note_of
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.tool import Tool
@@ -126,7 +125,7 @@ def _check_extras(item: Item) -> None:
         for name in ("title", "description"):
             if not isinstance(getattr(item, name), str):
                 raise ValueError(f"{name} has to be a text")
-        check_names(item.meta)
+        check_meta_keys(item.meta)
         check_icons(item.icons)
         if annotations:
             from mcpdesk.protocol.annotations import check_annotations, check_hints  # few have any

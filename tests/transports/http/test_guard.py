@@ -19,7 +19,7 @@ from mcpdesk.auth.key_source import URL, KeySource, Pace
 from mcpdesk.auth.keys import KeySet
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.protocol.tasks import EXTENSION
+from mcpdesk.protocol.task_shapes import EXTENSION
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connection import MOST_DIALOGUES

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol import gateway
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol import gateway_dialect
+from mcpdesk.protocol.task_shapes import TaskStatus
 
 TEXT = {"content": [{"type": "text", "text": "hi"}], "isError": False}
 FAILED = {"content": [{"type": "text", "text": "no"}], "isError": True}
@@ -32,7 +32,7 @@ def request(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]
     ],
 )
 def test_every_state_has_its_word(status: TaskStatus, has_begun: bool, word: str) -> None:
-    assert gateway.state(status, has_begun) == word
+    assert gateway_dialect.state(status, has_begun) == word
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def test_every_state_has_its_word(status: TaskStatus, has_begun: bool, word: str
 )
 def test_a_handshake_names_a_revision_or_gets_the_dialects_own(offered: Any, spoken: str) -> None:
     params = None if offered is None else {"protocolVersion": offered}
-    assert gateway.translated(request("initialize", params))["params"]["protocolVersion"] == spoken
+    assert gateway_dialect.translated(request("initialize", params))["params"]["protocolVersion"] == spoken
 
 
 def test_stage_and_command_make_the_name_of_a_tool() -> None:
     params = {"stage": "draw", "command": "map", "args": {"input": "a"}, "mode": "async", "more": 1}
-    assert gateway.translated(request("callTool", params)) == request(
+    assert gateway_dialect.translated(request("callTool", params)) == request(
         "tools/call", {"name": "draw-map", "arguments": {"input": "a"}, "mode": "async"}
     )
     named = {"name": "draw-map", "arguments": {"input": "a"}}
-    assert gateway.translated(request("callTool", named))["params"] == named
-    assert gateway.translated(request("listTools"))["method"] == "tools/list"
-    assert gateway.translated(request("ping")) == request("ping")
+    assert gateway_dialect.translated(request("callTool", named))["params"] == named
+    assert gateway_dialect.translated(request("listTools"))["method"] == "tools/list"
+    assert gateway_dialect.translated(request("ping")) == request("ping")
 
 
 @pytest.mark.parametrize(
@@ -74,46 +74,50 @@ def test_stage_and_command_make_the_name_of_a_tool() -> None:
 )
 def test_a_call_without_a_tool_is_refused_by_name(params: Any, said: str) -> None:
     with pytest.raises(RemoteProtocolError, match=said) as caught:
-        gateway.translated(request("callTool", params))
+        gateway_dialect.translated(request("callTool", params))
     assert caught.value.code == -32602
 
 
 @pytest.mark.parametrize("given", ["fast", "", 1, True, {}, []])
 def test_other_modes_are_refused(given: Any) -> None:
     with pytest.raises(RemoteProtocolError, match='"sync" or "async"') as caught:
-        gateway.mode({"mode": given})
+        gateway_dialect.mode({"mode": given})
     assert caught.value.code == -32602
-    assert gateway.mode({}) == gateway.mode({"mode": None}) == "sync"
+    assert gateway_dialect.mode({}) == gateway_dialect.mode({"mode": None}) == "sync"
 
 
 def test_results_keep_their_members_and_get_more() -> None:
-    assert gateway.superset(TEXT, None) == TEXT | {
+    assert gateway_dialect.superset(TEXT, None) == TEXT | {
         "status": "ok", "stdout": "hi", "stderr": "", "exit_code": 0,
     }  # fmt: skip
-    assert gateway.superset(FAILED, None) == FAILED | {
+    assert gateway_dialect.superset(FAILED, None) == FAILED | {
         "status": "error", "stdout": "", "stderr": "no", "exit_code": 1,
     }  # fmt: skip
     done = PROGRAM | {"exit_code": 0}
     body = TEXT | {"structuredContent": done}
-    assert gateway.superset(body, done) == body | {
+    assert gateway_dialect.superset(body, done) == body | {
         "status": "ok", "stdout": "out", "stderr": "err", "exit_code": 0,
     }  # fmt: skip
 
 
 def test_only_a_program_that_failed_is_an_error() -> None:
-    error = gateway.execution_error("draw-map", FAILED, PROGRAM)
+    error = gateway_dialect.execution_error("draw-map", FAILED, PROGRAM)
     assert error is not None and error.code == -32000
     assert error.data == PROGRAM
-    bare = gateway.execution_error("draw-map", FAILED, {"exit_code": 2, "stdout": "", "command": "run this"})
+    bare = gateway_dialect.execution_error(
+        "draw-map", FAILED, {"exit_code": 2, "stdout": "", "command": "run this"}
+    )
     assert bare is not None and bare.data == {"exit_code": 2, "stage": "draw", "command": "map"}
-    late = gateway.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 143, "timed_out": True})
+    late = gateway_dialect.execution_error(
+        "draw-map", FAILED, PROGRAM | {"exit_code": 143, "timed_out": True}
+    )
     assert late is not None and str(late) == "draw-map ran out of time and was ended with exit code 143"
-    assert gateway.execution_error("draw-map", TEXT, PROGRAM) is None
-    assert gateway.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0}) is None
+    assert gateway_dialect.execution_error("draw-map", TEXT, PROGRAM) is None
+    assert gateway_dialect.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0}) is None
     for other in (None, {}, {"exit_code": "3"}, {"exit_code": True}, [3]):
-        assert gateway.execution_error("draw-map", FAILED, other) is None
+        assert gateway_dialect.execution_error("draw-map", FAILED, other) is None
 
 
 def test_times_are_told_in_utc() -> None:
-    assert gateway.timestamp(0.5) == "1970-01-01T00:00:00.500Z"
-    assert gateway.timestamp(None) is None
+    assert gateway_dialect.timestamp(0.5) == "1970-01-01T00:00:00.500Z"
+    assert gateway_dialect.timestamp(None) is None

@@ -12,7 +12,7 @@ from typing import Any
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.revisions import R3
-from mcpdesk.protocol.tasks import TaskStatus
+from mcpdesk.protocol.task_shapes import TaskStatus
 
 REVISION = R3
 """What `initialize` reports unless its client asks for another one, and what is spoken without it."""

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
-from mcpdesk.protocol import codec, tasks
+from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R4, R5, REVISIONS
-from mcpdesk.protocol.tasks import EXTENSION, TaskStatus, TaskView
+from mcpdesk.protocol.task_shapes import EXTENSION, TaskStatus, TaskView
 from mcpdesk.protocol.terms import Terms
 from tests.support.official_schema import problems
 
@@ -20,7 +20,7 @@ LATER = "2026-08-01T10:00:01.250Z"
 
 
 def test_the_core_design_in_its_own_words() -> None:
-    body = tasks.core(VIEW)
+    body = task_shapes.core(VIEW)
     assert body == {
         "taskId": "t1",
         "status": "working",
@@ -28,16 +28,16 @@ def test_the_core_design_in_its_own_words() -> None:
         "createdAt": "2026-08-01T10:00:00.000Z",
         "lastUpdatedAt": LATER,
         "ttl": 600_000,
-        "pollInterval": tasks.POLL_MS,
+        "pollInterval": task_shapes.POLL_MS,
     }
     assert problems("2025-11-25", "Task", body) == []
-    assert tasks.created(VIEW, Terms(R4)) == {"task": body}
+    assert task_shapes.created(VIEW, Terms(R4)) == {"task": body}
     odd = TaskView("t1", TaskStatus.FAILED, 0.0, 0.0, None, "no file 'caf\udce9'")
-    assert tasks.core(odd)["statusMessage"] == "no file 'caf?'"
+    assert task_shapes.core(odd)["statusMessage"] == "no file 'caf?'"
 
 
 def test_the_extension_in_its_own_words() -> None:
-    body = tasks.created(TaskView("t1", TaskStatus.WORKING, 0.0, 0.0, None), Terms(R5))
+    body = task_shapes.created(TaskView("t1", TaskStatus.WORKING, 0.0, 0.0, None), Terms(R5))
     assert body == {
         "resultType": "task",
         "taskId": "t1",
@@ -45,7 +45,7 @@ def test_the_extension_in_its_own_words() -> None:
         "createdAt": "1970-01-01T00:00:00.000Z",
         "lastUpdatedAt": "1970-01-01T00:00:00.000Z",
         "ttlMs": None,
-        "pollIntervalMs": tasks.POLL_MS,
+        "pollIntervalMs": task_shapes.POLL_MS,
     }
 
 
@@ -61,7 +61,9 @@ def test_the_extension_in_its_own_words() -> None:
 )
 def test_details_are_those_of_the_status(status: TaskStatus, member: str | None) -> None:
     view = TaskView("t1", status, 0.0, 0.0, 1.0)
-    details = tasks.detailed(view, b'{"content":[]}', ProtocolError(7, "no"), {"q": {"method": "roots/list"}})
+    details = task_shapes.detailed(
+        view, b'{"content":[]}', ProtocolError(7, "no"), {"q": {"method": "roots/list"}}
+    )
     wire = orjson.loads(codec.encode(details))
     values = {"inputRequests": {"q": {"method": "roots/list"}}, "result": {"content": []}}
     values["error"] = {"code": 7, "message": "no"}
@@ -70,7 +72,7 @@ def test_details_are_those_of_the_status(status: TaskStatus, member: str | None)
 
 @pytest.mark.requirement("8.10")
 def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
-    error = tasks.missing_extension("tasks/get")
+    error = task_shapes.missing_extension("tasks/get")
     assert (error.code, error.data) == (-32021, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
 
 
@@ -79,12 +81,12 @@ def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
     [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 1500.0}, 1.5), ({"ttl": 1}, 0.001)],
 )
 def test_a_lifetime_may_be_asked_for(task: dict[str, Any], seconds: float | None) -> None:
-    assert tasks.asked_ttl_s({"task": task}) == seconds
+    assert task_shapes.asked_ttl_s({"task": task}) == seconds
 
 
 def test_a_lifetime_beyond_all_measure_can_still_be_told() -> None:
-    ttl_s = tasks.asked_ttl_s({"task": {"ttl": 2**64 - 1}})
-    told = tasks.core(TaskView("t", TaskStatus.WORKING, 0.0, 0.0, ttl_s))
+    ttl_s = task_shapes.asked_ttl_s({"task": {"ttl": 2**64 - 1}})
+    told = task_shapes.core(TaskView("t", TaskStatus.WORKING, 0.0, 0.0, ttl_s))
     assert orjson.loads(orjson.dumps(told))["ttl"] == pytest.approx(2**53)
 
 
@@ -93,7 +95,7 @@ def test_a_lifetime_beyond_all_measure_can_still_be_told() -> None:
 )
 def test_other_lifetimes_are_refused(task: Any) -> None:
     with pytest.raises(RemoteProtocolError, match="task"):
-        tasks.asked_ttl_s({"task": task})
+        task_shapes.asked_ttl_s({"task": task})
 
 
 def test_each_design_has_its_own_methods() -> None:
