@@ -73,9 +73,6 @@ def serve_alone(folder: str, mode: str, spoken: Spoken) -> int | Moved:
     import gc
 
     gc.disable()  # nothing that is imported is garbage; the core turns it on when it serves
-    from mcpdesk.cli.late import import_libraries
-
-    import_libraries()
     from pathlib import Path
 
     from mcpdesk.cli import lone_core
@@ -86,11 +83,11 @@ def serve_alone(folder: str, mode: str, spoken: Spoken) -> int | Moved:
     except KeyboardInterrupt:
         return INTERRUPTED
     except DeskError as error:
-        from mcpdesk.cli.report import report
+        from mcpdesk.cli.printing import report
 
         return report(error)
     except Exception:
-        from mcpdesk.cli.report import report_crash
+        from mcpdesk.cli.printing import report_crash
 
         return report_crash()
 

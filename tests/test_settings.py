@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.setting import Kind, shown
-from mcpdesk.settings import BY_NAME, SETTINGS, Settings, read_env_file, resolve
+from mcpdesk.settings import BY_NAME, SETTINGS, Kind, Settings, read_env_file, resolve, shown
 
 
 def test_table_and_settings_name_the_same_things() -> None:

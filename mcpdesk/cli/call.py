@@ -8,8 +8,8 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.arguments import fitted, given_as_text, parse_arguments
+from mcpdesk.cli.printing import OK, TOOL_ERROR
 from mcpdesk.cli.reach import Reach, reach_options
-from mcpdesk.cli.report import OK, TOOL_ERROR
 
 EPILOG = """\b
 Examples:

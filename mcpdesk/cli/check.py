@@ -11,7 +11,7 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.report import OK, TOOL_ERROR
+from mcpdesk.cli.printing import OK, TOOL_ERROR
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.lint import Finding
@@ -56,7 +56,7 @@ class Looked:
     """What is seen of a folder. Raises: DeskError when it cannot be hosted."""
 
     def __init__(self, folder: str) -> None:
-        from mcpdesk.cli.claiming import claiming
+        from mcpdesk.cli.core_process import claiming
         from mcpdesk.hosting.folder.lint import lint
         from mcpdesk.hosting.folder.manifest import read_manifest
         from mcpdesk.hosting.host import Host

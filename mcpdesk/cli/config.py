@@ -84,7 +84,7 @@ def _endpoint(url: str, name: str) -> str:
 
 def _key(folder: Path, settings: Settings) -> str:
     """The key callers over TCP have to send; empty when none is due."""
-    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import Plan
 

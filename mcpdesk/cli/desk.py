@@ -1,17 +1,33 @@
-"""`mcpdesk [FOLDER ...]`: the desk, a core and the screen on it."""
+"""`mcpdesk [FOLDER ...]`: the desk, which is a core and the screen on it in one process."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from mcpdesk.cli import completion
+from mcpdesk.cli.core_process import claiming, give_dashboard
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
+from mcpdesk.cli.screen_runs import MakeApp, ScreenRuns, Terminal
+from mcpdesk.cli.signals import Ending
 from mcpdesk.errors import DeskUserError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcpdesk.hosting.core_thread import CoreThread
+    from mcpdesk.hosting.host_plan import Plan
+    from mcpdesk.link.link import Link
+    from mcpdesk.transports.descriptors import Claimed
+
+GRACE_S = 8.0
+"""How long screen and core may take to end before they are ended."""
 EPILOG = """\b
 Examples:
   mcpdesk                              the bundled sample
@@ -32,7 +48,6 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
     places = tuple(map(server_folder, folders)) or (paths.sample_servers() / "desk",)
     flags = given_flags(values)
     require_terminal()
-    from mcpdesk.cli.screen import run_desk
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(places, flags, os.environ, may_move=True, mode=mode, waits=True)
@@ -53,3 +68,51 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")
+
+
+def run_desk(plan: Plan, theme: str | None = None) -> int:
+    """Show the desk until the person leaves; returns the exit code. Without a `theme`: the one worn last.
+
+    Raises: DeskError when the core cannot start.
+    """
+    # What is made until the screen stands is there to stay: looking for garbage in it is in vain.
+    gc.disable()
+    from mcpdesk.hosting.core_thread import CoreThread
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.link.local import LocalLink
+    from mcpdesk.tui.app import DeskApp
+
+    host = Host(replace(plan, draws_first=True))
+    give_dashboard(host)
+    with claiming(host, "screen") as claimed:
+        core = CoreThread(host)
+        link = LocalLink(host)
+        try:
+            history = plan.settings.state_dir / "calls.jsonl"
+            app = partial(DeskApp, link, theme, history=history, settled=host.screen_drawn)
+            code = _show(app, core, claimed, plan.settings.state_dir, link)
+        finally:
+            link.close()
+            core.stop()
+    if core.started.done():
+        core.started.result()
+    return code
+
+
+def _show(app: MakeApp, core: CoreThread, claimed: Claimed, state: Path, link: Link) -> int:
+    """Run the screen; the core loads its folders and begins to serve once the screen stands."""
+    terminal = Terminal(claimed.stderr_fd)
+
+    def begin() -> None:
+        gc.enable()
+        claimed.redirect_prints()
+        core.started.add_done_callback(lambda started: runs.stop() if started.exception() else None)
+        core.start()
+
+    def serving() -> str:
+        urls = [server.url for server in link.view().servers if server.url]
+        return f"The server goes on at {', '.join(urls)}." if urls else "The server goes on."
+
+    runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
+    with Ending(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+        return runs.run()

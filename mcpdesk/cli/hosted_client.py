@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.cli.client import Client, can_ask
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import tell
+from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, tell
 from mcpdesk.cli.reach import refusal
-from mcpdesk.cli.report import CANNOT_CONNECT, TIMED_OUT
 from mcpdesk.errors import DeskUserError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
 
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
-    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import Plan, effective_settings

@@ -37,7 +37,7 @@ def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool
     """
     from msgspec.structs import replace
 
-    from mcpdesk.cli.claiming import claiming
+    from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting import core_thread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import plan_for
@@ -164,7 +164,7 @@ class _LoneCore:
 
 async def _tell(host: Host, last: ExitStack) -> None:
     """Write what the core has to say to stderr, until cancelled; the rest `last`: tools may still print."""
-    from mcpdesk.cli.journal_printer import JournalPrinter
+    from mcpdesk.cli.core_process import JournalPrinter
 
     printer = last.enter_context(JournalPrinter(host))
     while True:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from mcpdesk.cli.report import report, report_crash
+from mcpdesk.cli.printing import report, report_crash
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.version import __version__
 

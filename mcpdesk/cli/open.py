@@ -41,9 +41,8 @@ def command(file: Path, theme: str | None) -> int:
 
 def _show(archive: Archive, theme: str | None) -> int:
     """Run the screen until the person leaves."""
-    from mcpdesk.cli.screen_runs import ScreenRuns
+    from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.cli.signals import Ending
-    from mcpdesk.cli.terminal import Terminal
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.capture_app import CaptureApp

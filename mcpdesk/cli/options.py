@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.setting import Kind, Setting, shown
-from mcpdesk.settings import SETTINGS
+from mcpdesk.settings import SETTINGS, Kind, Setting, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""What the commands write: results to stdout, messages to stderr. Texts of strangers control no terminal.
+"""What the commands write: results to stdout, messages and errors to stderr; and their exit codes.
 
 On a terminal, control characters in a text are shown instead of sent, and JSON has them as escapes. A pipe or
 a file gets results as they are; messages are cleaned everywhere.
@@ -14,8 +14,34 @@ from typing import Any
 
 import click
 
-from mcpdesk.errors import DeskUserError
+from mcpdesk.errors import (
+    CallError,
+    CallTimeout,
+    DeskError,
+    DeskUserError,
+    HttpError,
+    ManifestError,
+    ProtocolError,
+    TransportError,
+)
 from mcpdesk.plain_text import clean, json_escaped
+
+OK = 0
+TOOL_ERROR = 1
+USAGE = 2
+CANNOT_CONNECT = 3
+PROTOCOL_ERROR = 4
+TIMED_OUT = 5
+
+CODES: tuple[tuple[type[DeskError], int], ...] = (
+    (ManifestError, USAGE),
+    (TransportError, CANNOT_CONNECT),
+    (ProtocolError, PROTOCOL_ERROR),
+    (CallTimeout, TIMED_OUT),
+    (HttpError, CANNOT_CONNECT),
+    (CallError, PROTOCOL_ERROR),
+)
+"""Kind of error -> exit code; the first that fits counts."""
 
 
 def print_text(text: str, *, exact: bool = False) -> None:
@@ -63,3 +89,32 @@ def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield indent + line.rstrip()
+
+
+def report(error: DeskError | click.ClickException) -> int:
+    """Tell the error on stderr and return its exit code."""
+    if isinstance(error, click.UsageError):
+        message, hint, code = " ".join(error.format_message().split()), _usage_hint(error), USAGE
+    elif isinstance(error, click.ClickException):
+        message, hint, code = error.format_message(), "", USAGE
+    elif isinstance(error, DeskUserError):
+        message, hint, code = str(error), error.hint, error.exit_code
+    else:
+        message, hint = str(error), ""
+        code = next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
+    tell(f"mcpdesk: {message}")
+    if hint:
+        tell(f"  {hint}")
+    return code
+
+
+def report_crash() -> int:
+    """Tell on stderr where the exception in hand comes from, without local values; returns the exit code."""
+    import traceback
+
+    tell(f"{traceback.format_exc()}mcpdesk: This is a mistake of mcpdesk. Please report it with these lines.")
+    return TOOL_ERROR
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    return f"See `{error.ctx.command_path} --help`." if error.ctx else "See `mcpdesk --help`."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from mcpdesk.cli.report import CANNOT_CONNECT, PROTOCOL_ERROR
+from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR
 from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 

@@ -15,14 +15,46 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from mcpdesk.cli.terminal import Terminal
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.crash import Crash, Place
 
 MOST_CRASHES = 3
 """So many crashes within `WITHIN_S` seconds: the screen stays closed until the person asks for it."""
 WITHIN_S = 10.0
+LEAVE_SCREEN = (
+    "\x1b[<u"  # keyboard protocol
+    "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
+    "\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # paste, focus, size reports
+    "\x1b[?7h\x1b[?1049l\x1b[?25h"  # line wrap, the other screen, the cursor
+)
+"""What ends everything a screen turned on in the terminal."""
 _log = logging.getLogger(__name__)
+
+
+class Terminal:
+    """Remembers the settings of the terminal at `fd`, if there is one."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        try:
+            self._settings: list[object] | None = termios.tcgetattr(fd)
+        except termios.error:
+            self._settings = None
+
+    def write(self, text: str) -> None:
+        """Write plain text. A terminal that is gone is none of our business."""
+        with suppress(OSError):
+            os.write(self._fd, text.encode())
+
+    def restore(self) -> None:
+        """Put the settings back and leave the screen. A terminal that is gone is none of our business."""
+        if self._settings is None:
+            return
+        try:
+            os.write(self._fd, LEAVE_SCREEN.encode())
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._settings)  # type: ignore[arg-type]
+        except (OSError, termios.error):
+            return
 
 
 class MakeApp(Protocol):

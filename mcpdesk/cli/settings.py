@@ -13,8 +13,7 @@ from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.printing import aligned, print_text
-from mcpdesk.setting import allowed, shown
-from mcpdesk.settings import SETTINGS, Resolved
+from mcpdesk.settings import SETTINGS, Resolved, allowed, shown
 
 EPILOG = """\b
 Examples:

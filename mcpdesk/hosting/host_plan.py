@@ -11,13 +11,14 @@ from msgspec import Struct, field
 from mcpdesk import paths
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, read_manifest
-from mcpdesk.setting import Given, converted
 from mcpdesk.settings import (
     BY_NAME,
     BY_VARIABLE,
     ENV_FILE,
+    Given,
     Resolved,
     Settings,
+    converted,
     is_setting,
     read_env_file,
     resolve,

@@ -182,7 +182,7 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
     ours = {name for name in modules if name.startswith("mcpdesk.")}
     assert 60 < len(ours) <= MOST_MODULES, sorted(ours)
     assert modules & {"difflib", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
-    assert modules & {"ssl", "hashlib", "ipaddress", "textwrap", "tokenize"} == set()
+    assert modules & {"hashlib"} == set()
     assert not ours & {"mcpdesk.recorder.index", "mcpdesk.server.asking", "mcpdesk.transports.unix"}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpdesk.cli import new
-from mcpdesk.cli.scaffold import scaffold
+from mcpdesk.cli.new import scaffold
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 

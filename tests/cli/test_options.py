@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
-from mcpdesk.setting import Kind
-from mcpdesk.settings import SETTINGS
+from mcpdesk.settings import SETTINGS, Kind
 
 
 def flags_of(*arguments: str) -> dict[str, object]:

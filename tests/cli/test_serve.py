@@ -5,28 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import re
 import signal
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
 import aiohttp
+import msgspec
 import pytest
 
+from mcpdesk.cli.core_process import JournalPrinter
+from mcpdesk.cli.serve import _drain, _under_way, greeting
 from mcpdesk.hosting.alert_selector import is_worthwhile
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.server.server import Server
+from tests.support.desk import until
+from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 
     Serve = Callable[..., Service]
-
+    from tests.cli.conftest import Service
 
 STUBBORN = '''
 import asyncio
@@ -371,3 +384,146 @@ def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder:
     guarded = serve(str(folder), "--http", "127.0.0.1:0")
     guarded.says("a browser shows it at")
     assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)
+
+
+WAIT = '''
+import asyncio
+
+from mcpdesk import tool
+
+
+@tool(timeout=300)
+async def heed() -> None:
+    """Wait for what never comes."""
+    await asyncio.Event().wait()
+
+
+@tool(timeout=300)
+async def ignore() -> None:
+    """Do not hear of the end at first."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.Event().wait()
+'''
+
+
+def call(name: str) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+
+
+def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
+    return SimpleNamespace(
+        endpoints=lambda: [SimpleNamespace(name="small", server=Server("small"))],
+        url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
+        protection=protection,
+        is_exposed=False,
+        rules=SimpleNamespace(api_key_header="X-API-Key"),
+        settings=SimpleNamespace(api_key=configured, state_dir=state),
+        journal=Journal(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("protection", "words"), [("key", "send the key as X-API-Key"), ("open", "ANYBODY"), ("loopback", "")]
+)
+def test_greeting_says_where_and_for_whom(protection: str, words: str) -> None:
+    lines = greeting(host(protection))  # type: ignore[arg-type]
+    assert lines[0] == "serving small at http://127.0.0.1:1/mcp/small"
+    assert words in lines[-1]
+    assert lines[1] == "a browser shows it at http://127.0.0.1:1/"
+    assert len(lines) == (3 if words else 2)
+
+
+def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
+    (tmp_path / "api-key").touch()
+    assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[2]  # type: ignore[arg-type]
+    assert "the configured one" in greeting(host("key", "secret", tmp_path))[2]  # type: ignore[arg-type]
+    assert "set MCPDESK_API_KEY" in greeting(host("key"))[2]  # type: ignore[arg-type]
+
+
+async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnected(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"tools/wait.py": WAIT})
+    plan = plan_for((folder,), {"port": 0, "drain_timeout_s": 0}, os.environ, http=True)
+    core = Host(msgspec.structs.replace(plan, watch=False, meet=False))
+    core.load()
+    await core.start()
+    try:
+        assert core.http is not None
+        url = core.http.address
+        async with aiohttp.ClientSession() as client:
+            heeding, ignoring = (
+                asyncio.create_task(client.post(f"{url}/mcp", json=call(name))) for name in ("heed", "ignore")
+            )
+            await until(lambda: _under_way(core) == "2 calls")
+            with JournalPrinter(core) as log:
+                assert await _drain(core, log) == "2 calls"
+            async with asyncio.timeout(WITHIN_S):
+                result = (await (await heeding).json())["result"]
+                assert result["isError"] and "the server is stopping" in result["content"][0]["text"]
+                with pytest.raises(aiohttp.ServerDisconnectedError):
+                    await ignoring
+                # The core goes on: nobody was made to leave by its stop.
+                assert (await client.get(f"{url}/health")).status == 200
+    finally:
+        await core.stop()
+
+
+FILES = {
+    "mcp.json": '{"name": "slow", "version": "1", "settings": {"tool_timeout_ms": 500}}',
+    "tools/work.py": """
+        import time
+        from helpers import pause
+
+        async def first() -> str:
+            \"\"\"Stand first in the file, and hold up nobody.\"\"\"
+            return "first"
+
+        async def direct() -> str:
+            \"\"\"Hold up everything.\"\"\"
+            time.sleep(1.2)
+            return "finished"
+
+        async def through_a_helper() -> str:
+            \"\"\"Hold up everything in a function of another file.\"\"\"
+            pause(1.2)
+            return "finished"
+        """,
+    "helpers.py": """
+        import time
+
+        def pause(seconds: float) -> None:
+            time.sleep(seconds)
+        """,
+}
+
+
+def called(url: str, tool: str) -> str:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(url, json.dumps(message).encode(), headers)
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "place"), [("direct", "tools/work.py:10"), ("through-a-helper", "helpers.py:4")]
+)
+def test_the_tool_and_the_line_are_logged_within_a_second_and_the_call_timed_out(
+    serve: Callable[..., Service], tmp_path: Path, tool: str, place: str
+) -> None:
+    service = serve(str(write(tmp_path / "slow", FILES)), "--port", "0")
+    found = re.search(r"http://[\d.]+:\d+/mcp/slow", service.says("/mcp/slow"))
+    assert found is not None
+    answers: list[str] = []
+    caller = threading.Thread(target=lambda: answers.append(called(found.group(), tool)))
+    began = time.monotonic()
+    caller.start()
+    line = service.says("holds up the server")
+    seen_s = time.monotonic() - began
+    assert f"warning {tool}: " in line and line.endswith(f"({place})") and seen_s < 1.2
+    caller.join()
+    assert "not finished within its limit of 0.5 s" in answers[0]
+    assert service.end() == 0
+    assert not [each for each in service.lines if "holds up" in each and each != line]

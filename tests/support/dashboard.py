@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from mcpdesk.cli.board import give_dashboard
+from mcpdesk.cli.core_process import give_dashboard
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.setting import Kind, Setting, allowed, shown
-from mcpdesk.settings import SETTINGS
+from mcpdesk.settings import SETTINGS, Kind, Setting, allowed, shown
 
 HEAD = """\
 # Settings

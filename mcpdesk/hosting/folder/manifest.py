@@ -14,7 +14,7 @@ from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting.folder import manifest_auth
 from mcpdesk.hosting.folder.manifest_auth import Auth, Part, Refuse, check_auth
 from mcpdesk.server.approvals import Policy
-from mcpdesk.setting import Given, converted
+from mcpdesk.settings import Given, converted
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest_errors import Step

@@ -7,7 +7,7 @@ import pty
 import termios
 import tty
 
-from mcpdesk.cli.terminal import LEAVE, Terminal
+from mcpdesk.cli.screen_runs import LEAVE_SCREEN, Terminal
 
 
 def test_settings_and_screen_are_put_back() -> None:
@@ -18,7 +18,7 @@ def test_settings_and_screen_are_put_back() -> None:
         tty.setraw(inner)
         terminal.restore()
         assert termios.tcgetattr(inner) == before
-        assert os.read(outer, 4096).decode() == LEAVE
+        assert os.read(outer, 4096).decode() == LEAVE_SCREEN
     finally:
         os.close(inner)
         os.close(outer)

@@ -1,4 +1,8 @@
-"""What a core has to say, on stderr: written by a thread of its own, for nobody has to read it."""
+"""What every command that hosts a core in its process does around it.
+
+Hosted code may print and log. `claiming` makes lines of the journal of that, and keeps it off the wire and
+the terminal; `JournalPrinter` writes the journal to stderr; `give_dashboard` lets a browser see the core.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,56 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from mcpdesk.hosting.environment import make_private
+from mcpdesk.hosting.journal import logging_to
+from mcpdesk.transports.descriptors import claim
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
+    from mcpdesk.link.board import LinkBoard
+    from mcpdesk.transports.descriptors import Claimed, Mode, StrayLine
 
 MOST_LINES = 1_000
 """Lines that wait to be read; when there are more the oldest are left out."""
 PATIENCE_S = 1.0
 """How long the end waits for its reader."""
+
+
+@contextmanager
+def claiming(host: Host, mode: Mode) -> Iterator[Claimed]:
+    """Claim the descriptors and the logging for a host while the block runs. Closes the process to others."""
+    folders = host.plan.folders
+
+    def keep(line: StrayLine) -> None:
+        host.journal.log("warning" if line.source == "stderr" else "info", line.source, line.text, line.where)
+
+    make_private()  # before hosted code can start a program
+    with logging_to(host.journal, lambda: folders):
+        claimed = claim(mode, keep, lambda: [str(folder) for folder in folders])
+        try:
+            yield claimed
+        finally:
+            claimed.release()
+
+
+def give_dashboard(host: Host) -> None:
+    """Let a browser see the core at `/`."""
+
+    def make() -> LinkBoard:
+        from mcpdesk.link.board import LinkBoard
+        from mcpdesk.link.local import LocalLink
+
+        # Nobody looks yet: every open page counts by itself.
+        link = LocalLink(host, present=0)
+        return LinkBoard(link, link.attend)
+
+    host.board = make
 
 
 class JournalPrinter:

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcpdesk.cli import journal_printer
-from mcpdesk.cli.journal_printer import MOST_LINES, JournalPrinter
+from mcpdesk.cli import core_process
+from mcpdesk.cli.core_process import MOST_LINES, JournalPrinter
 from mcpdesk.hosting.journal import Journal
 from tests.support.patience import WITHIN_S
 
@@ -40,7 +40,7 @@ def test_what_others_say_commands_no_terminal_and_makes_no_line_of_its_own(
 
 
 def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_printer, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(core_process, "PATIENCE_S", 0.01)
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as unread:
         monkeypatch.setattr(sys, "stderr", unread)
