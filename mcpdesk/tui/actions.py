@@ -6,9 +6,47 @@ scope. Knows no widget.
 
 from __future__ import annotations
 
-from textual.binding import Binding, BindingType
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from mcpdesk.tui.action import Action
+from textual.actions import parse
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widget import Widget
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a person can do. `name` may carry arguments: `show_screen('traffic')`."""
+
+    name: str
+    keys: str
+    """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
+    title: str
+    """Two or three words, imperative: footer and palette."""
+    group: str
+    """Heading in the palette and on the help screen."""
+    scope: str
+    help: str = ""
+    """One sentence for the help screen, where the title does not say it all."""
+    footer: bool = True
+    """Whether the footer may show it; it is in the palette and the help in any case."""
+    priority: bool = False
+    """Taken before the focused widget sees the key. Only for keys nobody types."""
+
+    @property
+    def id(self) -> str:
+        """Unique name, `traffic.copy`; also the id of its bindings."""
+        return f"{self.scope}.{self.name}"
+
+    @property
+    def method(self) -> str:
+        """Name of the method the scope's widget implements."""
+        return "action_" + self.name.partition("(")[0]
+
 
 APP: tuple[Action, ...] = (
     Action("palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
@@ -259,3 +297,89 @@ def bindings_for(scope: str) -> list[BindingType]:
         for action in ACTIONS
         if action.scope == scope
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """An action and the widget that has it."""
+
+    action: Action
+    owner: DOMNode
+    focused: bool
+    """Whether the owner holds the focus, or something in it does."""
+
+
+def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
+    """What can be done: by the focused widget, outwards, then by the rest of what `root` shows."""
+    chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
+    if screen.app not in chain:
+        chain.append(screen.app)
+    own = [node for node in chain if node is not screen and node is not screen.app]
+    shown = (root or screen).walk_children(Widget, with_self=True)
+    aside = [node for node in shown if node.display and node not in chain]
+    found: dict[str, Reachable] = {}
+    for node in (*own, *aside, *(node for node in chain if node not in own)):
+        for action in _actions_of(type(node)):
+            if action.id not in found and _enabled(node, action):
+                found[action.id] = Reachable(action, node, node in chain)
+    return list(found.values())
+
+
+@cache
+def _actions_of(kind: type[DOMNode]) -> tuple[Action, ...]:
+    return tuple(_declared(kind))
+
+
+def _declared(kind: type[DOMNode]) -> Iterator[Action]:
+    for base in kind.__mro__:
+        for binding in base.__dict__.get("BINDINGS", ()):
+            action = BY_ID.get(binding.id or "") if isinstance(binding, Binding) else None
+            if action is not None and hasattr(kind, action.method):
+                yield action
+
+
+def _enabled(node: DOMNode, action: Action) -> bool:
+    _, name, parameters = parse(action.name)
+    return bool(node.check_action(name, parameters))
+
+
+_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "colon": ":",
+    "space": "space",
+    "enter": "⏎",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "plus": "+",
+    "minus": "-",
+    "equals_sign": "=",
+    "full_stop": ".",
+    "comma": ",",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "asterisk": "*",
+    "exclamation_mark": "!",
+    "apostrophe": "'",
+    "quotation_mark": '"',
+    "delete": "del",
+}
+
+
+def key_name(key: str) -> str:
+    """`ctrl+p` as `^p`, `question_mark` as `?`, `shift+up` as `⇧↑`."""
+    *modifiers, last = key.strip().split("+")
+    short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
+    return "".join(short.get(word, word + "+") for word in modifiers) + _NAMES.get(last, last)
+
+
+def key_names(keys: str) -> str:
+    """All keys of an action, `? f1`."""
+    return " ".join(key_name(key) for key in keys.split(","))

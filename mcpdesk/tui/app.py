@@ -24,11 +24,9 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, Place
 from mcpdesk.tui.key_queue import KeyQueue
-from mcpdesk.tui.panes import PANES, Panes
-from mcpdesk.tui.render.terminal_gate import TerminalGate
-from mcpdesk.tui.screens.main import MainScreen
-from mcpdesk.tui.theme_shelf import ThemeShelf
-from mcpdesk.tui.themes import with_visible_cursor, without_auto, without_colour
+from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
+from mcpdesk.tui.terminal import TerminalGate
+from mcpdesk.tui.themes import ThemeShelf, with_visible_cursor, without_auto, without_colour
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -118,7 +116,7 @@ class DeskApp(App[None]):
         found = super().get_driver_class()
         if found.__name__ != "LinuxDriver":
             return found
-        from mcpdesk.tui.driver import DeskDriver
+        from mcpdesk.tui.terminal import DeskDriver
 
         return DeskDriver
 
@@ -232,7 +230,7 @@ class DeskApp(App[None]):
         """Find any action by name."""
         if self.screen is not self.main:
             return
-        from mcpdesk.tui.commands import open_palette
+        from mcpdesk.tui.palette import open_palette
 
         await open_palette(self)
 

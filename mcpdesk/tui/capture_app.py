@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.panes import PANES, Panes
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.screens.main import MainScreen
+from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
 from mcpdesk.tui.widgets.part_line import Part
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ F9, ESCAPE, CTRL_C, CTRL_Q, CTRL_R = "\x1b[20~", "\x1b", "\x03", "\x11", "\x12"
 LEAVE_SCREEN = b"\x1b[?1049l"
 PROGRAM = """
 import sys
-from mcpdesk.tui.screens.main import MainScreen
+from mcpdesk.tui.screens.main_screen import MainScreen
 
 def key_f9(self):
     password = "hunter2"

@@ -19,7 +19,7 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server import person
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Answers, Heard, answering, session, stdio

@@ -15,7 +15,7 @@ from mcp.client.session import ClientSession
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.server import person
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
 from tests.support.frame import running_frame

@@ -15,8 +15,8 @@ from mcpdesk.link.values import CallbackView, JobKind, JobState, JobView, PlanVi
 from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.screens.activity import ActivityPane
+from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.widgets.line_list import LineList
 from mcpdesk.tui.widgets.tabs import TabStrip
 from tests.support.fake_link import FakeLink

@@ -11,7 +11,7 @@ from textual.widgets import Button, Input
 
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.panes import PANES, Panes
+from mcpdesk.tui.screens.main_screen import PANES, Panes
 from tests.support.fake_link import FakeLink
 
 

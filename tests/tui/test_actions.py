@@ -11,8 +11,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import mcpdesk.tui
-from mcpdesk.tui.actions import ACTIONS, BY_ID, bindings_for
-from mcpdesk.tui.render.key_names import key_names
+from mcpdesk.tui.actions import ACTIONS, BY_ID, bindings_for, key_names
 from mcpdesk.tui.screens.help import HelpScreen
 from tests.support.frame import quiet_link, running_frame
 
@@ -91,7 +90,7 @@ def is_known(name: str) -> bool:
 
 @pytest.mark.parametrize("screen", ["clients", "logs"])
 async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
-    from mcpdesk.tui.commands import action_choices
+    from mcpdesk.tui.palette import action_choices
 
     async with running_frame(quiet_link()) as (app, pilot):
         await app.main.show_screen(screen)

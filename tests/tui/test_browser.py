@@ -6,7 +6,7 @@ import webbrowser
 
 import pytest
 
-from mcpdesk.tui.browser import open_link
+from mcpdesk.tui.forms.question_text import open_link
 from tests.support.frame import running_frame, toasts
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import Recording
+from mcpdesk.tui.actions import reachable
 from mcpdesk.tui.capture_app import CaptureApp
-from mcpdesk.tui.reach import reachable
+from mcpdesk.tui.screens.frame_lines import DeskHeader
 from mcpdesk.tui.screens.help import HelpScreen
-from mcpdesk.tui.screens.traffic import TrafficPane
-from mcpdesk.tui.widgets.header import DeskHeader
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.tabs import DeskTabs
 from tests.support.traffic import IN, OUT, call, connection, text

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
-from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
+from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from tests.support.fake_link import sample_catalogue
 from tests.support.widgets import staged, until
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mcpdesk.link.values import ModeView
-from mcpdesk.tui.client_configs import CLIENTS, Client, clients_of
+from mcpdesk.tui.screens.clients import CLIENTS, Client, clients_of
 from tests.support.frame import quiet_link, running_frame, toasts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcpdesk.tui.widgets.client_list import COLUMNS, GIVING_WAY, ClientList
+from mcpdesk.tui.screens.clients import COLUMNS, GIVING_WAY, ClientList
 from tests.support.fake_link import sample_view
 
 

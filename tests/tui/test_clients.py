@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ClientView
 from mcpdesk.tui.screens.clients import ClientsPane
-from mcpdesk.tui.widgets.header import DeskHeader
+from mcpdesk.tui.screens.frame_lines import DeskHeader
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.widgets import until
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.commands import action_choices, item_choices, theme_choices
+from mcpdesk.tui.palette import action_choices, item_choices, theme_choices
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, running_frame
 

@@ -7,8 +7,8 @@ from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
-from mcpdesk.tui.driver import DeskDriver, _Parser, driver_of, graphics_of
 from mcpdesk.tui.results.terminal_graphics import Answers, Graphics, Kind
+from mcpdesk.tui.terminal import DeskDriver, _Parser, driver_of, graphics_of
 from tests.support.frame import running_frame
 
 

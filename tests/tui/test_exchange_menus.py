@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
+from mcpdesk.tui.traffic.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.fake_link import FakeLink
 from tests.support.traffic import asking_recording, busy_recording

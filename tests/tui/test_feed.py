@@ -18,9 +18,9 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
-from mcpdesk.tui import feed
-from mcpdesk.tui.feed import GLANCES_A_LOOK, Feed
+from mcpdesk.tui import screen_refresh
 from mcpdesk.tui.forms.question_text import QuestionBanner
+from mcpdesk.tui.screen_refresh import GLANCES_A_LOOK, Feed
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
@@ -239,7 +239,7 @@ async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
 async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         fall_asleep(app.main.feed)
-        monkeypatch.setattr(feed, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
+        monkeypatch.setattr(screen_refresh, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
         await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
         assert not app.main.feed.is_resting
 

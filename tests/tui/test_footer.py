@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.widgets.footer import DeskFooter
+from mcpdesk.tui.screens.frame_lines import DeskFooter
 from tests.support.frame import running_frame
 
 

@@ -32,7 +32,9 @@ def test_no_random_action_ends_the_screen_of_a_capture(tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = "from mcpdesk.tui.screens.main import MainScreen\nMainScreen.key_f9 = lambda self: 1 / 0\n"
+    broken = (
+        "from mcpdesk.tui.screens.main_screen import MainScreen\nMainScreen.key_f9 = lambda self: 1 / 0\n"
+    )
     monkeypatch.setattr(
         sys.modules[Fuzz.__module__], "PROGRAM", broken + sys.modules[Fuzz.__module__].PROGRAM
     )

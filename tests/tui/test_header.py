@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck
-from mcpdesk.tui.widgets.header import PROTECTIONS, DeskHeader
+from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskHeader
 from tests.support.fake_link import sample_view
 from tests.support.frame import running_frame
 

@@ -6,8 +6,8 @@ import pytest
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.tui.render import http_text as module
-from mcpdesk.tui.render.http_text import http_text
+from mcpdesk.tui.traffic import exchange_text as module
+from mcpdesk.tui.traffic.exchange_text import http_text
 from tests.support.traffic import (
     IN,
     OUT,
@@ -62,7 +62,7 @@ def test_strangers_headers_are_harmless() -> None:
 
 
 def test_only_the_newest_parts_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(module, "MAX_PARTS", 1)
     text = said(asking_recording(), 0)
     assert "#11" in text and "#12" not in text and "#13" in text
 

@@ -6,8 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import LogLine
-from mcpdesk.tui.widgets import log_list
-from mcpdesk.tui.widgets.log_list import LogFilter, LogList, rank
+from mcpdesk.tui.screens import logs
+from mcpdesk.tui.screens.logs import LogFilter, LogList, rank
 
 
 def entry(
@@ -81,7 +81,7 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
 
 
 async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_list, "BOUND", 100)
+    monkeypatch.setattr(logs, "BOUND", 100)
     app = ListApp()
     async with app.run_test(size=(80, 10)) as pilot:
         rows = app.query_one(LogList)

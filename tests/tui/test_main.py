@@ -7,7 +7,7 @@ import asyncio
 from textual.widgets import ContentSwitcher
 
 from mcpdesk.inbox.question import Page
-from mcpdesk.tui.screens.main import MainScreen
+from mcpdesk.tui.screens.main_screen import MainScreen
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 from tests.support.frame import quiet_link, running_frame, toasts

@@ -6,8 +6,8 @@ import pytest
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.rounds import last_round
-from mcpdesk.tui.render import operation_steps
-from mcpdesk.tui.render.operation_steps import MESSAGES, steps, title_of
+from mcpdesk.tui.traffic import exchange_text
+from mcpdesk.tui.traffic.exchange_text import MESSAGES, steps, title_of
 from tests.support.traffic import IN, OUT, asking_recording, call, request, settle
 
 
@@ -79,5 +79,5 @@ def test_a_title_is_found_by_the_number_and_the_last_round_by_itself() -> None:
 
 
 def test_only_the_newest_steps_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation_steps, "MOST", 2)
+    monkeypatch.setattr(exchange_text, "MAX_STEPS", 2)
     assert [title[:7] for title in shown(0)] == ["round 2", "round 3"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.logs import LogsPane
+from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.frame import quiet_link
 
 
@@ -15,8 +15,10 @@ def test_frame_imports_no_pane() -> None:
     code = "import sys, mcpdesk.tui.app; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
     names = set(out.stdout.split())
-    assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {"mcpdesk.tui.screens.main"}
-    assert not names & {"aiohttp", "PIL", "jsonschema_rs", "mcpdesk.tui.commands", "mcpdesk.tui.widgets.menu"}
+    assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {
+        "mcpdesk.tui.screens.main_screen"
+    }
+    assert not names & {"aiohttp", "PIL", "jsonschema_rs", "mcpdesk.tui.palette", "mcpdesk.tui.widgets.menu"}
 
 
 def test_table_makes_panes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.reach import reachable
+from mcpdesk.tui.actions import reachable
 from tests.support.frame import running_frame
 
 

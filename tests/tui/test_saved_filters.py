@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui import saved_filters
-from mcpdesk.tui.saved_filters import SavedFilters, filters_menu
+from mcpdesk.tui.traffic import exchange_menus
+from mcpdesk.tui.traffic.exchange_menus import SavedFilters, filters_menu
 
 
 def test_filters_are_kept_newest_first_and_once(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_filters_are_kept_newest_first_and_once(tmp_path: Path) -> None:
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_filters, "MOST", 2)
+    monkeypatch.setattr(exchange_menus, "FILTERS_KEPT", 2)
     saved = SavedFilters()
     for query in "abc":
         saved.add(query)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
-from mcpdesk.tui.render.shelves import CatalogueRow, Entry, Reason, Shelf, badges, rows, seen_in
+from mcpdesk.tui.workbench.catalogue_rows import CatalogueRow, Entry, Reason, Shelf, badges, rows, seen_in
 from tests.support.fake_link import sample_catalogue
 
 

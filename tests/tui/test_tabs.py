@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.panes import PANES
+from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 from tests.support.frame import running_frame
 

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Input, Label, OptionList, Select, Static, TextArea, Tree
 
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.render.terminal_gate import TerminalGate
+from mcpdesk.tui.terminal import TerminalGate
 from tests.support.frame import running_frame
 from tests.support.hostile import COMMANDS
 

@@ -6,10 +6,9 @@ import pytest
 from rich.cells import cell_len
 from textual.content import Content
 
-from mcpdesk.tui.render.amounts import clock, since
-from mcpdesk.tui.render.key_names import key_name, key_names
+from mcpdesk.tui.actions import key_name, key_names
+from mcpdesk.tui.render.amounts import clock, rate, since, sparkline
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
-from mcpdesk.tui.render.sparkline import rate, sparkline
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.panes import PANES
 from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
-from mcpdesk.tui.screens.traffic import TrafficPane
+from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.traffic import (

@@ -7,7 +7,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.widgets.traffic_detail import TabLine, TrafficDetail
+from mcpdesk.tui.traffic.traffic_detail import TabLine, TrafficDetail
 from tests.support.traffic import (
     IN,
     OUT,

@@ -11,7 +11,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.render.traffic_line import (
+from mcpdesk.tui.traffic.traffic_lines import (
     Cell,
     columns_for,
     exchange_cells,

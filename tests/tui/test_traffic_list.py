@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.query import parse
-from mcpdesk.tui.widgets.traffic_list import TrafficList
+from mcpdesk.tui.traffic.traffic_list import TrafficList
 from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from mcpdesk.recorder.capture import Recording
 from mcpdesk.recorder.query import parse
-from mcpdesk.tui.traffic_words import counts, lesson, mode
-from mcpdesk.tui.widgets.traffic_list import TrafficList
+from mcpdesk.tui.traffic.traffic_list import TrafficList
+from mcpdesk.tui.traffic.traffic_pane import counts, how_to_connect, mode
 from tests.support.fake_link import FakeLink
 from tests.support.traffic import asking_recording
 from tests.tui.test_traffic_list import running
@@ -38,19 +38,20 @@ def test_following_and_pausing_are_said() -> None:
 def test_the_key_is_not_shown() -> None:
     link = FakeLink()
     link.client_config = lambda *_, **__: "curl -H 'X-API-Key: secret-key'"  # type: ignore[method-assign]
-    text = " ".join(text for text, _ in lesson(link, replace(link.core, api_key="secret-key"), 80))
+    text = " ".join(text for text, _ in how_to_connect(link, replace(link.core, api_key="secret-key"), 80))
     assert "secret-key" not in text and "X-API-Key: ••••" in text
 
 
 def test_commands_are_as_wide_as_the_pane() -> None:
     link = FakeLink()
     link.client_config = lambda *_, **__: "claude mcp add --transport http profiles http://127.0.0.1:3333/mcp"  # type: ignore[method-assign]
-    wide, narrow = (sum("mcp" in text for text, _ in lesson(link, link.core, width)) for width in (90, 50))
+    texts = [[text for text, _ in how_to_connect(link, link.core, width)] for width in (90, 50)]
+    wide, narrow = (sum("mcp" in text for text in lines) for lines in texts)
     assert narrow == 2 * wide
 
 
 def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
-    assert any("curl" in text for text, _ in lesson(link, link.core, 80))
-    alone = lesson(link, replace(link.core, servers=()), 80)
+    assert any("curl" in text for text, _ in how_to_connect(link, link.core, 80))
+    alone = how_to_connect(link, replace(link.core, servers=()), 80)
     assert [text.strip() for text, _ in alone if text] == ["No message has passed yet."]

@@ -16,9 +16,9 @@ from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import CallButton, ResultContent, ResultView
-from mcpdesk.tui.widgets.catalogue import CatalogueList
+from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.traffic_list import TrafficList
+from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until
 from tests.support.fake_link import FakeLink

@@ -25,7 +25,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import ServerView
-    from mcpdesk.tui.screens.main import MainScreen
+    from mcpdesk.tui.screens.main_screen import MainScreen
 
 _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
 """What a token may have been copied with."""

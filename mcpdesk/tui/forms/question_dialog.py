@@ -162,7 +162,7 @@ class QuestionScreen(Dialog[None]):
 
     async def action_open_link(self) -> None:
         """Open the link of the page in a browser."""
-        from mcpdesk.tui.browser import open_link
+        from mcpdesk.tui.forms.question_text import open_link
 
         await open_link(self.app, self.page.draft.page.link)
 

@@ -18,7 +18,6 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcpdesk.tui.driver import driver_of, graphics_of
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.picture_drawing import (
     MOST_CELLS,
@@ -36,6 +35,7 @@ from mcpdesk.tui.results.picture_drawing import (
     unpacked,
 )
 from mcpdesk.tui.results.terminal_graphics import Graphics, Kind
+from mcpdesk.tui.terminal import driver_of, graphics_of
 
 LEAST_ROWS = 12
 """A pane lower than this is scrolled; in a higher one the picture is seen whole."""

@@ -16,9 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.tui.action import Action
-from mcpdesk.tui.reach import Reachable, reachable
-from mcpdesk.tui.render.key_names import key_names
+from mcpdesk.tui.actions import Action, Reachable, key_names, reachable
 from mcpdesk.tui.widgets.dialog import Dialog
 
 Row = tuple[str, str, str]

@@ -23,15 +23,15 @@ from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import ResultView
-from mcpdesk.tui.widgets.catalogue import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu
+from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, Turn, Watches
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
 from mcpdesk.tui.workbench.past_calls import History
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
-    from mcpdesk.tui.widgets.traffic_list import TrafficList
+    from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _SLIM_BELOW = 110
 """Cells across below which the catalogue is slim."""
@@ -483,7 +483,7 @@ class WorkbenchPane(Vertical):
         self.refresh_bindings()
 
     def _fill_strip(self, strip: Vertical) -> None:
-        from mcpdesk.tui.widgets.traffic_list import TrafficList
+        from mcpdesk.tui.traffic.traffic_list import TrafficList
 
         strip.border_title = "Traffic"
         listing = TrafficList(self._link.traffic, compact=True)
@@ -496,7 +496,7 @@ class WorkbenchPane(Vertical):
         self.call_later(self._open_in_traffic, event.exchange)
 
     async def _open_in_traffic(self, exchange: int | None) -> None:
-        from mcpdesk.tui.screens.traffic import TrafficPane
+        from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
         await self.screen.run_action("show_screen('traffic')")
         if exchange is not None:

@@ -12,8 +12,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import ACTIONS
+from mcpdesk.tui.actions import ACTIONS, Action
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
 

@@ -20,8 +20,8 @@ from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.render.shelves import badges
 from mcpdesk.tui.results.result_view import ResultView, marks, verdict
+from mcpdesk.tui.workbench.catalogue_rows import badges
 from mcpdesk.tui.workbench.drafts import Draft
 from mcpdesk.tui.workbench.item_requests import Ask
 

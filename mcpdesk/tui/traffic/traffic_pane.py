@@ -18,18 +18,24 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.plain_text import from_field
 from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.query import QueryError, parse
+from mcpdesk.recorder.query import EVERYTHING, QueryError, parse
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
-from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.render.traffic_line import Cell
+from mcpdesk.tui.render.safe_text import clean, one_line, shown
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.saved_filters import FILE_NAME, SavedFilters, filters_menu
-from mcpdesk.tui.traffic_words import counts, mode
-from mcpdesk.tui.traffic_words import lesson as how_to_connect
+from mcpdesk.tui.traffic.exchange_menus import (
+    FILE_NAME,
+    SavedFilters,
+    comparison,
+    copy_menu,
+    export_menu,
+    filters_menu,
+    repeatable,
+    write,
+)
+from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
+from mcpdesk.tui.traffic.traffic_lines import Cell
+from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.traffic_detail import TrafficDetail
-from mcpdesk.tui.widgets.traffic_list import TrafficList
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
@@ -369,3 +375,42 @@ class TrafficPane(Vertical):
             ),
             layout=False,
         )
+
+
+def counts(listing: TrafficList) -> str:
+    """How many lines there are, how many the filter lets pass, what is marked and what is gone."""
+    view = listing.view
+    lines = len(view.lines)
+    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
+    parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
+    if view.done < 1:
+        parts.append(f"searching {view.done:.0%}")
+    if listing.marks:
+        parts.append(f"{len(listing.marks)} marked")
+    if listing.index.table.base:
+        parts.append(f"{listing.index.table.base:,} older in the capture")
+    if listing.index.gone:
+        parts.append(f"{listing.index.gone:,} frames gone")
+    return " · ".join(parts)
+
+
+def mode(listing: TrafficList) -> str:
+    """Following, or how to."""
+    if listing.paused:
+        return f"paused · {listing.view.held_back:,} waiting · p goes on"
+    return "following" if listing.following else "f follows"
+
+
+def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
+    """How to make something pass, on lines of at most `width` cells."""
+    lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
+    if not view.servers:
+        return lines
+    server = view.servers[0]
+    lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
+    for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
+        lines += [("", ""), (f"  {title}", "traffic--muted")]
+        command = shown(link.client_config(server.name, client), view.api_key, width - 4)
+        lines += [(f"    {line}", "traffic--peer") for line in command]
+    lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
+    return [(one_line(text), style) for text, style in lines]

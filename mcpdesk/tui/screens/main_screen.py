@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.widget import MountError, Widget
 from textual.widgets import ContentSwitcher, Static
@@ -18,17 +22,37 @@ from mcpdesk.inbox.question import Question
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Place
-from mcpdesk.tui.feed import Feed
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.panes import PANES, Panes
-from mcpdesk.tui.widgets.footer import DeskFooter
-from mcpdesk.tui.widgets.header import SPARK_SECONDS, DeskHeader
+from mcpdesk.tui.screen_refresh import Feed
+from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, DeskFooter, DeskHeader
+from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.tui.app import DeskApp
 
+Panes = Mapping[str, Callable[["Link"], Widget]]
+"""Screen name to what makes its pane."""
+
+
+def _pane(module: str, name: str) -> Callable[[Link], Widget]:
+    """Make a pane; its module is imported at the first visit, which keeps the first paint fast."""
+
+    def make(link: Link) -> Widget:
+        pane: Widget = getattr(import_module(module), name)(link)
+        return pane
+
+    return make
+
+
+PANES: Panes = {
+    "workbench": _pane("mcpdesk.tui.screens.workbench", "WorkbenchPane"),
+    "traffic": _pane("mcpdesk.tui.traffic.traffic_pane", "TrafficPane"),
+    "activity": _pane("mcpdesk.tui.screens.activity", "ActivityPane"),
+    "clients": _pane("mcpdesk.tui.screens.clients", "ClientsPane"),
+    "logs": _pane("mcpdesk.tui.screens.logs", "LogsPane"),
+}
 MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""
 CALM_S = 1.0
@@ -259,7 +283,7 @@ class MainScreen(Screen[None]):
     @work
     async def action_jump(self) -> None:
         """Letters over everything that takes the focus."""
-        from mcpdesk.tui.screens.jump import JumpScreen
+        from mcpdesk.tui.screens.main_screen import JumpScreen
 
         targets = [widget for widget in self.focus_chain if widget.is_on_screen]
         seen = [(widget, self.find_widget(widget).visible_region) for widget in targets]
@@ -292,7 +316,7 @@ class MainScreen(Screen[None]):
     @work
     async def action_client_config(self) -> None:
         """Copy what a client needs to connect."""
-        from mcpdesk.tui.client_configs import choose_client
+        from mcpdesk.tui.screens.clients import choose_client
 
         await choose_client(self)
 
@@ -314,3 +338,48 @@ def _welcomes_focus(widget: Widget) -> bool:
 
 def _takes_letters(widget: Widget) -> bool:
     return widget.check_consume_key("a", "a")
+
+
+LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
+
+
+class JumpScreen(Dialog["Widget | str | None"]):
+    """Ends with the widget to focus, the name of a screen, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),
+    ]
+    DEFAULT_CSS = """
+    JumpScreen { background: $background 60%; }
+    JumpScreen .letter {
+        position: absolute; width: 3; height: 1; content-align: center middle;
+        background: $warning; color: $background; text-style: bold;
+    }
+    JumpScreen .hint { dock: bottom; width: 100%; height: 1; background: $panel; padding: 0 1; }
+    JumpScreen:ansi { background: transparent; }
+    JumpScreen:ansi .letter { background: ansi_yellow; color: ansi_black; }
+    """
+
+    def __init__(self, seen: Sequence[tuple[Widget, Region]]) -> None:
+        """`seen` are widgets with what of each can be seen."""
+        super().__init__()
+        self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
+        self._places = [region.offset for _, region in seen]
+
+    def compose(self) -> ComposeResult:
+        """A letter at the top left of each target."""
+        for letter, place in zip(self.targets, self._places, strict=False):
+            label = Static(letter, classes="letter", markup=False)
+            label.styles.offset = place
+            yield label
+        yield Static("a letter jumps there · a digit shows that screen · esc stays", classes="hint")
+
+    def on_key(self, event: events.Key) -> None:
+        """Go where the key says."""
+        letter = event.character or ""
+        if letter in self.targets:
+            event.stop()
+            self.dismiss(self.targets[letter])
+        elif name := next((name for name, action in SCREENS.items() if action.keys == letter), ""):
+            event.stop()
+            self.dismiss(name)

@@ -28,12 +28,11 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration
-from mcpdesk.tui.render.http_text import http_text
-from mcpdesk.tui.render.operation_steps import MESSAGES, steps, title_of
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.render.traffic_line import operation_words
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_content import size_text
+from mcpdesk.tui.traffic.exchange_text import MESSAGES, http_text, steps, title_of
+from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.widgets.part_line import Part, PartLine
 
 TABS = ("messages", "steps", "http", "events")

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.reach import Reachable, reachable
-from mcpdesk.tui.render.key_names import key_name
+from mcpdesk.tui.actions import Reachable, key_name, reachable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:

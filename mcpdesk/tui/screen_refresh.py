@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.widget import Widget
 
-    from mcpdesk.tui.screens.main import MainScreen
+    from mcpdesk.tui.screens.main_screen import MainScreen
 
 PERIOD_S = 1 / 20
 AWAKE_BEATS = 40

@@ -16,7 +16,9 @@ from textual.widgets import Input
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.render.shelves import (
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.workbench.catalogue_rows import (
     TITLES,
     CatalogueRow,
     Entry,
@@ -27,8 +29,6 @@ from mcpdesk.tui.render.shelves import (
     rows,
     seen_in,
 )
-from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.line_list import LineList, Span
 
 _CHANGED, _BROKEN, _STALE, _RUNNING = "●", "✕", "◌", "…"
 

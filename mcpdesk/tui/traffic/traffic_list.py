@@ -24,8 +24,7 @@ from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.query import EVERYTHING, Node
 from mcpdesk.recorder.view import View
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.traffic_line import Cell
-from mcpdesk.tui.widgets.traffic_strips import STYLES, TrafficStrips
+from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, TrafficStrips
 
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
