@@ -16,7 +16,8 @@ def test_frame_imports_no_pane() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
     names = set(out.stdout.split())
     assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {
-        "mcpdesk.tui.screens.main_screen"
+        "mcpdesk.tui.screens.frame_lines",
+        "mcpdesk.tui.screens.main_screen",
     }
     assert not names & {"aiohttp", "PIL", "jsonschema_rs", "mcpdesk.tui.palette", "mcpdesk.tui.widgets.menu"}
 
