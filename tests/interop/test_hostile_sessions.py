@@ -14,7 +14,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.conversation import Conversation
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import listener as listening
+from mcpdesk.transports.http import connections as listening
 from mcpdesk.transports.http import sessions, stream
 from tests.support.rude import WITHIN_S, connected, posted, turn
 from tests.support.site import Served, serving

@@ -40,7 +40,7 @@ def cut(served: Served) -> None:
     """Break every connection, as a network would."""
     assert served.service._listener is not None
     for connection in served.service._listener.connections:
-        connection.force_close()
+        connection.close()
 
 
 def text_of(result: Any) -> str:

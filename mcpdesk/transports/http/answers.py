@@ -18,6 +18,8 @@ JSON = "application/json"
 STREAM = "text/event-stream"
 WHY = web.ResponseKey("why", str)
 """What is kept beside a refusal for whoever runs the server, and not sent."""
+IS_RECORDED = web.ResponseKey("recorded", bool)
+"""Marks an answer that is part of a conversation: the traffic shows it, so that the log need not."""
 JSON_HEADERS = {"Content-Type": JSON}
 
 

@@ -24,7 +24,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules
 from mcpdesk.transports.http.answers import WHY, Refused, plain_error
-from mcpdesk.transports.http.head import Head
+from mcpdesk.transports.http.head import RequestHead
 
 COOKIES = ("access_token", "jwt")
 IN_BODY = "jwt"
@@ -51,7 +51,7 @@ def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
 
 
 async def caller_in_head(
-    request: web.BaseRequest, head: Head, access: Access, rules: Rules, may_have_body: bool = False
+    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, may_have_body: bool = False
 ) -> Principal | None:
     """Who a head says the request is from; None: its body is to be looked at first.
 
@@ -66,7 +66,7 @@ async def caller_in_head(
 
 
 async def caller_in_body(
-    request: web.BaseRequest, head: Head, access: Access, rules: Rules, token: Any
+    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, token: Any
 ) -> Principal:
     """Who a request without a token in its head is from. `token` is what its body gives as one.
 
@@ -91,7 +91,7 @@ async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Pri
 
 async def callers_of_site(
     request: web.BaseRequest,
-    head: Head,
+    head: RequestHead,
     endpoints: Sequence[Endpoint],
     rules: Rules,
     has_to_suit_all: bool = False,
@@ -154,7 +154,7 @@ def unreadable(data: bytes) -> bytes:
 
 def challenge(
     request: web.BaseRequest,
-    head: Head,
+    head: RequestHead,
     access: Access,
     error: str = "",
     scopes: Iterable[str] = (),
@@ -166,7 +166,9 @@ def challenge(
     }
 
 
-def challenge_for(answer: bytes, request: web.BaseRequest, head: Head, access: Access) -> dict[str, str]:
+def challenge_for(
+    answer: bytes, request: web.BaseRequest, head: RequestHead, access: Access
+) -> dict[str, str]:
     """The header that belongs to a refusal by a tool: its error names the scopes."""
     found = codec.decode(answer)
     error = found.get("error") if isinstance(found, dict) else None
@@ -196,7 +198,7 @@ def _hidden(message: Any) -> Any:
     return shown
 
 
-async def _verified(token: str, request: web.BaseRequest, head: Head, access: Access) -> Principal:
+async def _verified(token: str, request: web.BaseRequest, head: RequestHead, access: Access) -> Principal:
     try:
         principal = await access.verify(token)
     except Rejected as reason:
@@ -214,7 +216,9 @@ async def _verified(token: str, request: web.BaseRequest, head: Head, access: Ac
     return principal
 
 
-async def _without_token(request: web.BaseRequest, head: Head, access: Access, rules: Rules) -> Principal:
+async def _without_token(
+    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules
+) -> Principal:
     """The caller by a cookie, else anybody.
 
     A cookie counts only from a page that names its origin: the guard let the server's own and listed ones in.
@@ -237,7 +241,7 @@ def _challenged(
     status: int,
     told: str,
     request: web.BaseRequest,
-    head: Head,
+    head: RequestHead,
     access: Access,
     error: str = "",
     description: str = "",
@@ -245,7 +249,7 @@ def _challenged(
     return plain_error(status, told, challenge(request, head, access, error, (), description))
 
 
-def _metadata_url(request: web.BaseRequest, head: Head, access: Access) -> str:
+def _metadata_url(request: web.BaseRequest, head: RequestHead, access: Access) -> str:
     if access.resource:
         public = urlsplit(access.resource)
         return f"{public.scheme}://{public.netloc}{WELL_KNOWN}{public.path.rstrip('/')}"

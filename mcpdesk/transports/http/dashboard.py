@@ -21,12 +21,12 @@ from mcpdesk.transports.board import Board
 from mcpdesk.transports.http.answers import JSON, Refused, json_answer, no_method, plain_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import is_caller_due
-from mcpdesk.transports.http.connection import head_of
 from mcpdesk.transports.http.dashboard_door import Door, Visitor, is_own_page
 from mcpdesk.transports.http.dashboard_files import PAGE, SAFE, PageFiles
 from mcpdesk.transports.http.dashboard_json import encode
 from mcpdesk.transports.http.dashboard_place import PLACE
 from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES, DashboardPulse, Page
+from mcpdesk.transports.http.head import head_of
 from mcpdesk.transports.http.jobs_api import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.stream import EventStream
 

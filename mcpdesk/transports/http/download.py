@@ -16,6 +16,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mcpdesk.transports.base import Parcel
 from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.head import head_of
 
 PIECE = 256 << 10
 _RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGNORECASE | re.ASCII)
@@ -101,7 +102,7 @@ async def _answer(
         if asked is not None:
             span, status = asked, 206
             headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{parcel.size}"
-    response = web.StreamResponse(status=status, headers=headers)
+    response = web.StreamResponse(status=status, headers=headers | head_of(request).page_headers)
     response.content_length = span.length
     await response.prepare(request)
     if request.method != "HEAD":

@@ -9,7 +9,7 @@ from aiohttp import web
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Endpoint
 from mcpdesk.transports.http.answers import json_answer
-from mcpdesk.transports.http.connection import head_of
+from mcpdesk.transports.http.head import head_of
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 

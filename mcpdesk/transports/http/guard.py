@@ -14,7 +14,7 @@ from mcpdesk.auth.api_key import matches
 from mcpdesk.auth.policy import check_host, check_origin
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.connection import head_of
+from mcpdesk.transports.http.head import head_of
 
 FOREIGN = frozenset({"cross-site", "same-site"})
 """What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -16,14 +15,14 @@ from mcpdesk.recorder.record import Said
 from mcpdesk.transports.http.answers import JSON, STREAM, accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mcpdesk.transports.base import Rules
 
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
-LONGEST_SHARED = 4 << 10
-"""Characters of headers beyond which they are not kept for the next client that sends the same."""
+MAX_SHARED = 4 << 10
+"""Bytes of headers beyond which a head is not kept for the next request with the same."""
+MAX_HEADS = 512
+"""Heads kept of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
 """What stands for the way where the path is one of the dialect's: no path can say that."""
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
@@ -32,13 +31,7 @@ SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
-@lru_cache(maxsize=64)
-def _shared(line: str, headers: tuple[tuple[str, str], ...]) -> Said:
-    """Line and headers as the recorder takes them, one value for all connections of like clients."""
-    return Said(line, headers)
-
-
-class Head:
+class RequestHead:
     """Request line and headers. `passed`: the rules under which a request with this head may be answered."""
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -51,7 +44,7 @@ class Head:
         """A header whose value is not to be recorded, besides the usual ones."""
         self.noted = _noted(headers)
         """The headers as they are recorded: without keys and tokens."""
-        self.said = _said(self.line, self.noted)
+        self.said = Said(self.line, self.noted)
         self.carried = headers
         """The same object for all requests with this head: what was compared once need not be again."""
         self.authority, target = _target(self.asked)
@@ -66,8 +59,10 @@ class Head:
         """Whether it is said in so many words that a stream is taken."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
-        self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
-        """Whether its body is what follows, without ado."""
+        self.body_size = _body_size(headers)
+        """Bytes that follow the head; None: it does not say how many."""
+        self.page_headers: dict[str, str] = {}
+        """Headers of every answer to it, by which a browser lets the page that sent it read the answer."""
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
         """The token of its `Authorization`, and what is wrong with how it was sent."""
@@ -95,27 +90,41 @@ class Head:
             self.noted = _noted(self.carried, name)
             self.said = Said(self.line, self.noted)
 
-    def like(self, session: str, changes: Iterable[tuple[int, str]]) -> Head:
-        """The head of a request that differs in its length and its session alone.
 
-        `changes` are places of headers and their values.
-        """
-        head = Head.__new__(Head)
-        head.__dict__ = self.__dict__.copy()
-        noted, before, carried = list(self.noted), self.carried, self.carried.copy()
-        for place, value in changes:
-            name, shown = noted[place]
-            if shown == before[name]:
-                noted[place] = name, value
-            carried[name] = value
-        head.carried, head.noted, head.session = CIMultiDictProxy(carried), tuple(noted), session or None
-        head.said = (Said if session else _said)(self.line, head.noted)
+HEAD = web.RequestKey("head", RequestHead)
+
+
+class RequestHeads:
+    """Heads by their method, path and headers, the oldest forgotten first: clients repeat theirs."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[str, str, tuple[tuple[bytes, bytes], ...]], RequestHead] = {}
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def find(self, request: web.BaseRequest) -> RequestHead:
+        """Return the head of a request, the same value for equal ones."""
+        key = (request.method, request.raw_path, request.raw_headers)
+        head = self._heads.get(key)
+        if head is None:
+            head = RequestHead(request)
+            if sum([len(name) + len(value) for name, value in key[2]]) <= MAX_SHARED:
+                if len(self._heads) >= MAX_HEADS:
+                    del self._heads[next(iter(self._heads))]
+                self._heads[key] = head
         return head
 
 
-def _said(line: str, noted: tuple[tuple[str, str], ...]) -> Said:
-    is_short = sum([len(name) + len(value) for name, value in noted]) <= LONGEST_SHARED
-    return (_shared if is_short else Said)(line, noted)
+def head_of(request: web.BaseRequest) -> RequestHead:
+    """Return what the head of a request says."""
+    return request[HEAD]
+
+
+def peer_of(request: web.BaseRequest) -> str:
+    """Return what the client calls itself, or its address, until it introduces itself."""
+    agent = head_of(request).carried.get("User-Agent", "").partition(" ")[0].replace("/", " ")
+    return agent[:60] or (request.remote or "unix")
 
 
 def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
@@ -147,6 +156,13 @@ def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | Non
     if is_in_query:
         return None, f"a token does not belong into the address ({IN_QUERY})"
     return (tokens[0] if tokens else None), ""
+
+
+def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
+    if "Transfer-Encoding" in headers or "Upgrade" in headers:
+        return None
+    length = headers.get("Content-Length", "0")
+    return int(length) if length.isascii() and length.isdigit() else None
 
 
 def _target(asked: str) -> tuple[str, str]:

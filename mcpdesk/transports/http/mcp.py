@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from time import time
 from typing import Any
 
 from aiohttp import web
@@ -19,6 +17,7 @@ from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.answers import (
+    IS_RECORDED,
     JSON,
     STREAM,
     Refused,
@@ -28,7 +27,7 @@ from mcpdesk.transports.http.answers import (
     plain_error,
     rpc_error,
 )
-from mcpdesk.transports.http.body import arrived_body, read_body
+from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import (
     caller_in_body,
     challenge_for,
@@ -37,10 +36,9 @@ from mcpdesk.transports.http.callers import (
     take_token,
     unreadable,
 )
-from mcpdesk.transports.http.connection import Connection, head_of, peer_of
-from mcpdesk.transports.http.head import SESSION_HEADER, Head
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.pulse import Pulse
-from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.resumption import ResumableStream
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
@@ -76,8 +74,7 @@ class McpRoutes:
             return plain_error(406, "Accept must allow application/json or text/event-stream")
         most = self._site.rules.max_body_bytes
         try:
-            arrived = arrived_body(request, most) if head.is_plain else None
-            body = await read_body(request, most) if arrived is None else arrived
+            body = await read_body(request, most)
             message, shown, token = codec.decode(body), body, None
             if holds_token(message):
                 shown = recorded(message)
@@ -94,8 +91,12 @@ class McpRoutes:
         # another token; the others are told in the message only.
         is_told_inside = session is not None and not endpoint.access.authorization_servers
         answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
-        if answer.status in (401, 403) and isinstance(answer, Ready) and answer.said is not None:
-            answer.add(challenge_for(answer.said, request, head, endpoint.access))
+        if (
+            answer.status in (401, 403)
+            and isinstance(answer, web.Response)
+            and isinstance(answer.body, bytes)
+        ):
+            answer.headers.update(challenge_for(answer.body, request, head, endpoint.access))
         return answer
 
     async def get(
@@ -131,11 +132,11 @@ class McpRoutes:
         session = self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
         if session is None:
             return plain_error(404, "No such session")
-        self.sessions.forget(session)
-        return Ready(204, None, after=partial(session.close, "the client ended the session"))
+        self.sessions.end(session, "the client ended the session")
+        return web.Response(status=204)
 
     def _dialogue(
-        self, request: web.BaseRequest, head: Head, endpoint: Endpoint, message: Any, caller: Principal
+        self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[Dialogue, Session | None]:
         """The dialogue a message belongs to; a new session when it opens one."""
         version = head.version
@@ -171,8 +172,7 @@ class McpRoutes:
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
     ) -> Dialogue:
-        connection = request.protocol
-        assert isinstance(connection, Connection)
+        connection = connection_of(request)
         dialogue = connection.dialogues.get((endpoint.key, revision, caller.identity))
         if dialogue is None:
             dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
@@ -183,7 +183,7 @@ class McpRoutes:
     async def _answer(
         self,
         request: web.BaseRequest,
-        head: Head,
+        head: RequestHead,
         dialogue: Dialogue,
         message: Any,
         session: Session | None,
@@ -220,13 +220,16 @@ class McpRoutes:
         if session is not None and not session.is_kept:
             self._settle(session, outlet)
         if body is None:
-            return Ready(status, None) if outlet.stream is None else await outlet.conclude(None)
+            return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
-            record = partial(recorder.frame, connection, Direction.OUT, body, True, said, time())
-            return Ready(status, body, headers, record)
+            recorder.frame(connection, Direction.OUT, body, True, said)
+            reply = json_answer(status, body, headers)
+            if status != 200:
+                reply[IS_RECORDED] = True
+            return reply
         outlet.flush()
         recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)
@@ -292,8 +295,7 @@ async def _carry(
     """Send what follows event `after` on a stream of a session, until it, the connection or a token ends."""
     stream = EventStream(request)
     done = events.attach(stream, after)
-    connection = request.protocol
-    assert isinstance(connection, Connection)
+    connection = connection_of(request)
     connection.on_lost(done.set)
     try:
         async with until_expired(caller):

@@ -14,13 +14,13 @@ from mcpdesk.transports.figure import Figure, Sample
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from mcpdesk.transports.http.listener import Listener
+    from mcpdesk.transports.http.connections import HttpConnections
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "mcpdesk_"
 
 
-async def metrics(site: Site, listener: Listener, sessions: int) -> web.Response:
+async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.Response:
     """All figures of a core, and of the listener that was asked."""
     figures = [*site.figures(), *_of_http(listener, sessions)]
     # The library takes a tenth of a second to import, once; calls must not wait for that.
@@ -38,8 +38,8 @@ def written(figures: Iterable[Figure]) -> bytes:
     return generate_latest(registry)
 
 
-def _of_http(listener: Listener, sessions: int) -> Iterator[Figure]:
-    yield _single("http_connections", "HTTP connections open.", listener.open)
+def _of_http(listener: HttpConnections, sessions: int) -> Iterator[Figure]:
+    yield _single("http_connections", "HTTP connections open.", len(listener))
     yield _single("http_connections_total", "HTTP connections so far.", listener.accepted)
     yield _single("http_requests_total", "HTTP requests so far.", listener.requests)
     yield _single("http_sessions", "HTTP sessions of the handshake era.", sessions)

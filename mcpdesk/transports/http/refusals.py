@@ -10,8 +10,8 @@ from aiohttp import web
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
-from mcpdesk.transports.http.answers import WHY
-from mcpdesk.transports.http.connection import head_of, peer_of
+from mcpdesk.transports.http.answers import IS_RECORDED, WHY
+from mcpdesk.transports.http.head import head_of, peer_of
 
 TOLD = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
@@ -32,7 +32,7 @@ class Refusals:
     def tell(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
         """Log a refusal, unless there were too many a moment ago; returns it."""
         log = TOLD.get(answer.status)
-        if log is None:
+        if log is None or IS_RECORDED in answer:
             return answer
         second = int(time.monotonic())
         if second != self._second:

@@ -26,18 +26,16 @@ from mcpdesk.transports.http.callers import (
     callers_of_site,
     is_caller_due,
 )
-from mcpdesk.transports.http.connection import head_of
-from mcpdesk.transports.http.cors import Pages
+from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.cors import is_question, page_headers, permission
 from mcpdesk.transports.http.dashboard_place import DashboardPlace
 from mcpdesk.transports.http.gateway import GatewayRoutes
 from mcpdesk.transports.http.guard import Guard
-from mcpdesk.transports.http.head import GATEWAY, GATEWAY_SOCKET, Head
+from mcpdesk.transports.http.head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
 from mcpdesk.transports.http.jobs_api import JobRoutes, Place
-from mcpdesk.transports.http.listener import Listener
 from mcpdesk.transports.http.mcp import McpRoutes
 from mcpdesk.transports.http.metrics import metrics
 from mcpdesk.transports.http.protected_resource import is_metadata, metadata
-from mcpdesk.transports.http.ready import Ready
 from mcpdesk.transports.http.refusals import Refusals
 from mcpdesk.transports.http.sessions import Session
 from mcpdesk.transports.http.sse_transport import SseRoutes
@@ -95,7 +93,8 @@ class HttpService:
         """By what follows a server's name in the path."""
         self._guard = Guard("")
         self._refusals = Refusals()
-        self._listener: Listener | None = None
+        self._origins: tuple[str, ...] = ()
+        self._listener: HttpConnections | None = None
         self._server: asyncio.Server | None = None
         self._socket_path: Path | None = None
         self.address = ""
@@ -157,24 +156,36 @@ class HttpService:
         self._sse.close()
         await self._dashboard.close()
         await self._sockets.close()
-        self._listener.pre_shutdown()
-        await self._listener.shutdown(SHUTDOWN_S)
+        await self._listener.close(SHUTDOWN_S)
         if self._socket_path is not None:
             self._socket_path.unlink(missing_ok=True)
 
     async def _serve(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        origins = self._site.rules.allowed_origins
-        handler = Pages(self._handle, self._refuse_page, origins) if origins else self._handle
-        self._listener = Listener(handler, lambda: self._site.rules)
+        self._origins = self._site.rules.allowed_origins
+        self._listener = HttpConnections(self._respond, lambda: self._site.rules)
         if sock.family == socket.AF_UNIX:
             self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
             self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        head, rules = head_of(request), self._site.rules
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request, and let a listed page read the answer."""
+        head = head_of(request)
+        if not self._origins or "Origin" not in request.headers:
+            return await self._handle(request, head)
+        told = head.page_headers = page_headers(request, self._origins)
+        if told and is_question(request):
+            answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
+        else:
+            answer = await self._handle(request, head)
+        if not answer.prepared:
+            answer.headers.update(told)
+        return answer
+
+    async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
+        rules = self._site.rules
         if head.passed is not rules or request.version is not HttpVersion11:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
@@ -216,12 +227,7 @@ class HttpService:
             except UnknownMode as error:
                 return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
-        if type(answer) is Ready or not isinstance(answer, web.Response):
-            return answer
-        return self._refusals.tell(request, answer)
-
-    def _refuse_page(self, request: web.BaseRequest) -> web.Response | None:
-        return self._guard.refuse(request, self._site.rules)
+        return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
         """Who looks at everything: whoever has the key, where one is due; else a token for all servers.
@@ -250,7 +256,7 @@ class HttpService:
             return self._refusals.tell(request, refused.answer)
         return await self._jobs.answer(request, place, callers)
 
-    async def _facts(self, request: web.BaseRequest, head: Head) -> web.Response:
+    async def _facts(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
         path = head.path
         if is_metadata(path):
             return metadata(self._site, request, path)
@@ -264,7 +270,7 @@ class HttpService:
         assert self._listener is not None
         return await metrics(self._site, self._listener, len(self._mcp.sessions))
 
-    async def _nothing(self, request: web.BaseRequest, head: Head) -> str:
+    async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
         """What to say of a path where nothing is. Only who may call learns what the servers are called."""
         rules = self._site.rules
         is_told = True
@@ -282,7 +288,7 @@ class HttpService:
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 
-def _is_message(head: Head) -> bool:
+def _is_message(head: RequestHead) -> bool:
     """Whether the answer goes to who sent a JSON-RPC message."""
     return head.way != "messages" and head.method == "POST"
 

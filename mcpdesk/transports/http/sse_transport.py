@@ -21,7 +21,8 @@ from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import JSON, Refused, json_answer, no_json, plain_error, rpc_error
 from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import caller_in_body, holds_token, take_token
-from mcpdesk.transports.http.connection import Connection, head_of, peer_of
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.head import head_of, peer_of
 from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
 
 ID_BYTES = 24
@@ -130,8 +131,7 @@ class _Listening:
 
     async def last(self) -> None:
         """Wait until one side ends it, and show life meanwhile."""
-        connection = self._request.protocol
-        assert isinstance(connection, Connection)
+        connection = connection_of(self._request)
         connection.on_lost(self.over.set)
         try:
             while not self.over.is_set() and not self.stream.is_broken:

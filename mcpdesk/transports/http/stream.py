@@ -12,6 +12,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.http.head import head_of
 from mcpdesk.transports.pipe import UNREAD
 
 STREAM_HEADERS = {
@@ -56,7 +57,8 @@ class EventStream:
     """Writes queued events, those of one loop turn in one write. A vanished peer ends it quietly."""
 
     def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
-        self.response = web.StreamResponse(headers=STREAM_HEADERS | (headers or {}))
+        head = head_of(request)
+        self.response = web.StreamResponse(headers=STREAM_HEADERS | (headers or {}) | head.page_headers)
         self._is_broken = False
         self._request = request
         self._pieces: list[bytes] = []

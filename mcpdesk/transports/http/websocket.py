@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, TypeAlias, TypeVar
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
@@ -18,9 +20,8 @@ from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
-from mcpdesk.transports.http.connection import head_of, peer_of
-from mcpdesk.transports.http.quick_socket import QuickSocket
-from mcpdesk.transports.http.ready import ONE_WRITE
+from mcpdesk.transports.http.connections import HttpConnection, connection_of
+from mcpdesk.transports.http.head import head_of, peer_of
 from mcpdesk.transports.pipe import HIGH_WATER, UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
@@ -32,6 +33,9 @@ STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
 EXPIRED = b"the token has expired"
 
+T = TypeVar("T")
+Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
+
 log = logging.getLogger(__name__)
 
 
@@ -40,8 +44,8 @@ class SocketRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._open: dict[QuickSocket, asyncio.Transport | None] = {}
-        self._served: dict[int, QuickSocket] = {}
+        self._open: dict[Socket, HttpConnection] = {}
+        self._served: dict[int, Socket] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
     async def get(
@@ -52,18 +56,20 @@ class SocketRoutes:
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         # aiohttp refuses a message of exactly its limit.
         limit = self._site.rules.max_body_bytes + 1
-        socket = QuickSocket(
-            _may_hold_token,
+        socket: Socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
             timeout=FAREWELL_S,
             protocols=(SUBPROTOCOL,),
+            compress=False,
             max_msg_size=limit,
+            writer_limit=WRITE_LIMIT,  # `_SocketWriter` waits for slow readers itself
+            decode_text=False,
         )
         try:
             await socket.prepare(request)
         except web.HTTPException as refusal:
             return plain_error(400, refusal.text or "no valid WebSocket handshake")
-        self._open[socket] = request.transport
+        self._open[socket] = connection_of(request)
         try:
             await self._serve(request, endpoint, socket, caller or OPEN)
         finally:
@@ -85,9 +91,9 @@ class SocketRoutes:
         await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
 
     async def _serve(
-        self, request: web.BaseRequest, endpoint: Endpoint, socket: QuickSocket, caller: Principal
+        self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
     ) -> None:
-        line = _Line(request, socket)
+        line = _SocketWriter(request, socket)
         channel = endpoint.channel("websocket", peer_of(request), line.write, request.headers, caller)
         line.channel = channel
         self._served[channel.connection] = socket
@@ -95,21 +101,16 @@ class SocketRoutes:
             async with until_expired(caller):
                 await self._read(request, socket, line, channel, _Names(endpoint, caller))
             if caller.has_expired(time.time()):
-                await _dismiss(socket, request.transport, EXPIRED, WSCloseCode.POLICY_VIOLATION)
+                await _dismiss(socket, connection_of(request), EXPIRED, WSCloseCode.POLICY_VIOLATION)
         finally:
             del self._served[channel.connection]
             channel.close("the client disconnected")
             line.close()
 
     async def _read(
-        self, request: web.BaseRequest, socket: QuickSocket, line: _Line, channel: Channel, names: _Names
+        self, request: web.BaseRequest, socket: Socket, line: _SocketWriter, channel: Channel, names: _Names
     ) -> None:
         is_first = True
-
-        def take(texts: list[bytes]) -> bool:
-            channel.take_all(texts)
-            return line.has_room
-
         while True:
             message = await socket.receive()
             if message.type is WSMsgType.BINARY:
@@ -118,12 +119,13 @@ class SocketRoutes:
             if message.type is not WSMsgType.TEXT:
                 return
             text, sender = await names.sender(bytes(message.data))
-            frame = channel.take(text, sender)
             if is_first:
                 is_first = False
+                frame = await line.answer(partial(channel.take, text, sender))
                 head = head_of(request)
                 self._site.recorder.note(HttpNote(frame, head.line, head.noted))
-                socket.on_texts = take
+            else:
+                await line.answer(partial(channel.take_all, (text,), sender))
             await line.caught_up()
 
 
@@ -156,8 +158,8 @@ def _may_hold_token(frame: bytes) -> bool:
 
 
 async def _dismiss(
-    socket: QuickSocket,
-    transport: asyncio.Transport | None,
+    socket: Socket,
+    connection: HttpConnection,
     reason: bytes,
     code: WSCloseCode = WSCloseCode.GOING_AWAY,
 ) -> None:
@@ -165,61 +167,60 @@ async def _dismiss(
         async with asyncio.timeout(FAREWELL_S):
             await socket.close(code=code, message=reason)
     except TimeoutError:
-        if transport is not None:
-            transport.abort()
+        connection.abort()
 
 
-class _Line:
-    """The way out of one socket. Too much that is left unread holds the peer's own requests back.
+class _SocketWriter:
+    """Sends the frames of one socket. Too much that is left unread holds the peer's own requests back."""
 
-    Frames that leave together go to the TCP transport in one write, and no task has to wake for them: they
-    are neither compressed nor masked. aiohttp writes its pings and the closing frame the same way.
-    """
-
-    def __init__(self, request: web.BaseRequest, socket: QuickSocket) -> None:
+    def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
         self._request = request
+        self._connection = connection_of(request)
         self._socket = socket
-        self._transport = request.transport
+        self._frames: list[bytes] = []
+        self._queued = 0
+        self._is_sending = False
+        """Whether somebody sends what is queued, or will."""
         self._is_over = False
-        self._catching_up_aio: asyncio.Task[None] | None = None
+        self._sender_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
     @property
-    def has_room(self) -> bool:
-        """Whether the peer keeps up."""
-        return self._catching_up_aio is None
+    def unread(self) -> int:
+        """Bytes that are queued, for who gives up those that read too slowly."""
+        return self._queued
+
+    def give_up(self) -> None:
+        """Disconnect the peer at once."""
+        self.close()
+        self._connection.abort()
 
     def write(self, frames: Sequence[bytes]) -> None:
-        """Write frames. A peer that left too much unread is given up."""
-        transport = self._transport
-        # Nothing may follow a closing frame.
-        if transport is None or self._is_over or self._socket.closed or transport.is_closing():
+        """Queue frames. A peer that left too much unread is given up."""
+        if self._is_over or self._socket.closed:
             return
-        pieces: list[bytes] = []
-        for frame in frames:
-            pieces += (_head(len(frame)), frame)
-        if sum(map(len, pieces)) <= ONE_WRITE:
-            transport.write(b"".join(pieces))
-        else:
-            # Not `writelines`: in Python 3.12.0 to .8 and 3.13.0 to .1 it tells nobody that it is full.
-            for piece in pieces:
-                transport.write(piece)
-        unread = transport.get_write_buffer_size()
-        if unread > HIGH_WATER:
-            UNREAD.check()
-            self._hold_back(unread, transport)
+        self._frames += frames
+        self._queued += sum(map(len, frames))
+        if not self._is_sending:
+            self._is_sending = True
+            self._sender_aio = asyncio.create_task(self._send())
+        if self._queued > HIGH_WATER:
+            self._hold_back()
 
-    def _hold_back(self, unread: int, transport: asyncio.Transport) -> None:
-        if unread > WRITE_LIMIT:
-            log.warning("ended a WebSocket that left %d bytes unread", unread)
-            self.close()
-            transport.abort()
-        elif self._catching_up_aio is None and self.channel is not None:
-            self._has_room.clear()
-            self.channel.pause()
-            self._catching_up_aio = asyncio.create_task(self._catch_up(self.channel))
+    async def answer(self, take: Callable[[], T]) -> T:
+        """Let the channel take what arrived, and send what it answers at once without a task."""
+        if self._is_sending:
+            return take()
+        self._is_sending = True
+        try:
+            return take()
+        finally:
+            if self._frames and self._connection.is_write_paused:
+                self._sender_aio = asyncio.create_task(self._send())
+            else:
+                await self._send()
 
     async def caught_up(self) -> None:
         """Wait until the peer has read enough for more of its requests to be taken."""
@@ -227,28 +228,44 @@ class _Line:
             await self._has_room.wait()
 
     def close(self) -> None:
-        """Write nothing any more, and hold nobody back."""
+        """Send nothing any more, and hold nobody back."""
         self._is_over = True
+        self._frames.clear()
+        self._queued = 0
         self._has_room.set()
-        if self._catching_up_aio is not None:
-            self._catching_up_aio.cancel()
+        UNREAD.remove(self)
+        if self._sender_aio is not None:
+            self._sender_aio.cancel()
 
-    async def _catch_up(self, channel: Channel) -> None:
+    async def _send(self) -> None:
+        """Send what is queued until nothing is."""
+        socket, connection = self._socket, self._connection
         try:
-            await asyncio.sleep(0)  # The transport says only now that it holds too much.
-            await self._request.writer.drain()
+            while self._frames:
+                frames, self._frames = self._frames, []
+                for frame in frames:
+                    if connection.is_write_paused:
+                        await self._request.writer.drain()
+                    await socket.send_frame(frame, WSMsgType.TEXT)
+                    self._queued -= len(frame)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket is gone")
+            self.close()
         finally:
-            self._catching_up_aio = None
-            self._has_room.set()
-            channel.resume()
+            self._is_sending = False
+            if not self._has_room.is_set():
+                self._has_room.set()
+                UNREAD.remove(self)
+                if self.channel is not None:
+                    self.channel.resume()
 
-
-def _head(size: int) -> bytes:
-    """What precedes a whole text frame of so many bytes that is not masked. Source: RFC 6455, 5.2."""
-    if size < 126:
-        return bytes((0x81, size))
-    if size < 1 << 16:
-        return b"\x81\x7e" + size.to_bytes(2, "big")
-    return b"\x81\x7f" + size.to_bytes(8, "big")
+    def _hold_back(self) -> None:
+        if self._queued > WRITE_LIMIT:
+            log.warning("ended a WebSocket that left %d bytes unread", self._queued)
+            self.give_up()
+            return
+        UNREAD.add(self)
+        UNREAD.check()
+        if self._has_room.is_set() and self.channel is not None:
+            self._has_room.clear()
+            self.channel.pause()

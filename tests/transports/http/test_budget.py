@@ -8,10 +8,11 @@ import weakref
 
 import orjson
 import pytest
+from aiohttp import web
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import body as module
-from mcpdesk.transports.http.budget import Budget, Holding
+from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
 from tests.support.site import serving
 
@@ -22,14 +23,18 @@ def large(size: int = LARGE) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * size}})
 
 
-def test_what_is_held_is_bounded_and_given_back_once() -> None:
-    budget = Budget(lambda: 10)
-    holding, other = Holding(budget), Holding(budget)
-    assert other.take(1)
-    assert [holding.take(6), holding.take(6), holding.take(3)] == [True, False, True]
+async def test_what_is_held_is_bounded_and_given_back_once() -> None:
+    pool = HttpConnections(no_answer, lambda: Rules(max_bodies_bytes=10))
+    first, second = pool(), pool()
+    assert second.hold(1)
+    assert [first.hold(6), first.hold(6), first.hold(3)] == [True, False, True]
     for _ in range(2):
-        holding.give_back()
-        assert budget.held == 1
+        first.end()
+        assert pool.budget.held == 1
+
+
+async def no_answer(request: web.BaseRequest) -> web.StreamResponse:
+    raise AssertionError(request)
 
 
 @pytest.mark.parametrize("header", [b"Expect: 100-continue\r\n", b"Content-Encoding: identity\r\n"])

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import connection, listener
-from mcpdesk.transports.http.quick_socket import QuickSocket
+from mcpdesk.transports.http import connections
 from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
 from tests.support.site import Served, serving
 
@@ -24,7 +24,7 @@ LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SWEEP_S", 0.05)
+    monkeypatch.setattr(connections, "SWEEP_S", 0.05)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_a_long_call_is_no_slow_request() -> None:
 
 
 async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "UNREAD_S", 0.1)
+    monkeypatch.setattr(connections, "UNREAD_S", 0.1)
     async with serving() as served:
         gone = asyncio.Event()
 
@@ -131,8 +131,8 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
 async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "UNREAD_S", 0.1)
-    monkeypatch.setattr(listener, "SWEEP_S", 0.05)
+    monkeypatch.setattr(connections, "UNREAD_S", 0.1)
+    monkeypatch.setattr(connections, "SWEEP_S", 0.05)
     async with serving() as served:
 
         async def much(arguments: dict[str, Any], context: Context) -> Any:
@@ -145,7 +145,7 @@ async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
         async with connected(served) as (_, writer):
             writer.write(posted(body))
             async with asyncio.timeout(WITHIN_S):
-                while not any(each.writing_paused for each in open_ones.connections):
+                while not any(each.is_write_paused for each in open_ones.connections):
                     await turn()
                 (number,) = served.recorder.connections
                 assert served.service.hang_up(number)
@@ -156,9 +156,9 @@ async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
 async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prepare, came, over = QuickSocket.prepare, asyncio.Event(), asyncio.Event()
+    prepare, came, over = web.WebSocketResponse.prepare, asyncio.Event(), asyncio.Event()
 
-    async def late(socket: QuickSocket, request: Any) -> Any:
+    async def late(socket: Any, request: Any) -> Any:
         came.set()
         try:
             while request.transport is not None:
@@ -167,7 +167,7 @@ async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_
         finally:
             over.set()
 
-    monkeypatch.setattr(QuickSocket, "prepare", late)
+    monkeypatch.setattr(web.WebSocketResponse, "prepare", late)
     upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     async with serving() as served, asyncio.timeout(WITHIN_S):
@@ -240,7 +240,7 @@ async def test_a_stateless_call_ends_with_its_connection() -> None:
 
 
 async def test_calls_without_a_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "MOST_LEFT", 2)
+    monkeypatch.setattr(connections, "MAX_ORPHANS", 2)
     async with serving() as served:
         running = 0
 
@@ -275,4 +275,4 @@ async def test_too_much_of_a_head_is_refused_without_repeating_it() -> None:
             async with connected(served) as (reader, writer):
                 writer.write(head)
                 answer = await all_of(reader)
-            assert answer.startswith(b"HTTP/1.0 431 ") and told in answer and len(answer) < 500
+            assert answer.startswith(b"HTTP/1.1 431 ") and told in answer and len(answer) < 500

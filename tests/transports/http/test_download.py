@@ -12,6 +12,8 @@ import pytest
 from aiohttp import web
 
 from mcpdesk.jobs.downloads import Parcel
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.download import Source, Span, disposition, send, wanted
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
@@ -105,7 +107,7 @@ async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
         return await send(request, Parcel(descriptor, 10, "large", "text/plain", "tag"))
 
     monkeypatch.setattr(os, "pread", slow)
-    handler = web.Server(handle)
+    handler = HttpConnections(handle, Rules)
     server = await asyncio.get_running_loop().create_server(handler, "127.0.0.1", 0)
     _, client = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:
@@ -123,7 +125,7 @@ async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
         go_on.set()
         client.close()
         server.close()
-        await handler.shutdown()
+        await handler.close(1)
 
 
 def test_a_read_that_begins_after_its_file_was_closed_reads_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.connection import MOST_DIALOGUES
+from mcpdesk.transports.http.connections import MAX_IDLE_DIALOGUES
 from tests.support.callers import call, checking, good_headers, guarding, modern, public_keys, routing
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served
@@ -300,11 +300,11 @@ async def test_a_session_without_an_owner_belongs_to_the_first_token_that_uses_i
 async def test_callers_who_share_a_connection_share_nothing_else() -> None:
     async with guarding(checking()) as served:
         found = set()
-        for number in range(MOST_DIALOGUES + 10):
+        for number in range(MAX_IDLE_DIALOGUES + 10):
             answer = await told(await served.post(call(), **of(f"user {number}")))
             found.add(answer["result"]["structuredContent"]["caller"])
-        assert len(found) == MOST_DIALOGUES + 10
-        assert len(served.hosted.dialogues) <= MOST_DIALOGUES
+        assert len(found) == MAX_IDLE_DIALOGUES + 10
+        assert len(served.hosted.dialogues) <= MAX_IDLE_DIALOGUES
 
 
 async def test_the_key_and_the_token_are_asked_for_side_by_side() -> None:

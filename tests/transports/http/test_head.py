@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from mcpdesk.transports.http.head import JSON, Head
+from mcpdesk.transports.http import head as module
+from mcpdesk.transports.http.head import JSON, RequestHead, RequestHeads
 
 
-def head(path: str = "/mcp/echo", *, headers: list[tuple[str, str]] | None = None) -> Head:
-    return Head(make_mocked_request("POST", path, CIMultiDict(headers or [])))
+def head(path: str = "/mcp/echo", *, headers: list[tuple[str, str]] | None = None) -> RequestHead:
+    return RequestHead(make_mocked_request("POST", path, CIMultiDict(headers or [])))
 
 
 def test_a_bare_request_takes_anything_and_sends_nobody_knows_what() -> None:
@@ -17,7 +19,7 @@ def test_a_bare_request_takes_anything_and_sends_nobody_knows_what() -> None:
     assert bare.accepted == (True, True)
     assert bare.content_type == ""
     assert (bare.version, bare.session, bare.repeated) == ("", None, "")
-    assert bare.is_plain
+    assert bare.body_size == 0
     assert not bare.wants_stream
 
 
@@ -48,9 +50,25 @@ def test_a_repeated_routing_header_is_noticed() -> None:
     assert head(headers=[("Mcp-Method", "a"), ("mcp-method", "a")]).repeated == "mcp-method"
 
 
-def test_codings_and_expectations_are_ado() -> None:
-    assert not head(headers=[("Expect", "100-continue")]).is_plain
-    assert not head(headers=[("Content-Encoding", "gzip")]).is_plain
+def test_the_head_says_how_long_a_body_is_unless_it_comes_in_chunks() -> None:
+    assert head(headers=[("content-length", "12")]).body_size == 12
+    assert head(headers=[("Transfer-Encoding", "chunked")]).body_size is None
+
+
+def test_equal_heads_are_one_value_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_HEADS", 2)
+    heads = RequestHeads()
+
+    def found(path: str, length: int = 1) -> RequestHead:
+        headers = CIMultiDict([("Host", "x" * length)])
+        return heads.find(make_mocked_request("POST", path, headers))
+
+    first = found("/a")
+    assert found("/a") is first and found("/a", 2) is not first and len(heads) == 2
+    assert found("/b") is not first and len(heads) == 2
+    assert found("/a") is not first
+    long = found("/a", module.MAX_SHARED)
+    assert found("/a", module.MAX_SHARED) is not long and len(heads) == 2
 
 
 def test_headers_are_recorded_as_they_came() -> None:

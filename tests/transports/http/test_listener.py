@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import listener
+from mcpdesk.transports.http import connections
 from tests.support.patience import WITHIN_S
 from tests.support.rude import all_of, connected, posted
 from tests.support.site import serving
@@ -47,7 +47,7 @@ async def test_connections_in_use_make_none_and_a_new_one_is_told() -> None:
 
 
 async def test_files_of_the_process_bound_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_most_files", lambda: listener.SPARE_FILES + 1)
+    monkeypatch.setattr(connections, "max_open_files", lambda: connections.SPARE_FILES + 1)
     async with (
         serving() as served,
         connected(served) as (first, _),

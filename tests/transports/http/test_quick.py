@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from aiohttp import web, web_protocol
+from aiohttp import web
 
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.listener import Listener
-from mcpdesk.transports.http.quick import QuickConnection
-from mcpdesk.transports.http.repeated import Repeated
+from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 
@@ -82,40 +80,19 @@ async def wired(served: Served) -> AsyncIterator[Wire]:
         writer.close()
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For every request that found the connection idle: whether it was answered the short way."""
-    taken: list[bool] = []
-    parsed, begun = QuickConnection._answers_itself, Repeated.__init__
-
-    def noted(self: QuickConnection, waiter: asyncio.Future[None]) -> bool:
-        taken.append(parsed(self, waiter))
-        return taken[-1]
-
-    def known(self: Repeated, *given: Any) -> None:
-        taken.append(True)
-        begun(self, *given)
-
-    monkeypatch.setattr(QuickConnection, "_answers_itself", noted)
-    monkeypatch.setattr(Repeated, "__init__", known)
-    return taken
-
-
-async def test_a_kept_connection_is_answered_again_and_again(quick: list[bool]) -> None:
+async def test_a_kept_connection_is_answered_again_and_again() -> None:
     async with serving() as served, wired(served) as wire:
         for number in range(5):
             wire.post(f"call {number}")
             assert await wire.text() == f"call {number}"
-    assert quick == [True] * 5
 
 
-async def test_pipelined_requests_are_answered_in_order(quick: list[bool]) -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with serving() as served, wired(served) as wire:
         wire.writer.write(b"".join(call(str(number)) for number in range(40)))
         assert [await wire.text() for _ in range(40)] == [str(number) for number in range(40)]
         wire.post("after")
         assert await wire.text() == "after"
-    assert quick[-1]
 
 
 async def test_a_request_behind_a_running_one_waits_for_its_turn() -> None:
@@ -139,7 +116,7 @@ async def test_a_request_behind_a_running_one_waits_for_its_turn() -> None:
         assert await wire.text() == "fourth"
 
 
-async def test_http_1_0_is_answered_and_closed_unless_asked_otherwise(quick: list[bool]) -> None:
+async def test_http_1_0_is_answered_and_closed_unless_asked_otherwise() -> None:
     async with serving() as served:
         async with wired(served) as wire:
             wire.post("old", version="1.0")
@@ -151,7 +128,6 @@ async def test_http_1_0_is_answered_and_closed_unless_asked_otherwise(quick: lis
                 answered, body = await wire.answer()
                 assert b"\r\nConnection: keep-alive\r\n" in answered
                 assert b"kept" in body
-    assert quick == [False] * 3
 
 
 async def test_connection_close_is_heeded_and_said() -> None:
@@ -196,7 +172,7 @@ async def test_a_chunked_body_over_the_limit_is_refused() -> None:
         assert answered.startswith(b"HTTP/1.1 413 ")
 
 
-async def test_a_body_that_comes_in_pieces_is_waited_for(quick: list[bool]) -> None:
+async def test_a_body_that_comes_in_pieces_is_waited_for() -> None:
     whole = call("pieces")
     async with serving() as served, wired(served) as wire:
         for cut in (10, len(whole) // 2, len(whole) - 1):
@@ -207,7 +183,6 @@ async def test_a_body_that_comes_in_pieces_is_waited_for(quick: list[bool]) -> N
                 assert await other.text() == "meanwhile"
             wire.writer.write(whole[cut:])
             assert await wire.text() == "pieces"
-    assert quick
 
 
 async def test_who_expects_continue_is_told_to() -> None:
@@ -234,7 +209,7 @@ async def test_a_handler_that_raises_is_an_internal_error_and_the_next_connectio
     async def broken(request: web.BaseRequest) -> web.StreamResponse:
         raise LookupError("no such thing")
 
-    listener = Listener(broken, Rules)
+    listener = HttpConnections(broken, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     for _ in range(2):
         wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
@@ -245,7 +220,7 @@ async def test_a_handler_that_raises_is_an_internal_error_and_the_next_connectio
         wire.writer.close()
     assert "no such thing" in caplog.text
     server.close()
-    await listener.shutdown(1)
+    await listener.close(1)
 
 
 class Stubborn:
@@ -265,62 +240,16 @@ class Stubborn:
 
 async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops() -> None:
     stubborn = Stubborn()
-    listener = Listener(stubborn.answer, Rules)
+    listener = HttpConnections(stubborn.answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
     wire.post("anything")
     async with asyncio.timeout(WITHIN_S):
         await stubborn.begun.wait()
         server.close()
-        await listener.shutdown(0.05)
+        await listener.close(0.05)
         await stubborn.ended.wait()
     wire.writer.close()
-
-
-@pytest.mark.parametrize("headers", [(), ("Connection: close",)])
-async def test_a_listener_that_stops_waits_for_a_handler_once(
-    headers: tuple[str, ...], quick: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stubborn = Stubborn()
-    asked: list[float] = []
-
-    def noted(begin: Callable[[float | None], Any]) -> Callable[[float | None], Any]:
-        def wait(seconds: float | None) -> Any:
-            asked.append(seconds or 0.0)
-            return begin(seconds)
-
-        return wait
-
-    listener = Listener(stubborn.answer, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
-    wire.post("anything", *headers)
-    async with asyncio.timeout(WITHIN_S):
-        await stubborn.begun.wait()
-    server.close()
-    with monkeypatch.context() as patched:
-        patched.setattr(web_protocol, "ceil_timeout", noted(web_protocol.ceil_timeout))
-        patched.setattr(asyncio, "timeout", noted(asyncio.timeout))
-        await listener.shutdown(0.05)
-    assert sum(asked) == 0.05 and quick == [not headers]
-    async with asyncio.timeout(WITHIN_S):
-        await stubborn.ended.wait()
-    wire.writer.close()
-
-
-async def test_connections_share_a_lane_that_ends_with_the_listener() -> None:
-    before = asyncio.all_tasks()
-    lanes = set[asyncio.Task[Any]]()
-    async with serving() as served:
-        for _ in range(3):
-            async with wired(served) as wire:
-                wire.post("hello")
-                assert await wire.text() == "hello"
-                own = asyncio.all_tasks() - before
-                lanes |= {task for task in own if "Lanes." in repr(task)}
-        assert len(lanes) == 1
-    async with asyncio.timeout(WITHIN_S):
-        await asyncio.wait(own | lanes)
 
 
 async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> None:

@@ -210,7 +210,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
             await cut.wait()
             assert served.service._listener is not None
             for each in served.service._listener.connections:
-                each.force_close()
+                each.close()
             shop.may_end.set()
             assert (await calling).model_dump()["content"][0]["text"] == "finished"
 

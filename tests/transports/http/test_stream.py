@@ -18,7 +18,7 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import stream as module
-from mcpdesk.transports.http.listener import Listener
+from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.stream import EventStream
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, events, serving
@@ -38,7 +38,7 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
         over.set()
         return await stream.finish()
 
-    listener = Listener(flood, Rules)
+    listener = HttpConnections(flood, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1024)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -47,7 +47,7 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
     assert sum(put) < 64 << 20
     writer.close()
     server.close()
-    await listener.shutdown(1)
+    await listener.close(1)
 
 
 async def test_one_message_may_be_of_any_size() -> None:
@@ -56,7 +56,7 @@ async def test_one_message_may_be_of_any_size() -> None:
         stream.put(b"x" * (module.UNREAD_LIMIT + 1))
         return await stream.finish()
 
-    listener = Listener(answer, Rules)
+    listener = HttpConnections(answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -67,7 +67,7 @@ async def test_one_message_may_be_of_any_size() -> None:
     assert seen > module.UNREAD_LIMIT
     writer.close()
     server.close()
-    await listener.shutdown(1)
+    await listener.close(1)
 
 
 async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_last() -> None:
@@ -90,7 +90,7 @@ async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_las
         await asyncio.wait_for(all_came.wait(), WITHIN_S)
         return await stream.finish()
 
-    listener = Listener(answer, Rules)
+    listener = HttpConnections(answer, Rules)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -103,7 +103,7 @@ async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_las
     assert max(sizes) < 2 * module.BURST
     writer.close()
     server.close()
-    await listener.shutdown(1)
+    await listener.close(1)
 
 
 @asynccontextmanager

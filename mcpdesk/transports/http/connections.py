@@ -1,0 +1,519 @@
+"""The TCP connections of one HTTP listener, and the limits that aiohttp does not have.
+
+The event loop talks to an `HttpConnection`. It contains the protocol that `aiohttp.web.Server` makes and
+passes every call on, so that parsing, keep-alive, pipelining and writing are aiohttp's alone. What is added
+here: requests that arrive too slowly are refused, connections are limited in number, clients that read no
+answers are cut off, and what runs for a lost connection is ended.
+
+aiohttp's `handler_cancellation` stays off: calls of the handshake era go on without their client, and this
+protocol is told of a lost connection anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+from typing import cast
+
+from aiohttp import StreamReader, web
+from aiohttp.http import HttpProcessingError
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.transports.base import Dialogue, Endpoint, Rules
+from mcpdesk.transports.http.answers import plain_error
+from mcpdesk.transports.http.head import HEAD, RequestHeads
+from mcpdesk.transports.pipe import UNREAD
+
+SWEEP_S = 1.0
+"""How often connections are checked: every limit in seconds may be exceeded by that much."""
+BODY_BYTES_PER_S = 16 << 10
+"""Bytes of a body that give it one second more to arrive."""
+UNREAD_S = 60.0
+"""How long a client that was sent too much may read nothing of it."""
+MAX_IDLE_DIALOGUES = 64
+"""Dialogues of one connection from which on those that do nothing are closed."""
+MAX_ORPHANS = 1_000
+"""Dialogues that may go on without their connection; the oldest are ended when there are more."""
+SPARE_FILES = 128
+"""Files this process may open that are left for other things than connections."""
+AT_LAST_S = 0.05
+"""How long aiohttp may wait for what was cancelled."""
+MAX_LINE = 8190
+"""Bytes of the request line or of one header."""
+MAX_HEADERS = 128
+END_OF_HEAD = b"\r\n\r\n"
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class BodyBudget:
+    """Bytes of request bodies held at a time by all clients of a listener. `limit` says how many may be."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self.held = 0
+        self.limit = limit
+
+
+class HttpConnection(asyncio.Protocol):
+    """One client's connection: aiohttp's protocol inside, our limits around it.
+
+    Losing it ends the stateless requests it brought. Source: WIRE 5.2. Sessionless calls of the handshake era
+    go on, though their answers reach nobody. Source: WIRE 4.1.
+    """
+
+    def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:
+        self.dialogues: dict[tuple[str, str, str], Dialogue] = {}
+        """Sessionless dialogues by endpoint, revision and caller."""
+        self.last_used = 0.0
+        """Loop time at which its last request was answered, else at which it was opened."""
+        self.is_write_paused = False
+        """Whether the transport holds more than the client reads."""
+        self.body_since: float | None = None
+        """Loop time since which a handler waits for the body of its request; None: none does."""
+        self._pool = pool
+        self._inner = inner
+        self.loop = pool.loop
+        self._transport: asyncio.Transport | None = None
+        self._is_admitted = False
+        self._on_lost: Callable[[], None] | None = None
+        self._held = 0
+        self._request: web.BaseRequest | None = None
+        """The one that is being answered."""
+        self._handler_aio: asyncio.Task[object] | None = None
+        self._body: StreamReader | None = None
+        """That of the latest request."""
+        self._head_since: float | None = None
+        """Loop time since which a head is overdue."""
+        # Where a head begins is known as long as every request had a Content-Length or no body. In all other
+        # cases the limits of aiohttp's parser hold, which answers without a word of ours.
+        self._is_between = True
+        """Whether the next byte belongs to a head."""
+        self._partial_head = b""
+        self._request_size: int | None = 0
+        """Bytes of the latest request; None from the first one of unknown size, or that was pipelined."""
+        self._received = 0
+        """Bytes that arrived since its first one."""
+        self._least_unread = 0
+        self._read_at = 0.0
+
+    # What handlers use
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the client is gone, or is being disconnected."""
+        return self._transport is None or self._transport.is_closing()
+
+    @property
+    def patience_s(self) -> float:
+        """How long a request may take to arrive."""
+        return self._pool.rules().request_timeout_s
+
+    @property
+    def body_limit(self) -> int:
+        """Bytes of bodies that all clients together may have under way."""
+        return self._pool.budget.limit()
+
+    def hold(self, size: int) -> bool:
+        """Count so many bytes of the body, until it is answered; False: all together would be too many."""
+        budget = self._pool.budget
+        if budget.held + size > budget.limit():
+            return False
+        budget.held += size
+        self._held += size
+        return True
+
+    def on_lost(self, function: Callable[[], None] | None) -> None:
+        """Call a function when the connection is lost; None: call none any more."""
+        self._on_lost = function
+
+    def dialogue(
+        self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
+    ) -> Dialogue | None:
+        """Return the sessionless dialogue of a caller with a server; `revision` is a handshake one, or empty.
+
+        None when that revision cannot be served without a handshake.
+        """
+        key = (endpoint.key, revision, caller.identity)
+        dialogue = self.dialogues.get(key)
+        if dialogue is None:
+            name = peer()
+            dialogue = endpoint.open("http", name, None, caller)
+            if revision and not dialogue.adopt(revision, name):
+                dialogue.close("unsupported revision")
+                return None
+            self._close_idle_dialogues()
+            self.dialogues[key] = dialogue
+        return dialogue
+
+    def _close_idle_dialogues(self) -> None:
+        """A proxy may bring the requests of many callers by one connection: forget those that are over."""
+        if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
+            for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
+                del self.dialogues[key]
+                dialogue.close("another caller came by this connection")
+
+    def close(self) -> None:
+        """Disconnect the client when it has read what was written."""
+        self._inner.force_close()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Disconnect the client at once, with what it has not read."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve the client, or tell it that there are too many."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.last_used = self._head_since = self.loop.time()
+        refusal = self._pool.admit(self, self._inner)
+        if refusal:
+            self._refuse(503, refusal)
+            return
+        self._is_admitted = True
+        UNREAD.add(self)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what the client sent, unless it is too much of a head."""
+        if not self._is_admitted:
+            return
+        if self._head_since is None and self._request is None and self._has_whole_body():
+            self._head_since = self.loop.time()
+        if self._is_between:
+            refusal = self._check_head(data)
+            if refusal:
+                self._refuse(431, refusal)
+                return
+        else:
+            self._received += len(data)
+        self._inner.data_received(data)
+
+    def eof_received(self) -> None:
+        """The client sends nothing more. The event loop then ends the connection."""
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client does not read fast enough."""
+        self.is_write_paused = True
+        self._inner.pause_writing()
+        UNREAD.check()
+
+    def resume_writing(self) -> None:
+        """The client has read enough."""
+        self.is_write_paused = False
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End what runs for the client, or let it go on without one."""
+        self._transport = None
+        if not self._is_admitted:
+            return
+        UNREAD.remove(self)
+        self._pool.forget(self._inner)
+        self._inner.connection_lost(exc)
+        for dialogue in self.dialogues.values():
+            if dialogue.outlives_connection:
+                self._pool.keep_orphan(dialogue)
+            else:
+                dialogue.close("the client disconnected")
+        self.dialogues.clear()
+        if self._on_lost is not None:
+            self._on_lost()
+
+    # What the pool calls
+
+    @property
+    def unread(self) -> int:
+        """Bytes the transport holds because the client does not read them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Disconnect a client that leaves too much unread."""
+        self.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered, and the next one has not arrived in full."""
+        return self._request is None and (self._is_between or self._request_size is None)
+
+    def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
+        """A request is being answered; `body_size` None: its body has no Content-Length."""
+        self._request = request
+        self._body = request.content
+        self._head_since = None
+        self._handler_aio = asyncio.current_task()
+        if self._request_size is not None:
+            self._request_size = None if body_size is None else self._request_size + body_size
+
+    def end(self) -> None:
+        """The request was answered, or nobody waits for its answer."""
+        self._request = self._handler_aio = None
+        self.last_used = self.loop.time()
+        self._is_between = self._received == self._request_size
+        if not self._is_between:
+            self._request_size = None
+        if self._held:
+            self._pool.budget.held -= self._held
+            self._held = 0
+
+    @property
+    def handler_aio(self) -> asyncio.Task[object] | None:
+        """The task that answers a request now."""
+        return self._handler_aio
+
+    def make_room(self, reason: str) -> None:
+        """Disconnect a client in favour of another one; `reason` is told to one that began a request."""
+        if self._partial_head or self.body_since is not None:
+            self._refuse(503, reason)
+        else:
+            self.close()
+
+    def check(self, now: float) -> None:
+        """Disconnect a client whose request does not arrive, or that reads no answers."""
+        since = self._head_since
+        if since is not None and self._request is None and now - since > self.patience_s:
+            if self._partial_head or not self._is_between:
+                self._refuse(408, late(self.patience_s))
+            else:
+                self.close()
+        self._check_reading(now)
+
+    def _check_reading(self, now: float) -> None:
+        wire = self._transport
+        if wire is None or not (self.is_write_paused or wire.is_closing()):
+            self._least_unread = 0
+            return
+        unread = wire.get_write_buffer_size()
+        if not self._least_unread or unread < self._least_unread:
+            self._least_unread, self._read_at = unread, now
+        elif now - self._read_at > UNREAD_S:
+            log.warning("ended a connection that left %d bytes of answers unread", unread)
+            wire.abort()
+
+    def _check_head(self, data: bytes) -> str:
+        """Follow a head as it arrives. Returns what is too large about it, if anything is."""
+        head = self._partial_head + data
+        if not self._partial_head and data[:1] in b"\r\n":
+            head = data.lstrip(b"\r\n")  # empty lines before a request mean nothing
+        end = head.find(END_OF_HEAD)
+        size = len(head) if end < 0 else end
+        if size > MAX_LINE and max(map(len, head[:size].split(b"\r\n"))) > MAX_LINE:
+            return f"a line of the request's head exceeds {MAX_LINE} bytes"
+        if head.count(b"\r\n", 0, size) > MAX_HEADERS:
+            return f"the request has more than {MAX_HEADERS} headers"
+        if end < 0:
+            self._partial_head = head
+        else:
+            self._partial_head = b""
+            self._is_between = False
+            self._request_size, self._received = end + len(END_OF_HEAD), len(head)
+        return ""
+
+    def _has_whole_body(self) -> bool:
+        """Whether the latest request has arrived in full, or there was none."""
+        return self._body is None or self._body.is_eof()
+
+    def _refuse(self, status: int, reason: str) -> None:
+        """Answer what never became a request, and disconnect."""
+        if self._transport is not None:
+            body = plain_error(status, reason).body
+            assert isinstance(body, bytes)
+            phrase = HTTPStatus(status).phrase
+            head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            self._transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.close()
+
+
+class HttpConnections:
+    """All connections of one listener: aiohttp's server with our limits. `rules` returns what holds now."""
+
+    def __init__(self, handler: Handler, rules: Callable[[], Rules]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.rules = rules
+        self.budget = BodyBudget(lambda: rules().max_bodies_bytes)
+        self.accepted = 0
+        """Connections so far."""
+        self._handler = handler
+        self._heads = RequestHeads()
+        self._server = web.Server(
+            self._answer,
+            access_log=None,
+            auto_decompress=False,
+            logger=_AIOHTTP_LOG,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_LINE,
+            max_headers=MAX_HEADERS,
+        )
+        self._open: dict[web.RequestHandler, HttpConnection] = {}
+        self._orphans: dict[Dialogue, float] = {}
+        """Dialogues that go on without a connection, and the Unix time at which they lost it."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> HttpConnection:
+        """Make the protocol of one connection, for `loop.create_server`."""
+        return HttpConnection(self, self._server())
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def connections(self) -> list[HttpConnection]:
+        """Those that are open."""
+        return list(self._open.values())
+
+    @property
+    def requests(self) -> int:
+        """How many requests there have been."""
+        return self._server.requests_count
+
+    @property
+    def orphans(self) -> int:
+        """How many dialogues go on without their connection."""
+        return len(self._orphans)
+
+    def lost_at(self) -> dict[int, float | None]:
+        """When dialogues lost their connection, by their number in the record. Safe from any thread."""
+        return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
+
+    def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
+        """Count one more connection, in place of another one if need be. Returns why it is refused, if so."""
+        self.accepted += 1
+        if self._timer is None:
+            self._timer = self.loop.call_later(SWEEP_S, self._sweep)
+        limit = min(self.rules().max_connections, max_open_files() - SPARE_FILES)
+        if len(self._open) >= limit:
+            here = [each for each in self._open.values() if not each.is_lost]
+            refusal = f"{limit} connections are open already (max_connections)"
+            if len(here) >= limit:
+                slowest = _slowest(here, self.loop.time())
+                if slowest is None:
+                    return refusal
+                slowest.make_room(refusal)
+        self._open[inner] = newcomer
+        return ""
+
+    def forget(self, inner: web.RequestHandler) -> None:
+        """A connection is lost."""
+        self._open.pop(inner, None)
+
+    def keep_orphan(self, dialogue: Dialogue) -> None:
+        """Keep a dialogue that lost its connection until its calls are over."""
+        self._orphans[dialogue] = time.time()
+        if len(self._orphans) > MAX_ORPHANS:
+            oldest = next(iter(self._orphans))
+            del self._orphans[oldest]
+            oldest.close("too many calls whose client is gone")
+
+    def hang_up(self, connection: int) -> bool:
+        """Disconnect the client of a sessionless dialogue; False when there is none of that number."""
+        found = [
+            each
+            for each in self._open.values()
+            if any(dialogue.connection == connection for dialogue in each.dialogues.values())
+        ]
+        for each in found:
+            each.close()
+        return bool(found)
+
+    async def close(self, patience_s: float) -> None:
+        """Disconnect all clients; handlers may run on for so long."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for dialogue in self._orphans:
+            dialogue.close("the server stops")
+        self._orphans.clear()
+        self._server.pre_shutdown()
+        handlers = {each.handler_aio for each in self._open.values() if each.handler_aio is not None}
+        if handlers:
+            _, late_ones = await asyncio.wait(handlers, timeout=patience_s)
+            for handler_aio in late_ones:
+                handler_aio.cancel()
+        # aiohttp waits twice, for the answer and for its own task: by now there is nothing to wait for.
+        await self._server.shutdown(AT_LAST_S)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request for aiohttp. Whatever goes wrong becomes an answer, or the end of one."""
+        connection = self._open.get(request.protocol)
+        if connection is None:
+            return web.Response(status=400)  # the client is gone: nobody gets it
+        head = self._heads.find(request)
+        request[HEAD], request[CONNECTION] = head, connection
+        connection.begin(request, head.body_size)
+        try:
+            if connection.is_write_paused:
+                await request.writer.drain()
+            return await self._handler(request)
+        except Exception as error:
+            return _failed(request, connection, error)
+        finally:
+            connection.end()
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        for connection in self.connections:
+            connection.check(now)
+        for dialogue in [each for each in self._orphans if each.is_idle]:
+            del self._orphans[dialogue]
+            dialogue.close("the client disconnected")
+        is_needed = self._open or self._orphans
+        self._timer = self.loop.call_later(SWEEP_S, self._sweep) if is_needed else None
+
+
+CONNECTION = web.RequestKey("connection", HttpConnection)
+
+
+def connection_of(request: web.BaseRequest) -> HttpConnection:
+    """Return the connection by which a request came."""
+    return request[CONNECTION]
+
+
+def late(patience_s: float) -> str:
+    """The reason given to a client whose request does not arrive."""
+    return f"the request did not arrive within {patience_s:g} s (request_timeout_s)"
+
+
+def max_open_files() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft
+
+
+def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
+    """The connection that is idle for longest, else the one whose body is awaited for longest, if any is."""
+    idle = [each for each in connections if each.is_idle]
+    if idle:
+        return min(idle, key=lambda each: each.last_used)
+    waiting = [(each.body_since, each) for each in connections if each.body_since is not None]
+    since, slowest = min(waiting, key=lambda pair: pair[0], default=(now, None))
+    return slowest if now - since > SWEEP_S else None
+
+
+def _failed(request: web.BaseRequest, connection: HttpConnection, error: Exception) -> web.StreamResponse:
+    """The answer to a request whose handler failed."""
+    if not (isinstance(error, ConnectionError) and connection.is_lost):
+        log.error("cannot answer %s %s", request.method, request.path, exc_info=error)
+    if request.writer.output_size:
+        connection.abort()  # an answer has begun: the client must not take it for a whole one
+    answer = plain_error(500, HTTPStatus.INTERNAL_SERVER_ERROR.phrase)
+    answer.force_close()
+    return answer
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_AIOHTTP_LOG = logging.getLogger("mcpdesk.aiohttp")
+"""What aiohttp's server logs. Bytes that are no HTTP are answered, and no news."""
+_AIOHTTP_LOG.addFilter(_is_news)
