@@ -89,7 +89,7 @@ def detail(section: Section) -> str:
 
 def lesson(section: Section) -> str:
     """What an empty part teaches; empty when it is not shown."""
-    taught = section.query_one(".teach", Static)
+    taught = section.query_one(".lesson", Static)
     return str(taught.content) if taught.display else ""
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcpdesk.tui.activity.callback_panel import CallbackList, CallbackPanel, often, state_of
+from mcpdesk.tui.activity.callback_panel import CallbackPanel, repeats, state_of
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, callback, detail, link_with, part, row_texts, tabs, until
@@ -19,7 +19,7 @@ def panel(pane: ActivityPane) -> CallbackPanel:
 
 
 def rows(pane: ActivityPane) -> list[str]:
-    return row_texts(panel(pane).callbacks)
+    return row_texts(panel(pane).listing)
 
 
 def test_states_have_a_glyph_and_a_word() -> None:
@@ -28,7 +28,7 @@ def test_states_have_a_glyph_and_a_word() -> None:
     assert [state_of(each)[:2] for each in (waiting, fired, cancelled)] == [
         ("◷", "waiting"), ("✓", "fired"), ("⊘", "cancelled"),
     ]  # fmt: skip
-    assert [often(each) for each in (waiting, fired, cancelled)] == ["2 left", "3 of 3", "1 of 3"]
+    assert [repeats(each) for each in (waiting, fired, cancelled)] == ["2 left", "3 of 3", "1 of 3"]
 
 
 async def test_the_next_one_comes_first_and_what_is_over_last() -> None:
@@ -43,8 +43,8 @@ async def test_the_next_one_comes_first_and_what_is_over_last() -> None:
 
 async def test_the_countdown_goes_on_by_itself() -> None:
     async with activity(link_with(callback(1)), show="callbacks") as (_, pilot, pane):
-        listing = panel(pane).callbacks
-        due = listing.callbacks[0].due
+        listing = panel(pane).listing
+        due = listing.rows[0].due
         assert due is not None
         listing.tick(due - 9.5)
         assert "in 0:10" in rows(pane)[0]
@@ -96,6 +96,6 @@ async def test_words_narrow_the_callbacks() -> None:
 async def test_rows_fit(width: int) -> None:
     link = link_with(callback(1, message="m\x07\n" * 99, peer="p" * 99))
     async with activity(link, size=(width, 24), show="callbacks") as (_, _, pane):
-        listing: CallbackList = panel(pane).callbacks
+        listing = panel(pane).listing
         (row,) = row_texts(listing, width)
         assert len(row) <= width and not any(ord(letter) < 32 for letter in row)

@@ -2,15 +2,8 @@ from __future__ import annotations
 
 import base64
 
-from mcpdesk.tui.results.result_content import (
-    MAX_TEXT,
-    BlockKind,
-    blocks,
-    hex_dump,
-    plain_text,
-    size_text,
-    text_block,
-)
+from mcpdesk.tui.render.amounts import size_text
+from mcpdesk.tui.results.result_content import MAX_TEXT, BlockKind, blocks, hex_dump, plain_text, text_block
 
 
 def kinds(*content: dict[str, object]) -> list[BlockKind]:

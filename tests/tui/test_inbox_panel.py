@@ -21,7 +21,7 @@ def panel(pane: ActivityPane) -> InboxPanel:
 
 
 def rows(pane: ActivityPane) -> list[str]:
-    return row_texts(panel(pane).inbox)
+    return row_texts(panel(pane).listing)
 
 
 def link_with_both() -> FakeLink:
@@ -63,7 +63,7 @@ async def test_the_selected_question_is_shown_in_full() -> None:
         await pilot.pause()
         assert isinstance(app.focused, Detail)
         await pilot.press("escape")
-        assert app.focused is panel(pane).inbox
+        assert app.focused is panel(pane).listing
 
 
 async def test_d_declines_with_a_reason() -> None:
@@ -98,7 +98,7 @@ async def test_an_empty_inbox_teaches() -> None:
 async def test_words_narrow_the_inbox() -> None:
     async with activity(link_with_both()) as (app, pilot, pane):
         await pilot.press("slash", *"coffee", "enter")
-        assert len(rows(pane)) == 1 and app.focused is panel(pane).inbox
+        assert len(rows(pane)) == 1 and app.focused is panel(pane).listing
         await pilot.press("escape")
         assert len(rows(pane)) == 2
 

@@ -10,7 +10,7 @@ import pytest
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse
 from mcpdesk.link.work_values import MadeFile
-from mcpdesk.tui.activity.job_panel import STATES, JobPanel
+from mcpdesk.tui.activity.job_panel import JOB_STATES, JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, detail, job, link_with, part, row_texts, until
@@ -24,12 +24,12 @@ def panel(pane: ActivityPane) -> JobPanel:
 
 
 def rows(pane: ActivityPane) -> list[str]:
-    return row_texts(panel(pane).jobs)
+    return row_texts(panel(pane).listing)
 
 
 def test_every_state_has_a_glyph_of_its_own() -> None:
-    assert set(STATES) == set(S)
-    assert len({glyph for glyph, _ in STATES.values()}) == len(STATES)
+    assert set(JOB_STATES) == set(S)
+    assert len({glyph for glyph, _ in JOB_STATES.values()}) == len(JOB_STATES)
 
 
 async def test_what_waits_and_runs_comes_first() -> None:
@@ -55,7 +55,7 @@ async def test_what_waits_and_runs_comes_first() -> None:
 async def test_rows_fit_and_names_of_strangers_stay_on_them(width: int) -> None:
     strange = job("a\x1b[31m\nb" * 40, peer="\x07peer" * 9, message="m\r\nn" * 99)
     async with activity(link_with(strange), size=(width, 24), show="jobs") as (_, _, pane):
-        (row,) = row_texts(panel(pane).jobs, width)
+        (row,) = row_texts(panel(pane).listing, width)
         assert not any(ord(letter) < 32 for letter in row) and len(row) <= width + 1
         assert "␛" in detail(panel(pane))
 
@@ -99,11 +99,11 @@ async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
         await pilot.press("j")
         await until(pilot, lambda: not view.output.display)
         await pilot.press("enter")
-        assert view.jobs.has_focus
+        assert view.listing.has_focus
         await pilot.press("k", "enter")
         assert view.output.has_focus
         await pilot.press("escape")
-        assert view.jobs.has_focus
+        assert view.listing.has_focus
 
 
 async def test_f_stops_following_and_goes_on() -> None:
@@ -154,15 +154,15 @@ async def test_the_selected_job_stays_selected() -> None:
     link = link_with(job("first", started=1.0), job("second"))
     async with activity(link, show="jobs") as (_, pilot, pane):
         await pilot.press("j")
-        chosen = panel(pane).jobs.selected
+        chosen = panel(pane).listing.selected
         assert chosen is not None and chosen.name == "first"
         link.job_list = [*link.job_list, job("third")]
         link.works()
-        await until(pilot, lambda: panel(pane).jobs.row_count == 3)
-        assert panel(pane).jobs.selected == chosen
+        await until(pilot, lambda: panel(pane).listing.row_count == 3)
+        assert panel(pane).listing.selected == chosen
         link.job_list = [job("first", S.FAILED, started=1.0)]
         link.works()
-        await until(pilot, lambda: panel(pane).jobs.row_count == 1)
+        await until(pilot, lambda: panel(pane).listing.row_count == 1)
 
 
 async def test_words_narrow_the_jobs_and_y_copies() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.activity.todo_panel import TodoList, TodoPanel
+from mcpdesk.link.values import TodoView
+from mcpdesk.tui.activity.section import SectionList
+from mcpdesk.tui.activity.todo_panel import TodoPanel, TodoRow
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, detail, link_with, part, row_texts, tabs, todo, until
@@ -17,8 +19,8 @@ def sample() -> FakeLink:
     )
 
 
-def listing(pane: ActivityPane) -> TodoList:
-    return part(pane, TodoPanel).todo
+def listing(pane: ActivityPane) -> SectionList[TodoView, TodoRow]:
+    return part(pane, TodoPanel).listing
 
 
 def rows(pane: ActivityPane) -> list[str]:

@@ -1,4 +1,4 @@
-"""Callbacks as rows: when each comes next, how often still, for whom, and what it says."""
+"""The callbacks on the activity screen: when each fires next, how often, for whom, and its message."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.cells import set_cell_size
-from textual import on, work
+from textual import work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
-from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallbackView, CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Detail, Section, SectionList
+from mcpdesk.tui.activity.section import ListSection, SectionList
 from mcpdesk.tui.render.amounts import clock, countdown, since
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.line_list import Span
@@ -24,7 +21,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 
 STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
 NARROW = 90
-"""Cells below which the peer's column goes."""
+"""Cells below which the column of the peer is left out."""
 
 
 def state_of(callback: CallbackView) -> tuple[str, str, str]:
@@ -36,42 +33,28 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
     return "✓", "fired", "lines--good"
 
 
-def often(callback: CallbackView) -> str:
-    """How often it is still to come, or came: `3 left`, `4 of 4`."""
+def repeats(callback: CallbackView) -> str:
+    """How often it will still fire, or has fired: `3 left`, `4 of 4`."""
     if callback.due is not None:
         return f"{callback.repeat_count - callback.fired} left"
     return f"{callback.fired} of {callback.repeat_count}"
 
 
-class CallbackList(SectionList):
-    """One row a callback: those that wait first, the next one on top; then what is over, newest first."""
+class CallbackList(SectionList[CallbackView, CallbackView]):
+    """One row a callback: waiting ones first, the next one on top; then the others, newest first."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.callbacks: tuple[CallbackView, ...] = ()
+    def rows_of(self, items: Sequence[CallbackView]) -> Sequence[CallbackView]:
+        return sorted(items, key=_order)
 
-    @property
-    def selected(self) -> CallbackView | None:
-        """The callback under the cursor."""
-        return self.callbacks[self.cursor] if self.cursor < len(self.callbacks) else None
-
-    @property
-    def row_count(self) -> int:
-        return len(self.callbacks)
-
-    def show(self, callbacks: Sequence[CallbackView], now: float) -> None:
-        """Take the callbacks as they are now; the selected one stays selected. `now` is Unix time."""
-        selected, self.now = self.selected, now
-        self.callbacks = tuple(sorted(callbacks, key=_order))
-        chosen = None if selected is None else (selected.server, selected.id)
-        self.settle(at for at, each in enumerate(self.callbacks) if (each.server, each.id) == chosen)
+    def keys_of(self, row: CallbackView) -> tuple[tuple[str, int], ...]:
+        return ((row.server, row.id),)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        callback = self.callbacks[index]
+        callback = self.rows[index]
         glyph, word, style = state_of(callback)
         yield f" {glyph} {word:<{STATE_CELLS - 2}} ", style
         yield f"{self._when(callback):>{WHEN_CELLS}}  ", "lines--number" if callback.due else "lines--muted"
-        yield f"{often(callback):<{LEFT_CELLS}}  ", "lines--muted"
+        yield f"{repeats(callback):<{LEFT_CELLS}}  ", "lines--muted"
         room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
         if width >= NARROW:
             yield set_cell_size(one_line(callback.peer, PEER_CELLS), PEER_CELLS) + "  ", "lines--key"
@@ -85,13 +68,8 @@ class CallbackList(SectionList):
         return f"{since(self.now - (callback.last_fired or callback.created))} ago"
 
 
-def _order(callback: CallbackView) -> tuple[bool, float]:
-    is_over = callback.due is None
-    return is_over, -(callback.last_fired or callback.created) if is_over else callback.due or 0.0
-
-
-class CallbackPanel(Section):
-    """Rows above, the selected message below."""
+class CallbackPanel(ListSection[CallbackView, CallbackView]):
+    """The callbacks of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
     title = "Callbacks"
@@ -102,108 +80,73 @@ class CallbackPanel(Section):
         'Built in: put "SetCallback" into `builtins` of mcp.json; clients may call it from then on.\n\n'
         "To see one now, call SetCallback in the workbench (1): action set, a message, delay_seconds 60.",
     )
+    list_type = CallbackList
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link)
-        self._version: int | None = None
-        self._callbacks: tuple[CallbackView, ...] = ()
+    def version_of(self, view: CoreView) -> int:
+        return view.work.callbacks_version
 
-    def parts(self) -> Iterable[Widget]:
-        """Rows, detail."""
-        yield CallbackList()
-        yield Detail(classes="detail")
+    def fetch(self) -> Sequence[CallbackView]:
+        return self.link.callbacks()
 
-    @property
-    def callbacks(self) -> CallbackList:
-        """The rows."""
-        return self.query_one(CallbackList)
+    def count_of(self, items: Sequence[CallbackView]) -> str:
+        waiting = sum(each.due is not None for each in items)
+        return f"◷{waiting}" if waiting else ""
 
-    def take(self, view: CoreView) -> None:
-        """Take the callbacks when one changed."""
-        if view.work.callbacks_version != self._version:
-            self._version = view.work.callbacks_version
-            self._callbacks = self.link.callbacks()
-            waiting = sum(each.due is not None for each in self._callbacks)
-            self.count = f"◷{waiting}" if waiting else ""
-            self.set_empty(is_empty=not self._callbacks)
-            self.narrow()
+    def texts_of(self, item: CallbackView) -> Iterable[str]:
+        return item.message, item.peer, item.server
 
-    def look(self, view: CoreView, now: float) -> None:
-        """Let the countdowns go on."""
-        if self.callbacks.tick(now):
-            self._tell()
+    def detail_of(self, row: CallbackView) -> tuple[str, Content]:
+        message = Content.styled(clean(row.message), "bold")
+        facts = Content.styled(_facts(row, time.time()), "$text-muted")
+        title = f"callback {row.id} of {one_line(row.server, 30)}"
+        return title, Content("\n\n").join([message, facts])
 
-    def narrow(self) -> None:
-        """Show the callbacks that have the words."""
-        shown = [each for each in self._callbacks if self.admits(each.message, each.peer, each.server)]
-        self.callbacks.show(shown, time.time())
+    def copies_of(self, row: CallbackView) -> list[Choice]:
+        facts = _facts(row, time.time())
+        return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
 
-    def action_open(self) -> None:
-        """Go to the message."""
-        self.query_one(Detail).focus()
+    def update_clock(self, view: CoreView, now: float) -> None:
+        if self.listing.tick(now):
+            self.show_detail()
 
     def action_fire(self) -> None:
-        """Let the selected callback fire now."""
+        """Fire the selected callback now."""
         if callback := self._waiting():
             self.link.fire_callback(callback.server, callback.id)
 
     @work
     async def action_cancel(self) -> None:
-        """Cancel the selected callback, once the person says so again."""
+        """Cancel the selected callback after asking."""
         callback = self._waiting()
         if callback is None:
             return
         choices = [
-            Choice("cancel it", True, f"{often(callback)}; it does not fire again", "x"),
+            Choice("cancel it", True, f"{repeats(callback)}; it does not fire again", "x"),
             Choice("keep it", False, key="n"),
         ]
         if await self.app.push_screen_wait(Menu(f"Cancel callback {callback.id}?", choices)):
             self.link.cancel_callback(callback.server, callback.id)
 
-    @work
-    async def action_copy(self) -> None:
-        """Copy the message, or all that is known."""
-        callback = self.callbacks.selected
-        if callback is None:
-            return
-        facts = _facts(callback, time.time())
-        choices = [
-            Choice("message", callback.message, callback.message, "m"),
-            Choice("facts", facts, facts, "a"),
-        ]
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
-
     def _waiting(self) -> CallbackView | None:
-        callback = self.callbacks.selected
+        callback = self.listing.selected
         if callback is None or callback.due is None:
             self.notify("No waiting callback is selected.", markup=False)
             return None
         return callback
 
-    @on(CallbackList.Opened)
-    def _opened(self) -> None:
-        self.action_open()
 
-    @on(CallbackList.Moved)
-    def _tell(self) -> None:
-        detail, callback = self.query_one(Detail), self.callbacks.selected
-        detail.display = callback is not None
-        if callback is not None:
-            detail.border_title = Content(f"callback {callback.id} of {one_line(callback.server, 30)}")
-            said = Content.styled(clean(callback.message), "bold")
-            facts = Content.styled(_facts(callback, time.time()), "$text-muted")
-            detail.query_one(Static).update(Content("\n\n").join([said, facts]))
+def _order(callback: CallbackView) -> tuple[bool, float]:
+    is_over = callback.due is None
+    return is_over, -(callback.last_fired or callback.created) if is_over else callback.due or 0.0
 
 
 def _facts(callback: CallbackView, now: float) -> str:
     _, word, _ = state_of(callback)
-    due = (
-        ""
-        if callback.due is None
-        else f", next at {clock(callback.due)[:8]} ({countdown(callback.due - now)})"
-    )
-    last = "" if callback.last_fired is None else f", last at {clock(callback.last_fired)[:8]}"
+    due, last = "", ""
+    if callback.due is not None:
+        due = f", next at {clock(callback.due)[:8]} ({countdown(callback.due - now)})"
+    if callback.last_fired is not None:
+        last = f", last at {clock(callback.last_fired)[:8]}"
     lines = (
         f"{word}{due}",
         f"fired {callback.fired} of {callback.repeat_count} times{last}, every {callback.delay_s:g} s",

@@ -1,30 +1,25 @@
-"""The inbox as rows: waiting questions first, then what became of the others. State as glyph and word."""
+"""The inbox on the activity screen: waiting questions first, then how the others ended."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
 from mcpdesk.inbox.question import Kind, Question, QuestionState
-from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Detail, Section, SectionList
+from mcpdesk.tui.activity.section import ListSection, SectionList
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import Span
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice
 
-STATES = {
+QUESTION_STATES = {
     QuestionState.WAITING: ("?", "lines--warn"),
     QuestionState.ANSWERED: ("✓", "lines--good"),
     QuestionState.DECLINED: ("✕", "lines--bad"),
@@ -36,45 +31,35 @@ STATES = {
 STATE_CELLS = 2 + max(len(state) for state in QuestionState)
 PEER_CELLS = 20
 NARROW = 70
-"""Cells below which the peer's column goes."""
+"""Cells below which the column of the peer is left out."""
 
 
-class InboxList(SectionList):
-    """One row a question. The selected question stays selected when others come and go."""
+class InboxList(SectionList[Question, Question]):
+    """One row a question."""
 
     CLICKS = 1
 
     def __init__(self) -> None:
         super().__init__()
-        self.questions: tuple[Question, ...] = ()
         self.absences: dict[int, str] = {}
-        """Of questions whose client is not there, what became of it, by their numbers."""
+        """Question id -> why its client is not there, for the questions whose client is not."""
 
-    @property
-    def selected(self) -> Question | None:
-        """The question under the cursor."""
-        return self.questions[self.cursor] if self.cursor < len(self.questions) else None
+    def rows_of(self, items: Sequence[Question]) -> Sequence[Question]:
+        return items
 
-    @property
-    def row_count(self) -> int:
-        return len(self.questions)
+    def keys_of(self, row: Question) -> tuple[int, ...]:
+        return (row.id,)
 
-    def show(self, questions: Sequence[Question], now: float) -> None:
-        """Take the questions as they are now; `now` is Unix time in seconds."""
-        selected, self.now = self.selected, now
-        self.questions = tuple(questions)
-        self.settle(at for at, one in enumerate(questions) if selected is not None and one.id == selected.id)
-
-    def mark(self, absences: dict[int, str]) -> None:
-        """Take which questions belong to clients that are not there."""
+    def mark_absences(self, absences: dict[int, str]) -> None:
+        """Mark the questions whose client is not there."""
         if absences != self.absences:
             self.absences = absences
             self.refresh()
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        question = self.questions[index]
+        question = self.rows[index]
         is_denied = question.word == "denied"
-        glyph, style = STATES[QuestionState.DECLINED if is_denied else question.state]
+        glyph, style = QUESTION_STATES[QuestionState.DECLINED if is_denied else question.state]
         yield f" {glyph} {question.word:<{STATE_CELLS - 2}}  ", style
         room = width - STATE_CELLS - 3
         if width >= NARROW:
@@ -97,15 +82,15 @@ class InboxList(SectionList):
 
 
 def summary(question: Question) -> str:
-    """The first page's text, and how many more there are; of an approval, the tool and its arguments."""
+    """The text of the first page and the number of further pages; of an approval, tool and arguments."""
     if question.kind is Kind.APPROVAL:
         return f"approve {question.tool} · {question.pages[0].detail}"
     more = len(question.pages) - 1
     return question.pages[0].question + (f" (+{more})" if more else "")
 
 
-class InboxPanel(Section):
-    """Questions above, the selected one below."""
+class InboxPanel(ListSection[Question, Question]):
+    """The questions of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
     title = "Inbox"
@@ -118,90 +103,50 @@ class InboxPanel(Section):
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
         '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]',
     )
+    list_type = InboxList
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link)
-        self._version: int | None = None
-        self._questions: tuple[Question, ...] = ()
+    def version_of(self, view: CoreView) -> int:
+        return view.questions_version
 
-    def parts(self) -> Iterable[Widget]:
-        """Rows, detail."""
-        yield InboxList()
-        yield Detail(classes="detail")
+    def fetch(self) -> Sequence[Question]:
+        return self.link.questions()
 
-    @property
-    def inbox(self) -> InboxList:
-        """The rows."""
-        return self.query_one(InboxList)
+    def count_of(self, items: Sequence[Question]) -> str:
+        waiting = sum(one.state is QuestionState.WAITING for one in items)
+        return f"?{waiting}" if waiting else ""
 
-    def take(self, view: CoreView) -> None:
-        """Take the questions when one came or ended."""
-        if view.questions_version != self._version:
-            self._version = view.questions_version
-            self._questions = self.link.questions()
-            waiting = sum(1 for one in self._questions if one.state is QuestionState.WAITING)
-            self.count = f"?{waiting}" if waiting else ""
-            self.set_empty(is_empty=not self._questions)
-            self.narrow()
+    def texts_of(self, item: Question) -> Iterable[str]:
+        return plain(item), item.peer, item.tool, item.state
 
-    def look(self, view: CoreView, now: float) -> None:
-        """Let the clocks go on, and mark the questions of clients that are not there."""
-        self.inbox.tick(now)
-        away = {one.id: absence(one, view.clients, now) for one in self._questions}
-        self.inbox.mark({number: told for number, told in away.items() if told})
+    def detail_of(self, row: Question) -> tuple[str, Content]:
+        peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
+        return f"{peer} through {tool} of {server}", in_full(row)
 
-    def narrow(self) -> None:
-        """Show the questions that have the words."""
-        shown = [one for one in self._questions if self.admits(plain(one), one.peer, one.tool, one.state)]
-        self.inbox.show(shown, time.time())
+    def copies_of(self, row: Question) -> list[Choice]:
+        whole, end = plain(row), ended_line(row)
+        return [Choice("question and answer", whole, whole, "q"), Choice("how it ended", end, end, "e")]
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        super().update_clock(view, now)
+        absences = {one.id: absence(one, view.clients, now) for one in self.items}
+        self.query_one(InboxList).mark_absences({key: why for key, why in absences.items() if why})
 
     def action_open(self) -> None:
         """Answer the selected question, or go to how it ended."""
-        question = self.inbox.selected
+        question = self.listing.selected
         if question is None:
             return
         if question.state is QuestionState.WAITING:
             self.app.main.ask(question)
         else:
-            self.query_one(Detail).focus()
+            super().action_open()
 
     def action_decline(self) -> None:
         """Decline the selected question, with a reason."""
-        question = self.inbox.selected
+        question = self.listing.selected
         if question is None or question.state is not QuestionState.WAITING:
             self.notify("No waiting question is selected.", markup=False)
             return
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
         self.app.push_screen(QuestionScreen(self.link, question, declining=True))
-
-    @work
-    async def action_copy(self) -> None:
-        """Copy the whole question, or its answer."""
-        question = self.inbox.selected
-        if question is None:
-            return
-        whole, ending = plain(question), ended_line(question)
-        choices = [
-            Choice("question and answer", whole, whole, "q"),
-            Choice("how it ended", ending, ending, "e"),
-        ]
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
-
-    @on(InboxList.Moved)
-    def _tell(self) -> None:
-        detail, question = self.query_one(Detail), self.inbox.selected
-        detail.display = question is not None
-        if question is not None:
-            detail.border_title = Content(_origin(question))
-            detail.query_one(Static).update(in_full(question))
-
-    @on(InboxList.Opened)
-    def _opened(self) -> None:
-        self.action_open()
-
-
-def _origin(question: Question) -> str:
-    peer, tool, server = (one_line(text, 30) for text in (question.peer, question.tool, question.server))
-    return f"{peer} through {tool} of {server}"

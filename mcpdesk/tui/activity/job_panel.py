@@ -1,4 +1,4 @@
-"""Jobs as rows: how each stands, what it is, for whom, what it uses, and since when."""
+"""The jobs on the activity screen: state, name, use of the machine, and the output as it comes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.css.query import NoMatches
+from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Section, SectionList
-from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.activity.section import ListSection, SectionList
+from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
-from mcpdesk.tui.results.result_content import size_text
 from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
-STATES = {
+JOB_STATES = {
     JobState.QUEUED: ("…", "lines--muted"),
     JobState.RUNNING: ("▸", "lines--key"),
     JobState.WAITING: ("?", "lines--warn"),
@@ -42,40 +42,35 @@ STATES = {
 STATE_CELLS = 2 + max(len(state) for state in JobState)
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 NARROW = 100
-"""Cells below which the peer's column goes."""
+"""Cells below which the column of the peer is left out."""
 TINY = 64
 """Cells below which only state, command and time are left."""
+SAMPLE_S = 1.0
+"""Seconds between two measurements of what programs use; made only while the section is shown."""
+READ_S = 0.15
+"""Seconds between two reads of the output."""
+COMMAND_LINES = 3
+"""Lines of a command shown above its output."""
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
 
 
-class JobList(SectionList):
-    """One row a job: those under way first, newest first, then the ended ones, the last ended first."""
+class JobList(SectionList[JobView, JobView]):
+    """One row a job: running ones first, newest first; then ended ones, the last ended first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.jobs: tuple[JobView, ...] = ()
         self.uses: Mapping[str, JobUse] = {}
+        """Job id -> processor time and memory, as measured last."""
 
-    @property
-    def selected(self) -> JobView | None:
-        """The job under the cursor."""
-        return self.jobs[self.cursor] if self.cursor < len(self.jobs) else None
+    def rows_of(self, items: Sequence[JobView]) -> Sequence[JobView]:
+        return sorted(items, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
 
-    @property
-    def row_count(self) -> int:
-        return len(self.jobs)
-
-    def show(self, jobs: Sequence[JobView], now: float) -> None:
-        """Take the jobs as they are now; the selected one stays selected. `now` is Unix time in seconds."""
-        selected, self.now = self.selected, now
-        self.jobs = tuple(
-            sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
-        )
-        self.settle(at for at, job in enumerate(self.jobs) if selected is not None and job.id == selected.id)
+    def keys_of(self, row: JobView) -> tuple[str, ...]:
+        return (row.id,)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        job = self.jobs[index]
-        glyph, style = STATES[job.state]
+        job = self.rows[index]
+        glyph, style = JOB_STATES[job.state]
         yield f" {glyph} {job.state:<{STATE_CELLS - 2}}  ", style
         room = width - STATE_CELLS - 3 - TIME_CELLS - 2
         figures = ""
@@ -104,16 +99,8 @@ class JobList(SectionList):
         return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
 
 
-SAMPLE_S = 1.0
-"""Between two looks at what programs use; only while they are in sight."""
-READ_S = 0.15
-"""Between two looks at the output."""
-COMMAND_LINES = 3
-"""Lines of a command above its output."""
-
-
 class JobDetail(Vertical):
-    """What is known of a job above what it wrote."""
+    """The facts of a job above its output."""
 
     DEFAULT_CSS = """
     JobDetail > .facts { height: auto; }
@@ -122,13 +109,12 @@ class JobDetail(Vertical):
     """
 
     def compose(self) -> ComposeResult:
-        """Facts, output."""
         yield Static(classes="facts", markup=False)
         yield OutputView()
 
 
-class JobPanel(Section):
-    """Rows above, the selected job below."""
+class JobPanel(ListSection[JobView, JobView]):
+    """The jobs of all servers, and the output of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
     title = "Jobs"
@@ -143,65 +129,59 @@ class JobPanel(Section):
         "for n in $(seq 100); do echo line $n; sleep 1; done",
     )
 
+    list_type = JobList
+    output = query_one(OutputView)
+
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._version: int | None = None
-        self._jobs: tuple[JobView, ...] = ()
         self._shown = ""
-        """The job whose output is shown."""
+        """Id of the job whose output is shown."""
         self._read_to = -1
         self._is_whole = False
-        """Whether there is nothing more to be read of it."""
-        self._looks: dict[str, float] = {}
+        """Whether its output was read to the end."""
+        self._due: dict[str, float] = {}
+        """What is done regularly -> when it is due next, in monotonic seconds."""
         self._left_out = 0
+        """Bytes of output before what is shown."""
 
     def parts(self) -> Iterable[Widget]:
-        """Rows, detail."""
         yield JobList()
         yield JobDetail(classes="detail")
 
-    @property
-    def jobs(self) -> JobList:
-        """The rows."""
-        return self.query_one(JobList)
+    def version_of(self, view: CoreView) -> int:
+        return view.work.jobs_version
 
-    @property
-    def output(self) -> OutputView:
-        """What the selected job wrote."""
-        return self.query_one(OutputView)
+    def fetch(self) -> Sequence[JobView]:
+        return self.link.jobs()
 
-    def take(self, view: CoreView) -> None:
-        """Take the jobs when one began or ended."""
-        if view.work.jobs_version != self._version:
-            self._version = view.work.jobs_version
-            self._show(self.link.jobs())
+    def count_of(self, items: Sequence[JobView]) -> str:
+        running = sum(not job.state.is_final for job in items)
+        return f"▸{running}" if running else str(len(items) or "")
 
-    def look(self, view: CoreView, now: float) -> None:
-        """Let clocks go on; measure and read, each at its own pace."""
-        self.jobs.tick(now)
-        running = any(not job.state.is_final for job in self._jobs)
-        if (running or self.jobs.uses) and self._is_due("sample", SAMPLE_S):
+    def texts_of(self, item: JobView) -> Iterable[str]:
+        return item.name, item.peer, item.server, item.state, item.message
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        super().update_clock(view, now)
+        running = any(not job.state.is_final for job in self.items)
+        if (running or self.query_one(JobList).uses) and self._is_due("sample"):
             self._sample()
-        if self._shown and not self._is_whole and self._is_due("read", READ_S):
+        if self._shown and not self._is_whole and self._is_due("read"):
             self._read(self._shown)
-
-    def narrow(self) -> None:
-        """Show the jobs that have the words."""
-        self._show(self._jobs)
 
     def action_open(self) -> None:
         """Go to the output."""
-        if self.jobs.selected is not None:
-            (self.output if self.output.display else self.jobs).focus()
+        if self.listing.selected is not None:
+            (self.output if self.output.display else self.listing).focus()
 
     def action_follow(self) -> None:
-        """Stay at the end of the output, or stop."""
+        """Follow the output, or stop following it."""
         self.output.toggle()
 
     @work
     async def action_kill(self) -> None:
         """End the selected job, once the person says so again."""
-        job = self.jobs.selected
+        job = self.listing.selected
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
             return
@@ -215,92 +195,70 @@ class JobPanel(Section):
         if await self.app.push_screen_wait(Menu(f"{verb} {one_line(job.name, 40)}?", choices)):
             self.link.kill_job(job.id)
 
-    @work
-    async def action_copy(self) -> None:
-        """Copy the command, the output, its file, or all that is known."""
-        job = self.jobs.selected
-        if job is None:
-            return
-        choices = [Choice("command" if job.number else "tool", job.name, job.name, "c")]
-        if job.has_output:
+    def copies_of(self, row: JobView) -> list[Choice]:
+        choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
+        if row.has_output:
             text = self.output.text
             choices.append(Choice("output", text, f"the {size_text(len(text))} shown", "o"))
-        if job.file:
-            choices.append(Choice("file", job.file, job.file, "f"))
-        if job.kind is not JobKind.PROGRAM:
-            choices.append(Choice("id", job.id, job.id, "i"))
-        facts = _facts(job, 0, 0).plain
-        choices.append(Choice("facts", facts, one_line(facts), "a"))
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
+        if row.file:
+            choices.append(Choice("file", row.file, row.file, "f"))
+        if row.kind is not JobKind.PROGRAM:
+            choices.append(Choice("id", row.id, row.id, "i"))
+        facts = _facts(row, 0, 0).plain
+        return [*choices, Choice("facts", facts, one_line(facts), "a")]
 
-    @on(JobList.Opened)
-    def _opened(self) -> None:
-        self.action_open()
-
-    @on(JobList.Moved)
-    def _moved(self) -> None:
-        job = self.jobs.selected
+    @on(SectionList.Moved)
+    def start_output(self) -> None:
+        """Begin to read the output of another job."""
+        job = self.listing.selected
         shown = "" if job is None else job.id
         if shown != self._shown:
             self._shown, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
-            self._looks.pop("read", None)
+            self._due.pop("read", None)
             self.output.clear()
-        self._tell()
 
-    @on(OutputView.Changed)
-    def _tell(self) -> None:
-        """Bring the facts and the frame of the detail up to date."""
-        detail, job = self.query_one(JobDetail), self.jobs.selected
-        detail.display = job is not None
-        if job is None:
-            return
-        has_output = job.has_output
-        detail.set_class(not has_output, "-silent")
-        use = self.jobs.uses.get(job.id)
-        processes = 0 if use is None or job.state.is_final else use.processes
-        detail.query_one(".facts", Static).update(_facts(job, processes, self.size.width))
+    def detail_of(self, row: JobView) -> tuple[str, Content]:
+        use = self.query_one(JobList).uses.get(row.id)
+        processes = 0 if use is None or row.state.is_final else use.processes
         follows = "following" if self.output.following else "not following (f)"
         state = "whole" if self._is_whole else follows
-        kept = "in the file" if job.file else "not kept"
+        kept = "in the file" if row.file else "not kept"
         before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
-        detail.border_title = f"output · {state}{before}" if has_output else "task"
+        title = f"output · {state}{before}" if row.has_output else "task"
+        return title, _facts(row, processes, self.size.width)
 
-    def _show(self, jobs: tuple[JobView, ...]) -> None:
-        self._jobs = jobs
-        running = sum(1 for job in jobs if not job.state.is_final)
-        self.count = f"▸{running}" if running else str(len(jobs) or "")
-        self.set_empty(is_empty=not jobs)
-        shown = [job for job in jobs if self.admits(job.name, job.peer, job.server, job.state, job.message)]
-        self.jobs.show(shown, time.time())
+    def show_detail(self) -> None:
+        super().show_detail()
+        job = self.listing.selected
+        self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
 
-    def _is_due(self, what: str, after_s: float) -> bool:
-        now = time.monotonic()
-        if now < self._looks.get(what, 0.0):
-            return False
-        self._looks[what] = now + after_s
-        return True
+    @on(OutputView.FollowingChanged)
+    def _following_changed(self) -> None:
+        self.show_detail()
+
+    def _is_due(self, what: str) -> bool:
+        return time.monotonic() >= self._due.get(what, 0.0)
 
     @work(group="sample")
     async def _sample(self) -> None:
-        """What programs use is looked up beside the screen."""
-        self._looks["sample"] = float("inf")
+        """Measure what the programs use, in a thread."""
+        self._due["sample"] = float("inf")
         try:
             uses = await asyncio.to_thread(self.link.usage)
         finally:
-            self._looks["sample"] = time.monotonic() + SAMPLE_S
+            self._due["sample"] = time.monotonic() + SAMPLE_S
         with suppress(NoMatches):  # the screen may be taken down meanwhile
-            self.jobs.uses = uses
-            self._show(self.link.jobs())
+            self.query_one(JobList).uses = uses
+            self.load(self.fetch())
 
     @work(group="read")
     async def _read(self, job: str) -> None:
-        """The next piece of the output, read beside the screen."""
-        self._looks["read"] = float("inf")
+        """Read the next piece of the output, in a thread."""
+        self._due["read"] = float("inf")
         try:
             piece = await asyncio.to_thread(self.link.output, job, self._read_to)
         finally:
-            self._looks["read"] = time.monotonic() + READ_S
+            self._due["read"] = time.monotonic() + READ_S
         with suppress(NoMatches):
             if job == self._shown:
                 self._add(piece)
@@ -319,11 +277,11 @@ class JobPanel(Section):
         self.output.add(piece.text.lstrip("\ufffd") if is_fresh and piece.start else piece.text)
         if is_fresh or piece.is_last != self._is_whole:
             self._is_whole = piece.is_last
-            self._tell()
+            self.show_detail()
 
 
 def _facts(job: JobView, processes: int, width: int) -> Content:
-    """The command in full as far as it goes, and lines of what is known besides; a width of 0 cuts none."""
+    """The command, cut to `COMMAND_LINES` lines, and the other facts; a width of 0 cuts no line."""
     room = max(0, width - 4)
     lines = clean(job.name).splitlines() or [""]
     if len(lines) > COMMAND_LINES:

@@ -1,4 +1,4 @@
-"""The plan on the activity screen: whether plan mode is on, and the plan as it is being written."""
+"""The plan on the activity screen: whether plan mode is on, and the plan file as it is being written."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mcpdesk.link.values import CoreView, PlanView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.section import Detail, Section
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice
 
 READ_S = 1.0
-"""Between two looks at the file, while it is in sight."""
+"""Seconds between two reads of the file, while the section is shown."""
 MARKDOWN_LIMIT = 16_000
-"""Letters of a plan that is shown as Markdown; a longer one is shown as it is."""
+"""Characters up to which a plan is shown as Markdown; a longer one is shown as plain text."""
 
 
 class PlanPanel(Section):
-    """How things stand above, the plan below: that of the server the screen is about, else the first one."""
+    """The mode above, the plan below: the plan of the server shown, else an active one, else the first."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -61,7 +61,6 @@ class PlanPanel(Section):
         self._next_read = 0.0
 
     def parts(self) -> Iterable[Widget]:
-        """Mode, text."""
         yield Static(classes="mode", markup=False)
         yield Detail(classes="detail")
 
@@ -70,8 +69,7 @@ class PlanPanel(Section):
         """The text: there is no list."""
         return self.query_one(Detail)
 
-    def take(self, view: CoreView) -> None:
-        """Take the plan as it stands."""
+    def update_data(self, view: CoreView) -> None:
         plans = view.work.plans
         self.count = "on" if view.work.is_planning else ""
         mine = [plan for plan in plans if plan.server == self.app.server]
@@ -84,8 +82,8 @@ class PlanPanel(Section):
             self.query_one(".mode", Static).update(Content("") if plan is None else _mode(plan))
         self.set_empty(is_empty=plan is None)
 
-    def look(self, view: CoreView, now: float) -> None:
-        """Look at the file again, each second."""
+    def update_clock(self, view: CoreView, now: float) -> None:
+        """Read the file again each second."""
         if self._plan is not None and time.monotonic() >= self._next_read:
             self._next_read = float("inf")
             self._read(self._plan)
@@ -99,12 +97,11 @@ class PlanPanel(Section):
         choices = [Choice("file", plan.file, plan.file, "f"), Choice("goal", plan.goal, plan.goal, "g")]
         if self._text:
             choices.insert(0, Choice("plan", self._text, self._text, "p"))
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
+        await self.copy_one_of(choices)
 
     @work(group="plan")
     async def _read(self, plan: PlanView) -> None:
-        """The file is read beside the screen."""
+        """Read the file in a thread."""
         try:
             text = await asyncio.to_thread(self.link.plan_text, plan.server)
         finally:
@@ -130,7 +127,7 @@ class PlanPanel(Section):
 
 
 async def _markdown(detail: VerticalScroll, text: str) -> None:
-    from textual.widgets import Markdown  # its parser is long in coming; most screens do without
+    from textual.widgets import Markdown  # slow to import, and most screens show none
 
     for made in detail.query(Markdown):
         await made.update(text)
@@ -139,7 +136,7 @@ async def _markdown(detail: VerticalScroll, text: str) -> None:
 
 
 def _moment(written: str) -> str:
-    """A moment of ISO 8601 by the clock of this place."""
+    """A time in ISO 8601 as local time."""
     try:
         return f"{datetime.fromisoformat(written).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

@@ -1,64 +1,59 @@
-"""Tasks and their steps as rows that can be folded: what is done is ticked, the current task is marked."""
+"""The task lists on the activity screen: what clients have to do, and which steps are done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from rich.cells import cell_len
-from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
-from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, StepView, TodoView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Detail, Section, SectionList
+from mcpdesk.tui.activity.section import ListSection, SectionList
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.line_list import Span
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice
 
-Row = tuple[TodoView, StepView | None]
-"""A task, and its step; None is the task itself."""
+TodoRow: TypeAlias = tuple[TodoView, StepView | None]
+"""A task and one of its steps; None: the row of the task itself."""
 
 
-class TodoList(SectionList):
-    """The current task first, then open ones, then what is done; newest first each. Done ones are folded."""
+class TodoList(SectionList[TodoView, TodoRow]):
+    """The current task first, then open ones, then done ones; each newest first. Done ones are folded."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[Row] = []
-        self._tasks: tuple[TodoView, ...] = ()
+        self._tasks: Sequence[TodoView] = ()
         self._folded: dict[tuple[str, int], bool] = {}
-        """What the person folded or unfolded."""
+        """(server, task id) -> whether the person folded or unfolded it."""
         self._names_servers = False
 
-    @property
-    def selected(self) -> Row | None:
-        """The task under the cursor, and its step if it is one."""
-        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+    def rows_of(self, items: Sequence[TodoView]) -> Sequence[TodoRow]:
+        self._tasks = items
+        self._names_servers = len({task.server for task in items}) > 1
+        rows: list[TodoRow] = []
+        for task in sorted(
+            items, key=lambda task: (not task.is_current, task.completed is not None, -task.created)
+        ):
+            rows.append((task, None))
+            if not self._is_folded(task):
+                rows += [(task, step) for step in task.steps]
+        return rows
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-    def show(self, tasks: Sequence[TodoView]) -> None:
-        """Take the tasks as they are now; the selected row stays selected."""
-        self._names_servers = len({task.server for task in tasks}) > 1
-        self._tasks = tuple(
-            sorted(tasks, key=lambda task: (not task.is_current, task.completed is not None, -task.created))
-        )
-        self._lay_out()
+    def keys_of(self, row: TodoRow) -> tuple[tuple[str, int, int], ...]:
+        task, step = row
+        own = (task.server, task.id, 0)
+        return (own,) if step is None else ((task.server, task.id, step.id), own)
 
     def fold(self) -> None:
-        """Fold the selected task, or unfold it."""
+        """Fold or unfold the selected task."""
         if self.selected is not None:
             task, _ = self.selected
-            self._folded[_key((task, None))[:2]] = not self._is_folded(task)
-            self._lay_out()
+            self._folded[task.server, task.id] = not self._is_folded(task)
+            self.show(self._tasks, self.now)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         task, step = self.rows[index]
@@ -70,10 +65,12 @@ class TodoList(SectionList):
         is_done = task.completed is not None
         fold = " " if not task.steps else "▸" if self._is_folded(task) else "▾"
         yield f" {fold} ", "lines--muted"
-        yield (
-            "✓ done    " if is_done else "● current " if task.is_current else "○ open    ",
-            ("lines--good" if is_done else "lines--key" if task.is_current else ""),
-        )
+        if is_done:
+            yield "✓ done    ", "lines--good"
+        elif task.is_current:
+            yield "● current ", "lines--key"
+        else:
+            yield "○ open    ", ""
         steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
         where = f"  {one_line(task.server, 20)}" if self._names_servers else ""
         # A task that is done may be the current one as well.
@@ -88,25 +85,9 @@ class TodoList(SectionList):
     def _is_folded(self, task: TodoView) -> bool:
         return self._folded.get((task.server, task.id), task.completed is not None)
 
-    def _lay_out(self) -> None:
-        chosen = None if self.selected is None else _key(self.selected)
-        self.rows = []
-        for task in self._tasks:
-            self.rows.append((task, None))
-            if not self._is_folded(task):
-                self.rows += [(task, step) for step in task.steps]
-        places = {_key(row): at for at, row in enumerate(self.rows)}
-        keys = () if chosen is None else (chosen, (*chosen[:2], 0))
-        self.settle(places[key] for key in keys if key in places)
 
-
-def _key(row: Row) -> tuple[str, int, int]:
-    task, step = row
-    return task.server, task.id, 0 if step is None else step.id
-
-
-class TodoPanel(Section):
-    """Tasks with their steps above, the selected one in full below."""
+class TodoPanel(ListSection[TodoView, TodoRow]):
+    """The task lists of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
@@ -117,72 +98,47 @@ class TodoPanel(Section):
         "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2; "
         "then action add, query empty, text Write the changelog.",
     )
+    list_type = TodoList
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link)
-        self._version: int | None = None
-        self._tasks: tuple[TodoView, ...] = ()
+    def version_of(self, view: CoreView) -> int:
+        return view.work.todo_version
 
-    def parts(self) -> Iterable[Widget]:
-        """Rows, detail."""
-        yield TodoList()
-        yield Detail(classes="detail")
+    def fetch(self) -> Sequence[TodoView]:
+        return self.link.todo()
 
-    @property
-    def todo(self) -> TodoList:
-        """The rows."""
-        return self.query_one(TodoList)
+    def count_of(self, items: Sequence[TodoView]) -> str:
+        unfinished = sum(task.completed is None for task in items)
+        return f"○{unfinished}" if unfinished else "✓" if items else ""
 
-    def take(self, view: CoreView) -> None:
-        """Take the lists when they changed."""
-        if view.work.todo_version != self._version:
-            self._version = view.work.todo_version
-            self._tasks = self.link.todo()
-            unfinished = sum(task.completed is None for task in self._tasks)
-            self.count = f"○{unfinished}" if unfinished else "✓" if self._tasks else ""
-            self.set_empty(is_empty=not self._tasks)
-            self.narrow()
+    def texts_of(self, item: TodoView) -> Iterable[str]:
+        return item.name, *(step.text for step in item.steps)
 
-    def narrow(self) -> None:
-        """Show the tasks that have the words, in their name or in a step."""
-        shown = [task for task in self._tasks if self.admits(task.name, *(step.text for step in task.steps))]
-        self.todo.show(shown)
-
-    def action_fold(self) -> None:
-        """Fold the selected task, or unfold it."""
-        self.todo.fold()
-
-    @work
-    async def action_copy(self) -> None:
-        """Copy the task as a Markdown list, or the selected row."""
-        if self.todo.selected is None:
-            return
-        task, step = self.todo.selected
-        whole, row = _markdown(task), task.name if step is None else step.text
-        choices = [Choice("task with steps", whole, whole, "t"), Choice("this line", row, row, "l")]
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
-
-    @on(TodoList.Opened)
-    def _opened(self) -> None:
-        self.action_fold()
-
-    @on(TodoList.Moved)
-    def _tell(self) -> None:
-        detail, row = self.query_one(Detail), self.todo.selected
-        detail.display = row is not None
-        if row is None:
-            return
+    def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
-        is_step = "" if step is None else f", step {step.id}"
-        detail.border_title = Content(f"task {task.id} of {one_line(task.server, 30)}{is_step}")
-        text = task.name if step is None else step.text
-        done = task.completed if step is None else step.completed
+        title = f"task {task.id} of {one_line(task.server, 30)}"
+        text, done = task.name, task.completed
+        if step is not None:
+            title, text, done = f"{title}, step {step.id}", step.text, step.completed
         facts = [f"begun at {clock(task.created)[:8]}", f"{task.done} of {len(task.steps)} steps done"]
         facts.append("open" if done is None else f"completed at {clock(done)[:8]}")
-        said = Content.styled(clean(text), "bold")
         about = Content.styled(" · ".join(facts), "$text-muted")
-        detail.query_one(Static).update(Content("\n\n").join([said, about]))
+        return title, Content("\n\n").join([Content.styled(clean(text), "bold"), about])
+
+    def copies_of(self, row: TodoRow) -> list[Choice]:
+        task, step = row
+        whole, line = _markdown(task), task.name if step is None else step.text
+        return [Choice("task with steps", whole, whole, "t"), Choice("this line", line, line, "l")]
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        """Nothing in these rows changes with time."""
+
+    def action_open(self) -> None:
+        """Fold or unfold the selected task."""
+        self.action_fold()
+
+    def action_fold(self) -> None:
+        """Fold or unfold the selected task."""
+        self.query_one(TodoList).fold()
 
 
 def _markdown(task: TodoView) -> str:

@@ -1,4 +1,4 @@
-"""Durations as short as a column allows. Knows no widget."""
+"""Durations, times and sizes as short as a column allows."""
 
 from __future__ import annotations
 
@@ -61,3 +61,11 @@ def rate(per_second: float) -> str:
     if per_second >= 10_000:
         return f"{per_second / 1000:.0f}k/s"
     return f"{per_second:.0f}/s" if per_second >= 1 or per_second <= 0 else f"{per_second:.1f}/s"
+
+
+def size_text(size: int) -> str:
+    """`212 B`, `3.4 kB`, `5.0 MB`."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"

@@ -9,9 +9,8 @@ from typing import Any
 from textual.content import Content
 
 from mcpdesk.link.values import ClientDetail, ClientView, Presence, RunningCall, SessionView
-from mcpdesk.tui.render.amounts import duration, since
+from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.result_content import size_text
 
 STATELESS_FROM = "2026"
 """Revisions from here on have no handshake."""

@@ -10,7 +10,7 @@ from rich.cells import cell_len, chop_cells
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -18,6 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 KEPT_ROWS = 10_000
 """Rows on the screen; the oldest fifth goes when there are more."""
@@ -31,12 +32,7 @@ Row = tuple[str, int, int]
 class OutputView(ScrollView, can_focus=True):
     """Takes pieces of text as they come. `following` stays at the end until somebody scrolls up."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "scroll_up", "Up", show=False),
-        Binding("j", "scroll_down", "Down", show=False),
-        Binding("g", "scroll_home", "Top", show=False),
-        Binding("G", "scroll_end", "Bottom", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
     DEFAULT_CSS = """
     OutputView {
         height: 1fr; padding: 0; overflow-x: hidden; overflow-y: auto; background: transparent;
@@ -45,7 +41,7 @@ class OutputView(ScrollView, can_focus=True):
     """
     following: reactive[bool] = reactive(True)
 
-    class Changed(Message):
+    class FollowingChanged(Message):
         """Following began or ended."""
 
     def __init__(self) -> None:
@@ -117,7 +113,7 @@ class OutputView(ScrollView, can_focus=True):
 
     def watch_following(self) -> None:
         """Tell."""
-        self.post_message(self.Changed())
+        self.post_message(self.FollowingChanged())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Whoever scrolls to the end follows; whoever scrolls away does not."""

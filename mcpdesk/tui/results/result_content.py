@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from mcpdesk.tui.render.amounts import size_text
 from mcpdesk.tui.render.json_text import pretty
 
 MAX_TEXT = 64_000
@@ -121,14 +122,6 @@ def hex_dump(data: bytes) -> str:
         shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in piece)
         lines.append(f"{start:06x}  {piece[:8].hex(' '):<23}  {piece[8:].hex(' '):<23}  {shown}")
     return "\n".join(lines)
-
-
-def size_text(size: int) -> str:
-    """`212 B`, `3.4 kB`, `5.0 MB`."""
-    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"
 
 
 def plain_text(result: dict[str, Any]) -> str:

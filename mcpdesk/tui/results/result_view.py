@@ -20,11 +20,11 @@ from mcpdesk.link.values import CatalogueItem, ItemKind, Outcome, Progress
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.schema_fields import Schema
-from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, size_text
+from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
 from mcpdesk.tui.widgets.choice_box import Chip
 from mcpdesk.tui.widgets.tabs import TabStrip
 

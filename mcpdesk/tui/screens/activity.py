@@ -1,8 +1,9 @@
-"""What goes on besides calls: questions, jobs, callbacks, task lists and the plan, one part at a time."""
+"""The activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -25,18 +26,18 @@ from mcpdesk.tui.widgets.tabs import TabStrip
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-SECTIONS: dict[str, type[Section]] = {
+SECTIONS: dict[str, Callable[[Link], Section]] = {
     "inbox": InboxPanel,
     "jobs": JobPanel,
     "callbacks": CallbackPanel,
     "tasks": TodoPanel,
     "plan": PlanPanel,
 }
-"""Name to the part of the screen, in the order of the tabs."""
+"""Name -> section, in the order of the tabs."""
 
 
 class ActivityPane(Vertical):
-    """A line of tabs with counts, and the part that is up."""
+    """A line of tabs with counts, and the section that is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("activity")
     DEFAULT_CSS = """
@@ -53,29 +54,28 @@ class ActivityPane(Vertical):
         self._has_looked = False
 
     def compose(self) -> ComposeResult:
-        """Tabs, parts."""
         yield TabStrip([section.title for section in self.sections.values()])
         with ContentSwitcher(initial="part-inbox"):
             yield from self.sections.values()
 
     @property
     def shown(self) -> str:
-        """Name of the part that is up."""
+        """Name of the section that is shown."""
         return list(self.sections)[self.query_one(TabStrip).current]
 
     @property
     def section(self) -> Section:
-        """The part that is up."""
+        """The section that is shown."""
         return self.sections[self.shown]
 
     def look(self, view: CoreView) -> None:
-        """Take what changed everywhere, and keep what is in sight up to date."""
+        """Update the data of all sections, and the clocks of the one that is shown."""
         for section in self.sections.values():
-            section.take(view)
+            section.update_data(view)
         if not self._has_looked:
             self._has_looked = True
             self.show_section(self._busiest())
-        self.section.look(view, time.time())
+        self.section.update_clock(view, time.time())
         if self.screen.focused is None:
             self.section.entry.focus()
         strip = self.query_one(TabStrip)
@@ -85,23 +85,23 @@ class ActivityPane(Vertical):
             strip.refresh()
 
     def show_section(self, name: str) -> None:
-        """Bring a part up."""
+        """Show a section."""
         self.query_one(TabStrip).pick(list(self.sections).index(name))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No filter where there is no list."""
+        """A section without a list has no filter."""
         return action != "filter" or not self.is_mounted or self.section.can_filter
 
     def action_show_tab(self, by: int) -> None:
-        """The next part, or the previous one."""
+        """Show the next or previous section."""
         self.query_one(TabStrip).action_step(by)
 
     def action_filter(self) -> None:
-        """Show only what has some words."""
+        """Go to the filter."""
         self.section.open_filter()
 
     def action_back(self) -> None:
-        """Esc: from the detail to the list, then drop the filter."""
+        """Go from the detail to the list, then drop the filter."""
         self.section.step_back()
 
     @on(TabStrip.Picked)
@@ -112,5 +112,5 @@ class ActivityPane(Vertical):
             self.section.entry.focus()
 
     def _busiest(self) -> str:
-        """The part to begin with: where something goes on."""
+        """The section to begin with: the first that counts something."""
         return next((name for name, section in self.sections.items() if section.count), "inbox")

@@ -27,10 +27,9 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import Direction
 from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.results.result_content import size_text
 from mcpdesk.tui.traffic.exchange_text import MESSAGES, http_text, steps, title_of
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.widgets.part_line import Part, PartLine

@@ -18,9 +18,8 @@ from mcpdesk.recorder.index import Index
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
 from mcpdesk.recorder.rounds import parts_in_words
-from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.results.result_content import size_text
 
 Cell = tuple[str, str]
 """Text, and the component class that styles it (empty: the line's own style)."""

@@ -21,6 +21,13 @@ from textual.strip import Strip
 
 Span = tuple[str, str]
 """Text, and the component class that styles it; an empty class is the widget's own style."""
+SCROLL_BINDINGS: list[BindingType] = [
+    Binding("k", "scroll_up", "Up", show=False),
+    Binding("j", "scroll_down", "Down", show=False),
+    Binding("g", "scroll_home", "Top", show=False),
+    Binding("G", "scroll_end", "Bottom", show=False),
+]
+"""Letters that scroll what has no cursor, as they move the cursor of a list."""
 
 
 class LineList(ScrollView, can_focus=True):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import compact, pretty, preview
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.result_content import Savable, plain_text, savables, size_text
+from mcpdesk.tui.results.result_content import Savable, plain_text, savables
 from mcpdesk.tui.widgets.dialog import NamePrompt
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.catalogue_rows import is_destructive
