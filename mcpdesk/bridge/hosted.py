@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
@@ -94,11 +93,7 @@ async def host_folder(folder: Path, mode: str, token: str | None = None) -> Host
     async with AsyncExitStack() as unless_hosted:
         unless_hosted.push_async_callback(host.stop)
         host.load()
-        interval_s = sys.getswitchinterval()
-        try:
-            await host.wake()
-        finally:
-            sys.setswitchinterval(interval_s)  # a core beside a screen wants another; here the caller decides
+        await host.wake()
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         line = HostedLine(endpoint, host, await caller(endpoint.server, token))

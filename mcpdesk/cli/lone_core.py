@@ -46,8 +46,8 @@ def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool
     with ExitStack() as last, claiming(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
-        # uvloop takes longer to import.
-        moved = core_thread.run(core.serve(spoken, last), core_thread.alert_loop)
+        # The default loop: to import uvloop takes longer than it saves.
+        moved = core_thread.run(core.serve(spoken, last))
     return moved or 0
 
 

@@ -1,4 +1,4 @@
-"""A core on a thread of its own, so that whatever hosted code does, the screen goes on."""
+"""How a core runs: on which event loop, whatever its tasks do, and beside a screen on a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from mcpdesk.hosting.alert_selector import AlertSelector, is_worthwhile
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.interpreter import share_among_threads
+
+T = TypeVar("T")
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 STOP_S = 5.0
+"""How long `CoreThread.stop` waits for a core that is stuck."""
+LEFTOVERS_S = 1.0
+"""How long tasks may take to heed their cancellation once the core has ended."""
+
+_log = logging.getLogger(__name__)
 
 
 class CoreThread:
-    """Runs a host. `started` is done when it serves, or holds why it could not."""
+    """Runs a host on a thread of its own, so that the screen goes on whatever hosted code does.
+
+    `started` is done when the host serves, or holds why it could not.
+    """
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -56,21 +67,13 @@ class CoreThread:
         await self.host.stop()
 
 
-T = TypeVar("T")
-LoopFactory = Callable[[], asyncio.AbstractEventLoop]
-
-LEFTOVERS_S = 1.0
-"""How long tasks may take to heed their cancellation once the core has ended."""
-
-_log = logging.getLogger(__name__)
-
-
 def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
     """Run a core's life on a loop of its own; without a `factory`, the platform's default loop.
 
     `sys.exit()` in a task that hosted code left behind stops any loop: it is logged, and the loop goes on.
     What hosted code leaves running at the end is given `LEFTOVERS_S` seconds, not the rest of its life.
     """
+    share_among_threads()
     loop = factory() if factory is not None else asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -79,6 +82,16 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
         _complete(loop, loop.create_task(_end_leftovers()))
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def loop_factory() -> LoopFactory | None:
+    """The maker of uvloop's event loops where it is installed, else None for the platform's default."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: LoopFactory = uvloop.new_event_loop
+    return factory
 
 
 def _complete(loop: asyncio.AbstractEventLoop, task_aio: asyncio.Task[T]) -> T:
@@ -99,18 +112,3 @@ async def _end_leftovers() -> None:
         _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
         for task_aio in pending:
             _log.warning("left behind, for it does not end: %s", task_aio)
-
-
-def alert_loop() -> asyncio.AbstractEventLoop:
-    """One for a core that has its process to itself: a screen would wait for the interpreter's lock."""
-    return asyncio.SelectorEventLoop(AlertSelector() if is_worthwhile() else None)
-
-
-def loop_factory() -> LoopFactory | None:
-    """What makes a loop; None stands for the default of the platform."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: LoopFactory = uvloop.new_event_loop
-    return factory

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from functools import cached_property, partial
@@ -20,6 +18,7 @@ from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.host_plan import Plan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
+from mcpdesk.hosting.interpreter import collect_rarely
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.call_soon import later
@@ -52,8 +51,6 @@ ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`: another core of its may go on."""
 CAPTURE_CHECK_S = 0.5
 """Between two looks at whether the capture is written."""
-SWITCH_INTERVAL_S = 0.0002
-"""How long a thread may hold the interpreter: short, so that a busy screen does not delay answers."""
 
 
 class Host:
@@ -242,7 +239,6 @@ class Host:
         Raises: DeskError for folders that cannot be used.
         """
         self._loop = asyncio.get_running_loop()
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         WORKERS.most = self.settings.max_threads
         self.recording.start()
         self._watches.add(asyncio.create_task(self._watch_capture()))
@@ -270,12 +266,7 @@ class Host:
             await self._listen()
         if self.plan.watch:
             self._watches |= {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
-        if gc.isenabled():
-            gc.collect()
-        gc.enable()
-        gc.freeze()
-        # Records are untracked; the young collection may come rarely and then finds little.
-        gc.set_threshold(10_000, 20, 50)
+        collect_rarely()
 
     async def stop(self) -> None:
         """End calls, streams and listeners; write what is left of the capture."""

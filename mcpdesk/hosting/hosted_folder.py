@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
-from mcpdesk.hosting.folder.digest import digest
 from mcpdesk.hosting.folder.loader import Loaded, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, stand_in
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
@@ -329,7 +329,7 @@ def _unknown(name: str) -> str:
 
 def _state_name(name: str, folder: Path) -> str:
     """Readable, and different for two folders whose servers have the same name."""
-    return f"{name}-{digest(str(folder).encode(), 6)}"
+    return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
 def _options(settings: Settings) -> ToolOptions:

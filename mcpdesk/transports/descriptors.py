@@ -12,6 +12,7 @@ not inherit. What hosted code prints, and what its children write, becomes lines
 from __future__ import annotations
 
 import fcntl
+import inspect
 import io
 import os
 import select
@@ -168,7 +169,7 @@ class Prints(io.TextIOBase):
         if rest:
             self._started[thread] = rest
         if lines:
-            where = place(sys._getframe(1), self._folders())
+            where = place(inspect.currentframe(), self._folders())
             for line in lines:
                 self._on_line(StrayLine(self._source, line, where))
         return len(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import sys
 
@@ -445,15 +446,12 @@ class _Woken:
     """A descriptor that a signal makes readable, so that none is overlooked by who is about to wait."""
 
     def __enter__(self) -> int:
-        import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it first: a millisecond
-
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._set = _signal.set_wakeup_fd
-        self._before = self._set(self._write)
+        self._before = signal.set_wakeup_fd(self._write)
         return self._read
 
     def __exit__(self, *_: object) -> None:
-        self._set(self._before)
+        signal.set_wakeup_fd(self._before)
         os.close(self._read)
         os.close(self._write)

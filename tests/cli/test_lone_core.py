@@ -14,7 +14,6 @@ import mcp
 import pytest
 from mcp.client.stdio import StdioServerParameters
 
-from mcpdesk.hosting.alert_selector import is_worthwhile
 from mcpdesk.transports import rendezvous
 from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
 
@@ -105,25 +104,6 @@ def test_no_input_at_all_ends_at_once(folder: Path) -> None:
     assert (answer.returncode, answer.stdout) == (0, b"")
 
 
-WAITING = """import asyncio
-
-
-async def waits_with() -> str:
-    \"\"\"What the core's loop waits with.\"\"\"
-    return type(asyncio.get_running_loop()._selector).__name__
-"""
-
-
-def test_it_stays_awake_between_requests(tmp_path: Path, servers: list[Server]) -> None:
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "waiting.py").write_text(WAITING)
-    server = Server(tmp_path)
-    servers.append(server)
-    server.shake_hands()
-    answer = server.ask("tools/call", {"name": "waits-with", "arguments": {}}, 2)
-    assert (answer["result"]["content"][0]["text"] == "AlertSelector") is is_worthwhile()
-
-
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_official_client_is_served_in_both_eras(folder: Path, mode: str) -> None:
     parameters = StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "stdio", str(folder)], cwd="/")
@@ -182,7 +162,6 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
     ours = {name for name in modules if name.startswith("mcpdesk.")}
     assert 60 < len(ours) <= MOST_MODULES, sorted(ours)
     assert modules & {"difflib", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
-    assert modules & {"hashlib"} == set()
     assert not ours & {"mcpdesk.recorder.index", "mcpdesk.server.asking", "mcpdesk.transports.unix"}
 
 

@@ -26,7 +26,6 @@ import pytest
 
 from mcpdesk.cli.core_process import JournalPrinter
 from mcpdesk.cli.serve import _drain, _under_way, greeting
-from mcpdesk.hosting.alert_selector import is_worthwhile
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.journal import Journal
@@ -157,19 +156,17 @@ LOOP = """
 import asyncio
 
 
-async def loop() -> list[str]:
-    \"\"\"Which loop the core runs on, and what that waits with.\"\"\"
-    running = asyncio.get_running_loop()
-    return [type(running).__module__, type(getattr(running, "_selector", None)).__name__]
+async def loop() -> str:
+    \"\"\"Which loop the core runs on.\"\"\"
+    return type(asyncio.get_running_loop()).__module__
 """
 
 
-def test_it_stays_awake_between_requests_where_its_loop_can(serve: Serve, folder: Path) -> None:
+def test_it_runs_on_uvloop_where_that_is_installed(serve: Serve, folder: Path) -> None:
     (folder / "tools" / "loop.py").write_text(LOOP)
     answer = post(address(serve(str(folder), "--port", "0")), "tools/call", {"name": "loop", "arguments": {}})
-    module, selector = json.loads(answer["result"]["content"][0]["text"])
+    module = answer["result"]["content"][0]["text"]
     assert module.startswith("uvloop") if find_spec("uvloop") else module.startswith("asyncio")
-    assert find_spec("uvloop") or (selector == "AlertSelector") is is_worthwhile()
 
 
 def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:

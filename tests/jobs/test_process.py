@@ -10,9 +10,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from secrets import randbelow
 
 import psutil
@@ -22,7 +25,7 @@ from mcpdesk.jobs import process
 from mcpdesk.jobs.call_soon import later
 from mcpdesk.jobs.child import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
-from mcpdesk.jobs.process import Ended, Process, run
+from mcpdesk.jobs.process import FLOOD_RATE, MOST_REST_S, NICE, Ended, Process, Supervisor, run, stand_back
 from mcpdesk.jobs.process_family import TERM_GRACE_S
 from mcpdesk.jobs.process_table import MARK, row
 from tests.support.desk import until
@@ -338,3 +341,96 @@ async def test_no_descriptor_is_left_open() -> None:
         await bash("echo x; sleep 100.8 &")
         await bash("sleep 100.8", timeout_s=0.05)
     assert psutil.Process().num_fds() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sessions have no priority elsewhere")
+async def test_a_program_its_children_and_its_session_stand_back() -> None:
+    command = "read; nice; nice & wait; cat /proc/self/autogroup 2>/dev/null"
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    await asyncio.wait_for(stand_back(process.pid), WITHIN_S)
+    out, _ = await process.communicate(b"\n")
+    first, second, *session = out.decode().splitlines()
+    wanted = str(NICE)
+    assert first == second == wanted
+    assert all(line.endswith(f" nice {NICE}") for line in session)
+
+
+async def test_a_system_that_is_in_no_hurry_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [BlockingIOError(), BlockingIOError(), None]
+
+    def write(path: Path, text: str) -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(Path, "write_text", write)
+    monkeypatch.setattr(process, "AGAIN_S", 0.001)
+    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
+    assert answers == []
+
+
+async def test_who_is_gone_is_left_alone() -> None:
+    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
+
+
+BUSY_AT_THE_END = """
+import os
+from pathlib import Path
+from mcpdesk.jobs.output import Output
+from mcpdesk.jobs.process import Process
+process = Process(["sleep", "100"], Path("/"), dict(os.environ), Output(), begun=lambda: os.write(1, b"!"))
+process.start(print)
+os.read(0, 1)
+"""
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    made = Supervisor()
+    yield made
+    made.close()
+
+
+def test_what_comes_of_a_coroutine_is_reported_on_its_thread(supervisor: Supervisor) -> None:
+    reported: Queue[tuple[object, str]] = Queue()
+
+    async def work(value: int) -> int:
+        await asyncio.sleep(0)
+        return 10 // value
+
+    for value in (5, 0):
+        supervisor.run(work(value), lambda outcome: reported.put((outcome, threading.current_thread().name)))
+    assert reported.get(timeout=WITHIN_S) == (2, "programs")
+    assert isinstance(reported.get(timeout=WITHIN_S)[0], ZeroDivisionError)
+
+
+def test_what_was_read_is_paid_for_with_a_rest(supervisor: Supervisor) -> None:
+    ticks: Queue[float] = Queue()
+
+    async def work(owed: int) -> None:
+        reader, writer = os.pipe()
+        ready = asyncio.Event()
+        supervisor.took(owed)
+        asyncio.get_running_loop().add_reader(reader, ready.set)
+        os.write(writer, b"!")
+        began = time.perf_counter()
+        await ready.wait()
+        ticks.put(time.perf_counter() - began)
+        asyncio.get_running_loop().remove_reader(reader)
+        os.close(reader)
+        os.close(writer)
+
+    supervisor.run(work(int(FLOOD_RATE)), lambda outcome: None)
+    assert ticks.get(timeout=WITHIN_S) >= MOST_REST_S
+
+
+def test_nothing_is_said_when_a_process_ends_with_programs_running() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY_AT_THE_END],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None and child.stdout.read(1) == b"!"
+        out, err = child.communicate(b"!", timeout=WITHIN_S)
+    assert (out, err.decode(), child.returncode) == (b"", "", 0)

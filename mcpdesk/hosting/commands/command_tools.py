@@ -28,8 +28,7 @@ from mcpdesk.hosting.commands.command_files import (
     settled,
     wanted,
 )
-from mcpdesk.hosting.folder.digest import digest
-from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.file_items import Found, digest
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.jobs.call_soon import later
 from mcpdesk.jobs.feed import Feed, Progress

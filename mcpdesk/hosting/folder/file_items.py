@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -59,6 +60,11 @@ class Found(Struct):
                 kept.append(item)
             broken.append((kind, replace(each, serving=item is not None)))
         return Found([*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept, self.asked)
+
+
+def digest(data: bytes) -> str:
+    """32 hexadecimal digits that differ where the data does."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def mark_of(value: str) -> int:

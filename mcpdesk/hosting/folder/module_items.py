@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
-from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.file_items import digest
 from mcpdesk.hosting.folder.signatures import Typed, typed
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate

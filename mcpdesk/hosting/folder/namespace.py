@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.hosting.folder.digest import digest
+from mcpdesk.hosting.folder.file_items import digest
 
 ROOT = "mcpdesk_folders"
 FOREIGN = sys.stdlib_module_names | {"mcpdesk"}

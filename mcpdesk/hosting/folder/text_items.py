@@ -15,8 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.folder.digest import digest
-from mcpdesk.hosting.folder.file_items import Found, unfit
+from mcpdesk.hosting.folder.file_items import Found, digest, unfit
 from mcpdesk.hosting.folder.module_items import check_arguments, listed
 from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context

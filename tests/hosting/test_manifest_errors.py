@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
-from mcpdesk.hosting.folder.manifest_errors import Place, place_of
+from mcpdesk.hosting.folder.manifest_errors import Place, joined, parted, place_of, spoken, steps
 
 TEXT = """{
   "name": "x",
@@ -86,3 +88,33 @@ def test_whatever_stands_at_a_place_is_what_was_looked_for(
         rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
         found, _ = json.JSONDecoder().raw_decode(rest)
         assert found == (trail[-1] if isinstance(trail[-1], str) else inner)
+
+
+class Inner(Struct):
+    run: list[str]
+    how: Literal["a", "b"] = "a"
+
+
+class Outer(Struct):
+    entries: list[Inner] = []
+
+
+@pytest.mark.parametrize(
+    ("given", "way", "told"),
+    [
+        ([], "", "has to be an object, got a list"),
+        ({"entries": 5}, "entries", "has to be a list, got a whole number"),
+        ({"entries": [{"run": ["x", None]}]}, "entries[0].run[1]", "has to be a text, got null"),
+        ({"entries": [{}]}, "entries[0]", "lacks the key run"),
+        ({"entries": [{"run": [], "how": "c"}]}, "entries[0].how", "'c' is not allowed; allowed: a, b"),
+    ],
+)
+def test_a_complaint_is_put_into_words_and_placed(given: Any, way: str, told: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(given, Outer)
+    message, where = parted(caught.value)
+    assert (joined(steps(where)), spoken(message, "a, b")) == (way, told)
+
+
+def test_a_way_leads_as_far_as_it_is_told() -> None:
+    assert steps(".tools[...].scopes[1]") == ("tools",)
