@@ -60,7 +60,7 @@ def run_service(plan: Plan) -> int:
     give_dashboard(host)
     with ExitStack() as last, claiming(host, "serve"):
         host.load()
-        core_thread.run(_serve(host, last), core_thread.loop_factory() or core_thread.alert_loop)
+        core_thread.run(_serve(host, last), core_thread.loop_factory())
     return 0
 
 
