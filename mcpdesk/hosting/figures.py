@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import JobView
-    from mcpdesk.recorder.capture import Recording
+    from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.services import Services
 
 QUEUED = "queued"

@@ -22,7 +22,7 @@ from mcpdesk.hosting.interpreter import collect_rarely
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.call_soon import later
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.services import Services
 from mcpdesk.server.threads import WORKERS

@@ -8,11 +8,10 @@ from typing import Any
 import orjson
 
 from mcpdesk.link.board_lines import row_json
-from mcpdesk.recorder.exchange import Exchange, Status
-from mcpdesk.recorder.export import curl
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import http, message
-from mcpdesk.recorder.rounds import last_round
+from mcpdesk.recorder.export.exchange_text import curl
+from mcpdesk.recorder.index.exchange import Exchange, Status
+from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.recorder.readable_message import http, message
 
 MOST_TEXT = 200_000
 """Characters of one message; the whole can be exported on the desk."""

@@ -7,12 +7,11 @@ from time import perf_counter, sleep, time
 from typing import Any
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.exchange import Kind
-from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.index.exchange import Kind
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
+from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.query import parse
-from mcpdesk.recorder.rounds import parts_in_words
-from mcpdesk.recorder.view import View
 
 SHOWN = 200
 """Lines a front end keeps in sight."""

@@ -26,7 +26,7 @@ from mcpdesk.link.values import (
     TodoView,
 )
 from mcpdesk.recorder.archive import MOST_FRAMES, Archive
-from mcpdesk.recorder.gaps import gaps_in_words
+from mcpdesk.recorder.index.traffic_index import gaps_in_words
 
 
 class CaptureLink:

@@ -28,7 +28,7 @@ from mcpdesk.link.values import (
     Progress,
     TodoView,
 )
-from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.index.traffic_index import Index
 
 
 class Call(Protocol):

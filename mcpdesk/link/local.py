@@ -36,7 +36,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.link.work import Work
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.index.traffic_index import Index
 
 
 class LocalLink:

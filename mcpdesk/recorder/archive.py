@@ -17,8 +17,8 @@ from typing import IO, Final
 import msgspec
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import (
+from mcpdesk.recorder.capture.capture_file import Places, part_path
+from mcpdesk.recorder.capture.capture_lines import (
     Line,
     json_start,
     line_bytes,
@@ -28,9 +28,8 @@ from mcpdesk.recorder.lines import (
     read_line,
     read_note,
 )
-from mcpdesk.recorder.places import Places, part_path
-from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HttpNote
-from mcpdesk.recorder.source import up_to_most
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HttpNote, up_to_most
 
 MOST_FRAMES: Final = 5_000_000
 """Frames that are shown: each takes about a hundred bytes of memory, however few it has in the file."""

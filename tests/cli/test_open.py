@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.cli.main import run
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from tests.support.terminal import Desk
 from tests.support.traffic import IN, OUT, call, connection, text
 

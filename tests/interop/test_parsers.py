@@ -28,8 +28,8 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import admit
 from mcpdesk.protocol.trace import read_trace
 from mcpdesk.protocol.uri_template import UriTemplate
-from mcpdesk.recorder.lines import line_bytes, line_frame, read_line
-from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_line
+from mcpdesk.recorder.index.query import parse
 from mcpdesk.server.offers import Offers
 from mcpdesk.settings import read_env_file
 from mcpdesk.transports.http.answers import accepted

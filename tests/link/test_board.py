@@ -28,9 +28,9 @@ from mcpdesk.link.board_values import (
 )
 from mcpdesk.link.values import CallbackView, Catalogue, CatalogueItem, ItemKind, JobKind, JobState, JobView
 from mcpdesk.link.work_values import MadeFile
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.traffic_index import parts_in_words
 from mcpdesk.recorder.record import ConnectionInfo, Direction
-from mcpdesk.recorder.rounds import parts_in_words
 from tests.support.dashboard import KEY, shop
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.fake_link import FakeLink

@@ -10,7 +10,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.link.link import Link
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from tests.support.traffic import IN, call
 
 

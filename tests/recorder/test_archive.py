@@ -9,12 +9,12 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.har import har
-from mcpdesk.recorder.lines import run_pieces
-from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.capture.capture_lines import run_pieces
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.export.har import har
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import Frame, HttpNote, Run
-from mcpdesk.recorder.view import View
 from tests.support.traffic import IN, OUT, call, connection, text
 
 

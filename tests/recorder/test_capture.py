@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcpdesk.recorder import capture
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.capture_file import CaptureFile, Taken
+from mcpdesk.recorder.capture import recording as capture
+from mcpdesk.recorder.capture.capture_file import CaptureFile, Taken
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import KEPT_BYTES, HttpNote, Said
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, OUT, call, connection, settle, text, wait_until
@@ -24,7 +24,7 @@ from tests.support.traffic import IN, OUT, call, connection, settle, text, wait_
 KILLED = """
 import sys, time
 from pathlib import Path
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 recording = Recording(Path(sys.argv[1]))
 recording.start()

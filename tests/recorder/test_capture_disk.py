@@ -12,17 +12,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mcpdesk.recorder import capture
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.export import json_lines
+from mcpdesk.recorder.capture import recording as capture
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.export.exchange_text import json_lines
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, connection, wait_until
 
 LIMITED = """
 import resource, sys, time
 from pathlib import Path
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction
 recording = Recording(Path(sys.argv[1]))
 recording.start()
@@ -62,8 +62,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], None]:
             return os.write(handle, bytes(pieces[0][:7]))
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("mcpdesk.recorder.capture_file.os.writev", writev)
-    return lambda: monkeypatch.setattr("mcpdesk.recorder.capture_file.os.writev", works)
+    monkeypatch.setattr("mcpdesk.recorder.capture.capture_file.os.writev", writev)
+    return lambda: monkeypatch.setattr("mcpdesk.recorder.capture.capture_file.os.writev", works)
 
 
 @pytest.fixture

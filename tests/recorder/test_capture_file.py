@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.groups import Group
-from mcpdesk.recorder.lines import frame_line, read_line, run_pieces
+from mcpdesk.recorder.capture.capture_file import CaptureFile
+from mcpdesk.recorder.capture.capture_lines import Group, frame_line, read_line, run_pieces
 from mcpdesk.recorder.record import Direction, Frame, Run
 from tests.support.traffic import connection
 

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.recorder.cut_head import read_cut
-from mcpdesk.recorder.head import MALFORMED, Head, Shape, read_heads
+from mcpdesk.recorder.index.message_heads import MALFORMED, Head, Shape, read_cut, read_heads
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES
 
 SEED = 20260728

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.exchange import KINDS
-from mcpdesk.recorder.head import Shape
+from mcpdesk.recorder.index.exchange import KINDS
+from mcpdesk.recorder.index.message_heads import Shape
 
 
 def test_kinds_are_in_the_order_of_shapes() -> None:

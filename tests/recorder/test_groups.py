@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.groups import Group, at_once, one_by_one
-from mcpdesk.recorder.lines import frame_line, read_line, run_pieces
+from mcpdesk.recorder.capture.capture_lines import (
+    Group,
+    at_once,
+    frame_line,
+    one_by_one,
+    read_line,
+    run_pieces,
+)
 from mcpdesk.recorder.record import Direction, Entry, Frame, Run
 
 

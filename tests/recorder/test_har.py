@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.har import har, posted
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.export.har import har, posted
 from mcpdesk.recorder.record import HttpNote
 from tests.support.traffic import IN, asking_recording, busy_recording, call, settle
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.head import MALFORMED, Head, Shape, read_heads
+from mcpdesk.recorder.index.message_heads import MALFORMED, Head, Shape, read_heads
 from tests.support.traffic import asks, call, error, notification, progress, request, result, retry, text
 
 

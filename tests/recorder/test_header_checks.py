@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.headers import encode_value
-from mcpdesk.recorder.header_checks import Checked, Verdict, checked
 from mcpdesk.recorder.masking import MASK
+from mcpdesk.recorder.readable_message import Checked, Verdict, checked
 from tests.support.traffic import stateless_headers
 
 BODY = {"method": "tools/call", "params": {"name": "echo", "arguments": {"region": "eu", "pin": "4711"}}}

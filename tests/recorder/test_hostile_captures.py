@@ -15,15 +15,15 @@ import pytest
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder import archive as archives
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.exchange import Code
-from mcpdesk.recorder.export import as_json, as_text, curl, json_lines, report
-from mcpdesk.recorder.har import har
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.lines import header_line, lost_line
-from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.capture.capture_lines import header_line, lost_line
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.export.exchange_text import as_json, as_text, curl, json_lines, report
+from mcpdesk.recorder.export.har import har
+from mcpdesk.recorder.index.exchange import Code
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import HttpNote, Said
-from mcpdesk.recorder.view import View
 from tests.support.traffic import IN, OUT, call, connection, error, notification, request, result, text
 
 HEADER = header_line(1, 0, 1.0)

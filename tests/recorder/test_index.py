@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
 
@@ -53,7 +53,7 @@ def test_rates_count_messages_by_the_second(monkeypatch: pytest.MonkeyPatch) -> 
     recording.frame(1, OUT, text(1, "x"))
     settle(recording)
     then = int(recording.index.exchange(0).started)
-    monkeypatch.setattr("mcpdesk.recorder.index.time", lambda: then + 2.5)
+    monkeypatch.setattr("mcpdesk.recorder.index.traffic_index.time", lambda: then + 2.5)
     assert recording.index.rates(3)[:2][-1] in (1.0, 2.0)
     assert len(recording.index.rates(10)) == 10
 

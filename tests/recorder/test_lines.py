@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.lines import (
+from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
     frame_line,
     frame_lines,

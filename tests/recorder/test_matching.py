@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.query import parse
-from mcpdesk.recorder.view import View
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.view import View
 from tests.support.traffic import IN, busy_recording, connection, request, settle
 
 

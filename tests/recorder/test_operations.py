@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.recorder import operations
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.exchange import Exchange, Status
-from mcpdesk.recorder.operations import Operation, Operations, state_key
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index import operations
+from mcpdesk.recorder.index.exchange import Exchange, Status
+from mcpdesk.recorder.index.operations import Operation, Operations, state_key
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,

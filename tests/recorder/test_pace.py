@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.pace import Pace
+from mcpdesk.recorder.index.pairing import Pace
 
 
 def test_an_outlier_is_slow_after_enough_calls() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,

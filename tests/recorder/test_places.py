@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcpdesk.recorder.lines import frame_line, run_pieces
-from mcpdesk.recorder.places import Places, part_path
+from mcpdesk.recorder.capture.capture_file import Places, part_path
+from mcpdesk.recorder.capture.capture_lines import frame_line, run_pieces
 from mcpdesk.recorder.record import Direction, Run
 
 

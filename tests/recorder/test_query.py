@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.query import (
+from mcpdesk.recorder.index.query import (
     EVERYTHING,
     All,
     Either,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mcpdesk.recorder.capture.ring import SEGMENT_FRAMES, Ring
 from mcpdesk.recorder.record import Direction, Frame, Run
-from mcpdesk.recorder.ring import SEGMENT_FRAMES, Ring
 
 
 def filled(frames: int, budget: int, size: int = 10) -> Ring:

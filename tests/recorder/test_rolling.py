@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.column import RollingColumn
-from mcpdesk.recorder.exchange import Exchange, Status
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.query import EVERYTHING, parse
-from mcpdesk.recorder.view import View
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Exchange, Status
+from mcpdesk.recorder.index.query import EVERYTHING, parse
+from mcpdesk.recorder.index.table import RollingColumn
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
 from tests.support.traffic import (
     IN,
     OUT,
@@ -34,8 +34,8 @@ QUERIES = ("", "status:error", "tool:b", "kind:notification", "status:pending", 
 
 @pytest.fixture(autouse=True)
 def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.recorder.capture._EXCHANGES", MOST)
-    monkeypatch.setattr("mcpdesk.recorder.matching._VERDICTS", 500)
+    monkeypatch.setattr("mcpdesk.recorder.capture.recording._EXCHANGES", MOST)
+    monkeypatch.setattr("mcpdesk.recorder.index.view._VERDICTS", 500)
 
 
 def traffic(recording: Recording, count: int, seed: int = 1) -> None:

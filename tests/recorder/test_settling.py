@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.recorder.capture_file import CaptureFile
+from mcpdesk.recorder.capture.capture_file import CaptureFile
+from mcpdesk.recorder.capture.encoder import Settling
+from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_FRAMES, Store
 from mcpdesk.recorder.record import Direction, Frame, HttpNote, Said
-from mcpdesk.recorder.ring import FRAME_COST, SEGMENT_FRAMES
-from mcpdesk.recorder.settling import Settling
-from mcpdesk.recorder.store import Store
 from tests.support.traffic import connection
 
 SAID = Said("POST /mcp/echo HTTP/1.1", (("Host", "127.0.0.1"),))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.recorder import capture, shared_notes
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture import encoder
+from mcpdesk.recorder.capture import recording as capture
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction, Said
 from tests.support.traffic import wait_until
 
@@ -89,13 +90,13 @@ def test_without_a_file_notes_are_kept_in_memory() -> None:
 def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
-    agents = [str(number) for number in range(2 * shared_notes.MOST_KNOWN)]
-    large = said("x" * shared_notes.LARGEST_KNOWN)
+    agents = [str(number) for number in range(2 * encoder.MOST_KNOWN)]
+    large = said("x" * encoder.LARGEST_KNOWN)
     asked_and_answered(recording, [said(agent) for agent in agents] + [large])
     recording.close()
     found = noted(recording, 2 * len(agents) + 2)
-    assert found[::2] == [*agents, "x" * shared_notes.LARGEST_KNOWN]
-    assert len(recording._settling._shared._known) <= shared_notes.MOST_KNOWN
+    assert found[::2] == [*agents, "x" * encoder.LARGEST_KNOWN]
+    assert len(recording._settling._shared._known) <= encoder.MOST_KNOWN
     assert all(known.said is not large for known in recording._settling._shared._known.values())
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.capture_file import CaptureFile
-from mcpdesk.recorder.groups import Group
-from mcpdesk.recorder.lines import frame_line
+from mcpdesk.recorder.capture.capture_file import CaptureFile
+from mcpdesk.recorder.capture.capture_lines import Group, frame_line
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.capture.ring import Store
 from mcpdesk.recorder.record import Direction, Frame
-from mcpdesk.recorder.store import Store
 from tests.support.traffic import IN
 
 

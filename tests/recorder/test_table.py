@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.exchange import STATUSES, Code, Status
-from mcpdesk.recorder.head import Head, Shape
+from mcpdesk.recorder.index.exchange import STATUSES, Code, Status
+from mcpdesk.recorder.index.message_heads import Head, Shape
+from mcpdesk.recorder.index.table import NO_FRAME, Table
 from mcpdesk.recorder.record import Direction, Frame
-from mcpdesk.recorder.table import NO_FRAME, Table
 
 
 def frame(number: int, direction: Direction = Direction.IN) -> Frame:

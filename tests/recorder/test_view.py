@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.query import EVERYTHING, parse
-from mcpdesk.recorder.view import View
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.query import EVERYTHING, parse
+from mcpdesk.recorder.index.view import View
 from tests.support.traffic import (
     IN,
     OUT,
@@ -73,7 +73,7 @@ def test_a_pending_call_becomes_long_by_waiting(monkeypatch: pytest.MonkeyPatch)
     recording.frame(1, IN, call(1, "a"))
     view = view_of(recording, ">5s")
     assert not view.lines
-    monkeypatch.setattr("mcpdesk.recorder.matching.time", lambda: recording.index.exchange(0).started + 6)
+    monkeypatch.setattr("mcpdesk.recorder.index.view.time", lambda: recording.index.exchange(0).started + 6)
     view.advance()
     assert list(view.lines) == [0]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.recorder import wholes
+from mcpdesk.recorder.capture import encoder
+from mcpdesk.recorder.capture.encoder import Wholes
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame
-from mcpdesk.recorder.wholes import Wholes
 
 SIZE = 3 * KEPT_BYTES
 
@@ -27,7 +27,7 @@ def test_beginning_and_end_stay_and_the_whole_waits() -> None:
 def test_what_no_room_is_left_for_is_not_kept_until_others_were_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wholes, "_MOST_BYTES", 2 * SIZE)
+    monkeypatch.setattr(encoder, "_MOST_BYTES", 2 * SIZE)
     waiting: dict[int, bytes] = {}
     those = Wholes(waiting, 0)
     kept = [those.cut(large(number)) for number in range(3)]

@@ -42,7 +42,7 @@ from mcpdesk.link.values import (
     TodoView,
     ToolsSeen,
 )
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 
 PROFILE_SCHEMA: dict[str, Any] = {

@@ -13,7 +13,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.context import Context
 from mcpdesk.server.prompt import Prompt, PromptArgument
 from mcpdesk.server.resource import Resource, ResourceTemplate

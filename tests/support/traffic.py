@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcpdesk.protocol.codec import encode
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
 from tests.support.patience import WITHIN_S
 

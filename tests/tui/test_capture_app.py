@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.actions import reachable
 from mcpdesk.tui.capture_app import CaptureApp
 from mcpdesk.tui.screens.frame_lines import DeskHeader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.tui.traffic import exchange_text as module
 from mcpdesk.tui.traffic.exchange_text import http_text

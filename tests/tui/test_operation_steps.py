@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.rounds import last_round
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.traffic import exchange_text
 from mcpdesk.tui.traffic.exchange_text import MESSAGES, steps, title_of
 from tests.support.traffic import IN, OUT, asking_recording, call, request, settle

@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.widgets import ContentSwitcher, Static
 
-from mcpdesk.recorder.capture import Recording
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_detail import TabLine, TrafficDetail
 from tests.support.traffic import (

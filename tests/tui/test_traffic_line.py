@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.exchange import Exchange
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.traffic.traffic_lines import (
     Cell,

@@ -9,8 +9,8 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
 

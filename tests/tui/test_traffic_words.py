@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcpdesk.recorder.capture import Recording
-from mcpdesk.recorder.query import parse
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts, how_to_connect, mode
 from tests.support.fake_link import FakeLink

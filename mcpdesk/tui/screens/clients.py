@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import ClientView, CoreView, Presence, ServerView
-from mcpdesk.recorder.query import quoted
+from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.client_text import PRESENCES, client_text, era, pace, seen_text, title_of

@@ -9,14 +9,13 @@ from pathlib import Path
 from time import strftime
 
 from mcpdesk.link.link import Link
-from mcpdesk.recorder import export
-from mcpdesk.recorder.exchange import Kind
-from mcpdesk.recorder.har import har, posted
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import message, unmasked
+from mcpdesk.recorder.export import exchange_text as export
+from mcpdesk.recorder.export.har import har, posted
+from mcpdesk.recorder.index.exchange import Kind
+from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
+from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import Direction
-from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.call_menus import shell_command

@@ -8,11 +8,9 @@ from typing import Any
 
 from textual.content import Content
 
-from mcpdesk.recorder.exchange import Exchange, Status
-from mcpdesk.recorder.header_checks import Checked, Verdict
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import http, http_checked, message
-from mcpdesk.recorder.rounds import is_round
+from mcpdesk.recorder.index.exchange import Exchange, Status
+from mcpdesk.recorder.index.traffic_index import Index, is_round
+from mcpdesk.recorder.readable_message import Checked, Verdict, http, http_checked, message
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 

@@ -20,12 +20,11 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.exchange import Exchange, Kind, Status
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import message
+from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import message
 from mcpdesk.recorder.record import Direction
-from mcpdesk.recorder.rounds import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import one_line

@@ -13,11 +13,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.exchange import Exchange, Kind, Status
-from mcpdesk.recorder.index import Index
+from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
-from mcpdesk.recorder.rounds import parts_in_words
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 

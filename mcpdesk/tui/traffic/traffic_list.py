@@ -20,9 +20,9 @@ from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.query import EVERYTHING, Node
-from mcpdesk.recorder.view import View
+from mcpdesk.recorder.index.query import EVERYTHING, Node
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, TrafficStrips
 

@@ -17,8 +17,8 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.plain_text import from_field
-from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.query import EVERYTHING, QueryError, parse
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import clean, one_line, shown
 from mcpdesk.tui.results.json_tree import JsonTree

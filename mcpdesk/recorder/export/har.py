@@ -12,11 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.gaps import gaps_in_words
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, gaps_in_words
 from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.version import __version__
 
 Pairs = tuple[tuple[str, str], ...]

@@ -19,7 +19,7 @@ from time import localtime, mktime
 from typing import NoReturn
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.exchange import Kind, Status
+from mcpdesk.recorder.index.exchange import Kind, Status
 
 
 class QueryError(DeskUserError):

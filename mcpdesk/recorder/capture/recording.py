@@ -19,8 +19,10 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
 from mcpdesk.protocol.series import joined
-from mcpdesk.recorder.capture_file import CaptureFile, PartGone, Taken
-from mcpdesk.recorder.groups import GROUP_BYTES, make_a_run
+from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
+from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
+from mcpdesk.recorder.capture.encoder import Settling, Wholes
+from mcpdesk.recorder.capture.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment, Store
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
     CaptureHealth,
@@ -32,13 +34,9 @@ from mcpdesk.recorder.record import (
     Run,
     Said,
 )
-from mcpdesk.recorder.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment
-from mcpdesk.recorder.settling import Settling
-from mcpdesk.recorder.store import Store
-from mcpdesk.recorder.wholes import Wholes
 
 if TYPE_CHECKING:
-    from mcpdesk.recorder.index import Index
+    from mcpdesk.recorder.index.traffic_index import Index
 
 BATCH_S = 0.1
 """Seconds between two turns of the writer: with those it takes itself, a killed process loses no more."""
@@ -152,7 +150,7 @@ class Recording:
     @cached_property
     def index(self) -> Index:
         """What to look at the recording with; made when somebody looks."""
-        from mcpdesk.recorder.index import Index
+        from mcpdesk.recorder.index.traffic_index import Index
 
         index = Index(self._store, _EXCHANGES)
         index.secret_headers = self._secret_headers

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from mcpdesk.recorder.head import Id
+from mcpdesk.recorder.index.message_heads import Id
 from mcpdesk.recorder.record import Direction
 
 

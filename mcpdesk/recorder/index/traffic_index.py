@@ -5,18 +5,17 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from time import perf_counter, time
 from typing import overload
 
-from mcpdesk.recorder.column import Column, RollingColumn
-from mcpdesk.recorder.exchange import KINDS, STATUSES, Exchange, dropped
-from mcpdesk.recorder.operations import Operations
-from mcpdesk.recorder.pairing import Pairing
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HttpNote
-from mcpdesk.recorder.source import Source
-from mcpdesk.recorder.table import NO_FRAME, Table
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, dropped
+from mcpdesk.recorder.index.operations import Operations
+from mcpdesk.recorder.index.pairing import Pairing
+from mcpdesk.recorder.index.table import NO_FRAME, Column, RollingColumn, Table
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HttpNote, Source
 
 _SLICE = 64
 """Frames between two looks at the clock; segments of a ring are a multiple of it."""
@@ -247,3 +246,65 @@ class Index:
             self._rates[second] = self._rates.get(second, 0) + seconds.count(second)
         while len(self._rates) > _RATE_S:
             del self._rates[next(iter(self._rates))]
+
+
+_REASONS = 20
+"""Gaps whose reasons are told together."""
+
+
+def gaps_in_words(index: Index) -> str:
+    """One sentence on all gaps; empty when nothing is missing."""
+    gaps = index.gaps
+    missing = sum(gap.frames for gap in gaps)
+    if not missing:
+        return ""
+    reasons = ", ".join(dict.fromkeys(islice((gap.why for gap in gaps if gap.why), _REASONS)))
+    return _sentence(missing, reasons)
+
+
+def gap_in_words(gap: Gap) -> str:
+    """One sentence on one gap."""
+    return _sentence(gap.frames, gap.why)
+
+
+def _sentence(frames: int, why: str) -> str:
+    said = "1 frame is" if frames == 1 else f"{frames:,} frames are"
+    return f"{said} missing in the capture{f': {why}' if why else ''}"
+
+
+def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
+    """Exchanges, and before each the gaps that lie between it and the one before it."""
+    gaps = iter(index.gaps)
+    gap = next(gaps, None)
+    for number in numbers:
+        first = index.table.first[number]
+        while gap is not None and gap.before <= first:
+            yield gap
+            gap = next(gaps, None)
+        yield number
+    while gap is not None:
+        yield gap
+        gap = next(gaps, None)
+
+
+def is_round(one: Exchange, whole: Exchange) -> bool:
+    """Whether a part of an operation, or itself, is one of its rounds: each repeats the same method."""
+    return one.direction is whole.direction and one.method == whole.method
+
+
+def last_round(index: Index, whole: Exchange) -> Exchange:
+    """The round that gave the operation its result, or is about to."""
+    if whole.rounds == 1:
+        return whole
+    rounds = (index.exchange(row) for row in reversed(whole.parts))
+    return next((one for one in rounds if is_round(one, whole)), whole)
+
+
+def parts_in_words(whole: Exchange) -> str:
+    """`3 rounds · 1 question · 2 polls`; empty where the request and its response are all."""
+    counts = (
+        (whole.rounds if whole.parts and whole.rounds > 1 else 0, "round"),
+        (whole.questions, "question"),
+        (whole.looks, "poll"),
+    )
+    return " · ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts if count)

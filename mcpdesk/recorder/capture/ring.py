@@ -7,14 +7,23 @@ one list where there are up to 256 untracked records: those recorded together ar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from mcpdesk.recorder.groups import Group, at_once, one_by_one
-from mcpdesk.recorder.record import Entry, Frame, HttpNote, Run, Said
+from mcpdesk.recorder.capture.capture_file import Places
+from mcpdesk.recorder.capture.capture_lines import (
+    Group,
+    at_once,
+    one_by_one,
+    read_bytes,
+    read_frame,
+    read_note,
+)
+from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, Gap, HttpNote, Run, Said, up_to_most
 
 SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -156,3 +165,70 @@ class Ring:
 
 def _held(entries: Iterable[Entry]) -> int:
     return sum([len(entry.data) for entry in entries])
+
+
+_decode_note = msgspec.json.Decoder(HttpNote).decode
+
+
+class Store:
+    """Implements `Source` over a ring and, where one is written, a capture file."""
+
+    def __init__(self, ring_bytes: int) -> None:
+        self.ring = Ring(ring_bytes)
+        self.count = 0
+        self.connections: dict[int, ConnectionInfo] = {}
+        self.waiting: dict[int, bytes] = {}
+        """Large frames not written yet, whole."""
+        self.places: Places | None = None
+
+    def frame(self, number: int) -> Frame | None:
+        """One frame from memory, else from the file."""
+        frame = self.ring.frame(number)
+        if frame is not None or self.places is None:
+            return frame
+        return read_frame(self.places.frame_line(number))
+
+    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
+        """Successive frames; None for those that are gone."""
+        if segment := self.ring.segment(start):
+            found = segment.frames(start, stop)
+            if len(found) == stop - start:
+                return found
+        return [self.frame(number) for number in range(start, stop)]
+
+    def whole(self, number: int) -> bytes:
+        """All bytes of a frame, or as many as were kept."""
+        if (waiting := self.waiting.get(number)) is not None:
+            return waiting
+        frame = self.ring.frame(number)
+        if frame is not None and (len(frame.data) == frame.size or self.places is None):
+            return frame.data
+        written = read_bytes(self.places.frame_line(number)) if self.places else b""
+        return written or (frame.data if frame else b"")
+
+    def note(self, number: int) -> HttpNote | None:
+        """What HTTP said around a frame, from memory, else from the file."""
+        if segment := self.ring.segment(number):
+            note = segment.notes.get(number)
+            if note is None and (said := segment.said.get(number)) is not None:
+                return HttpNote(number, said.line, said.headers)
+            return _decode_note(note) if isinstance(note, bytes) else note
+        return read_note(self.places.note_line(number), number) if self.places else None
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """None: frames that are gone keep their numbers."""
+        return ()
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of successive frames, empty for those that are gone; as many as can be held."""
+        segment = self.ring.segment(start)
+        if segment is not None and segment.is_whole:
+            found = segment.data(start, stop)
+            if len(found) == stop - start:
+                return found
+        frames = self.frames(start, stop)
+        return up_to_most(b"" if frame is None else self._all_of(frame) for frame in frames)
+
+    def _all_of(self, frame: Frame) -> bytes:
+        return frame.data if len(frame.data) == frame.size else self.whole(frame.number)

@@ -12,11 +12,10 @@ from typing import Any
 
 import orjson
 
-from mcpdesk.recorder.exchange import Exchange
-from mcpdesk.recorder.gaps import gap_in_words, with_gaps
-from mcpdesk.recorder.index import Index
-from mcpdesk.recorder.legible import http, message
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.recorder.record import Direction, Gap
 
 _PRETTY = orjson.OPT_INDENT_2

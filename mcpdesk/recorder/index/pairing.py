@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Collection
+from typing import Final
 
-from mcpdesk.recorder.column import Column, RollingColumn
-from mcpdesk.recorder.cut_head import read_cut
-from mcpdesk.recorder.exchange import Code
-from mcpdesk.recorder.head import Head, Id, Shape, read_heads
-from mcpdesk.recorder.operations import Operations, drop_before, state_key, task_key
-from mcpdesk.recorder.pace import Pace
-from mcpdesk.recorder.record import Frame
-from mcpdesk.recorder.source import Source
-from mcpdesk.recorder.table import NO_FRAME, Table
+from mcpdesk.recorder.index.exchange import Code
+from mcpdesk.recorder.index.message_heads import Head, Id, Shape, read_cut, read_heads
+from mcpdesk.recorder.index.operations import Operations, drop_before, state_key, task_key
+from mcpdesk.recorder.index.table import NO_FRAME, Column, RollingColumn, Table
+from mcpdesk.recorder.record import Frame, Source
 
 _BEGINS = {
     Shape.REQUEST: Code.PENDING,
@@ -355,3 +353,33 @@ def _status(head: Head) -> Code:
     if head.asks:
         return Code.ASKS
     return Code.TOOL_ERROR if head.tool_failed else Code.OK
+
+
+_ENOUGH: Final = 20
+_STEP: Final = 0.05
+_QUANTILE: Final = 0.95
+_FLOOR_S: Final = 1e-6
+
+
+class Pace:
+    """A running estimate of the 95th percentile of seconds, per label.
+
+    Each duration nudges the estimate up or down by a share of itself, so that it settles where 95 of 100 lie
+    below: two numbers a label instead of a history.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[int, float]] = {}
+
+    def forget(self, labels: Collection[int]) -> None:
+        """Forget labels nothing has any more."""
+        for label in labels:
+            self._seen.pop(label, None)
+
+    def is_slow(self, label: int, elapsed: float) -> bool:
+        """Whether `elapsed` is over twice the usual 95th percentile; remembers it. Never before 20 calls."""
+        count, usual = self._seen.get(label, (0, max(elapsed, _FLOOR_S)))
+        slow = count >= _ENOUGH and elapsed > 2 * usual
+        share = _QUANTILE if elapsed > usual else _QUANTILE - 1
+        self._seen[label] = (count + 1, max(usual * (1 + _STEP * share), _FLOOR_S))
+        return slow
