@@ -14,7 +14,7 @@ from mcpdesk.errors import HttpError, RemoteProtocolError, RpcError
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import Client as BridgeClient
-    from mcpdesk.client.line import Elicit
+    from mcpdesk.bridge.client import Elicit
 
 T = TypeVar("T")
 DEFAULT_S = 30.0

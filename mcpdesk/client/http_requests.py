@@ -1,21 +1,19 @@
-"""One POST and its answer, as JSON or as events. Knows HTTP and JSON-RPC envelopes, no revision."""
+"""HTTP as a client of MCP uses it: one POST and its reply, and event streams. Knows no revision."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from msgspec import Struct
-
-from mcpdesk.client.answer_checks import excerpt, is_error, is_response, result_of
+from mcpdesk.client.replies import Receive, ServerReply, excerpt, is_response, without_query
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
-from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.jsonrpc import Id, JSONObject
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,64 +21,23 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 CHUNK = 64 << 10
 RETRY_S = 1.0
-"""How long to wait before a stream is taken up again, where it does not say."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-REFUSED = frozenset({401, 403})
-
-Asked = Callable[[dict[str, Any]], Awaitable[None]]
-"""Takes a request or notification that came before the answer."""
+"""How long to wait before a stream is resumed, where it does not say."""
+MAX_BYTES = 16 << 20
+EVENT_STREAM = "text/event-stream"
 
 
-class Reply(Struct, frozen=True):
-    """What came back. `message` is the response, if there was one; `body` what there was instead."""
-
-    status: int
-    headers: Mapping[str, str]
-    message: Any = None
-    body: bytes = b""
-
-    @property
-    def code(self) -> int | None:
-        """The code of a JSON-RPC error; None when it is none."""
-        return self.message["error"]["code"] if is_error(self.message) else None
-
-    def result(self, identifier: Id, target: str, kinds: Collection[str] = ("complete",)) -> dict[str, Any]:
-        """The result of the request.
-
-        Raises: HttpError for a status that tells all, or one without a JSON-RPC answer; RpcError,
-        InvalidAnswer.
-        """
-        if self.status in REFUSED or self.status in REDIRECTS:
-            raise self.failure(target)
-        if is_response(self.message):
-            if self.status < 400 or is_error(self.message):
-                return result_of(self.message, identifier, target, kinds)
-            raise self.failure(target)
-        if self.status >= 300:
-            raise self.failure(target)
-        kind = self.headers.get("content-type", "") or "no content type"
-        what = "an empty answer" if not self.body else f"no JSON-RPC answer, but {kind[:80]}"
-        raise InvalidAnswer(f"HTTP {self.status} with {what}", target, excerpt(self.body))
-
-    def failure(self, target: str) -> HttpError:
-        """The status as an exception."""
-        said = excerpt(self.body) if self.message is None else excerpt(_reason(self.message))
-        if self.status in REDIRECTS:
-            place = excerpt(_shown(self.headers.get("location", "")))
-            said = f"it redirects to {place or 'nowhere'}, and redirects are not followed"
-        about = f"HTTP {self.status}{f': {said}' if said else ''}"
-        return HttpError(about, target, self.status, said, excerpt(self.headers.get("www-authenticate", "")))
-
-
-class Wire:
-    """Requests to one URL. Follows no redirect, keeps no cookie, reads no more than `max_bytes` an answer."""
+class HttpRequests:
+    """Requests to one URL. Follows no redirect, keeps no cookie, reads at most `max_bytes` of an answer."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], mode: str = "", max_bytes: int = 16 << 20
+        self, url: str, headers: Mapping[str, str], mode: str = "", max_bytes: int = MAX_BYTES
     ) -> None:
-        """Raises: DeskUserError for a URL or header that cannot be used."""
+        """`headers` go with every request; `mode` is one of the server's.
+
+        Raises: DeskUserError for a URL that cannot be used.
+        """
         self.url = _with_mode(checked_url(url), mode)
-        self.target = _shown(self.url)
+        self.target = without_query(self.url)
         self._headers = dict(headers)
         self._max_bytes = max_bytes
         self._session: aiohttp.ClientSession | None = None
@@ -93,55 +50,56 @@ class Wire:
             await self._session.close()
 
     async def post(
-        self, message: dict[str, Any], headers: Mapping[str, str], asked: Asked | None = None, url: str = ""
-    ) -> Reply:
+        self, message: JSONObject, headers: Mapping[str, str], receive: Receive | None = None, url: str = ""
+    ) -> ServerReply:
         """Send a message and wait for the response, or for the end of the answer.
 
         Raises: HttpError without a whole answer; InvalidAnswer for one that is too large or cannot be read.
         """
-        fixed = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        framer = EventFramer(self._max_bytes)
-        async with self._asked("POST", fixed | dict(headers), codec.encode(message), url) as answer:
-            reply = await self._read(answer, message.get("id"), asked, framer)
+        fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
+        framer, identifier = EventFramer(self._max_bytes), message.get("id")
+        async with self._answered("POST", fixed | dict(headers), codec.encode(message), url) as answer:
+            reply = await self._read(answer, identifier, receive, framer)
         while reply.message is None and framer.last_id and "id" in message:
-            # The server let go of the connection, and the stream goes on elsewhere.
-            await asyncio.sleep(RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000)
-            again = {"Accept": "text/event-stream", "Last-Event-ID": framer.last_id}
+            # The server closed the connection, and the stream goes on elsewhere.
+            await asyncio.sleep(pause_s(framer))
             seen = framer.last_id
-            async with self._asked("GET", again | dict(headers)) as answer:
+            async with self._answered("GET", _resuming(framer) | dict(headers)) as answer:
                 if answer.status != 200:
                     break
-                reply = await self._read(answer, message["id"], asked, framer)
+                reply = await self._read(answer, identifier, receive, framer)
             if reply.message is None and framer.last_id == seen:
                 break
         return reply
 
     async def delete(self, headers: Mapping[str, str]) -> None:
         """End a session; whatever the server thinks of it."""
-        async with self._asked("DELETE", headers):
+        async with self._answered("DELETE", headers):
             return
 
-    async def events(self) -> AsyncIterator[Event]:
-        """What a stream of the server's brings, until it ends.
+    async def events(
+        self, headers: Mapping[str, str] | None = None, framer: EventFramer | None = None
+    ) -> AsyncIterator[Event]:
+        """What a stream of the server's brings, until it ends; `framer` knows where an earlier one ended.
 
         Raises: HttpError without one; InvalidAnswer for an event that is too large.
         """
-        framer = EventFramer(self._max_bytes)
-        async with self._asked("GET", {"Accept": "text/event-stream"}) as answer:
-            if answer.status != 200 or answer.content_type != "text/event-stream":
-                raise HttpError(f"HTTP {answer.status} without a stream", self.target, answer.status)
+        framer = framer or EventFramer(self._max_bytes)
+        async with self._answered("GET", _resuming(framer) | dict(headers or {})) as answer:
+            if answer.status != 200 or answer.content_type != EVENT_STREAM:
+                raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
             async for piece in answer.content.iter_any():
                 for event in self._framed(framer, piece):
                     yield event
 
     @asynccontextmanager
-    async def _asked(
+    async def _answered(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         import aiohttp
 
         if self._is_closed:
-            raise CallError("closed while the call was under way", self.target)
+            raise CallError("closed while the call was under way")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
@@ -159,51 +117,53 @@ class Wire:
                 yield answer
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-                raise HttpError("the connection broke before the answer was whole", self.target) from None
-            raise HttpError(f"cannot be reached: {_why(error)}", self.target) from None
+                raise HttpError("the connection broke before the answer was whole") from None
+            raise HttpError(f"cannot be reached: {_why(error)}") from None
 
     async def _read(
-        self, answer: aiohttp.ClientResponse, identifier: Id | None, asked: Asked | None, framer: EventFramer
-    ) -> Reply:
+        self,
+        answer: aiohttp.ClientResponse,
+        identifier: Id | None,
+        receive: Receive | None,
+        framer: EventFramer,
+    ) -> ServerReply:
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream" and answer.status == 200:
-            message = await self._read_events(answer, identifier, asked, framer)
-            return Reply(answer.status, headers, message)
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media_type == EVENT_STREAM and answer.status == 200:
+            message, data = await self._read_events(answer, identifier, receive, framer)
+            return ServerReply(message, data, answer.status, headers)
         body = bytearray()
         async for piece in answer.content.iter_chunked(CHUNK):
             body += piece
             if len(body) > self._max_bytes:
                 raise self._too_large()
         data = bytes(body)
-        if kind != "application/json" or not data.strip():
-            return Reply(answer.status, headers, None, data)
+        if media_type != "application/json" or not data.strip():
+            return ServerReply(None, data, answer.status, headers)
         try:
             message = codec.decode(data)
         except ProtocolError as error:
             if answer.status >= 300:
-                return Reply(answer.status, headers, None, data)
-            raise InvalidAnswer(
-                f"the answer is not JSON: {error.message}", self.target, excerpt(data)
-            ) from None
-        return Reply(answer.status, headers, message if is_response(message) else None, data)
+                return ServerReply(None, data, answer.status, headers)
+            raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
+        return ServerReply(message if is_response(message) else None, data, answer.status, headers)
 
     async def _read_events(
-        self, answer: aiohttp.ClientResponse, identifier: Id | None, asked: Asked | None, framer: EventFramer
-    ) -> Any:
-        """The response among the events; None when the stream ends without it."""
+        self,
+        answer: aiohttp.ClientResponse,
+        identifier: Id | None,
+        receive: Receive | None,
+        framer: EventFramer,
+    ) -> tuple[Any, bytes]:
+        """The response among the events, and its bytes; None when the stream ends without it."""
         async for piece in answer.content.iter_any():
             for event in self._framed(framer, piece):
-                try:
-                    message = codec.decode(event.data)
-                except ProtocolError as error:
-                    reason = f"an event is not JSON: {error.message}"
-                    raise InvalidAnswer(reason, self.target, excerpt(event.data)) from None
-                if is_response(message) and (message.get("id") == identifier or message.get("id") is None):
-                    return message
-                if asked is not None and isinstance(message, dict) and isinstance(message.get("method"), str):
-                    await asked(message)
-        return None
+                message = decoded_event(event)
+                if is_response(message) and message.get("id") in (identifier, None):
+                    return message, event.data
+                if receive is not None and isinstance(message, dict) and "method" in message:
+                    receive(message)
+        return None, b""
 
     def _framed(self, framer: EventFramer, piece: bytes) -> list[Event]:
         try:
@@ -212,7 +172,21 @@ class Wire:
             raise self._too_large() from None
 
     def _too_large(self) -> InvalidAnswer:
-        return InvalidAnswer(f"the answer has more than {self._max_bytes} bytes", self.target)
+        return InvalidAnswer(f"the answer has more than {self._max_bytes} bytes")
+
+
+def decoded_event(event: Event) -> Any:
+    """The message an event holds. Raises: InvalidAnswer when it is no JSON."""
+    try:
+        return codec.decode(event.data)
+    except ProtocolError as error:
+        reason = f"an event is not JSON: {error.message}"
+        raise InvalidAnswer(reason, excerpt=excerpt(event.data)) from None
+
+
+def pause_s(framer: EventFramer) -> float:
+    """Seconds to wait before a stream is resumed."""
+    return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
 
 
 def checked_url(url: str) -> str:
@@ -232,25 +206,17 @@ def checked_url(url: str) -> str:
     return url
 
 
+def _resuming(framer: EventFramer) -> dict[str, str]:
+    resumed = {"Last-Event-ID": framer.last_id} if framer.last_id else {}
+    return {"Accept": EVENT_STREAM, **resumed}
+
+
 def _with_mode(url: str, mode: str) -> str:
     if not mode:
         return url
     parts = urlsplit(url)
     query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "mode"]
     return urlunsplit(parts._replace(query=urlencode([*query, ("mode", mode)])))
-
-
-def _shown(url: str) -> str:
-    """Without what may be secret; empty for what is no URL."""
-    try:
-        return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
-    except ValueError:
-        return ""
-
-
-def _reason(message: Any) -> str:
-    error = message.get("error", "")
-    return str(error.get("message", "") if isinstance(error, dict) else error)
 
 
 def _why(error: Exception) -> str:

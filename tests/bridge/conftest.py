@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.bridge.client import Client
-from mcpdesk.client.http_requests import Wire
-from mcpdesk.client.negotiation import Session
+from mcpdesk.bridge.hosted import IDENTITY
+from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.streamable_http import StreamableHttp
+from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
 from tests.support.desk import running_desk
 from tests.support.folders import write
 
@@ -73,6 +75,12 @@ FILES = {
 TOOLS = ["count.words", "greet", "picture", "refuse", "route", "steps", "wait"]
 
 
+def session(url: str, questions: Questions | None = None) -> ServerConnection:
+    """A connection in the newest revision with a handshake, to a server that has a newer one."""
+    transport = StreamableHttp(url, {})
+    return ServerConnection(transport, IDENTITY, questions=lambda: questions or {}, revision=LATEST_HANDSHAKE)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder `kinds`."""
@@ -90,7 +98,5 @@ async def client(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[
         url = desk.view().servers[0].url
         async with Client(url) as made:
             if request.param == "session":
-                session = Session(Wire(url, {}))
-                await session.open()
-                made._line = session
+                made._connection = session(url)
             yield made

@@ -12,9 +12,10 @@ import pytest
 
 from mcpdesk.bridge.client import Client
 from mcpdesk.bridge.result_text import format_result
-from mcpdesk.client import negotiation
 from mcpdesk.client.answer_checks import question_fault
+from mcpdesk.client.connection import MOST_QUESTIONS, Questions
 from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
+from tests.bridge.conftest import session
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -59,10 +60,8 @@ async def opened(way: str, folder: Path, **more: Any) -> AsyncIterator[Client]:
         return
     async with running_desk(folder, http=True) as desk, Client(desk.view().servers[0].url, **more) as client:
         if way == "session":
-            from mcpdesk.client.http_requests import Wire
-
-            wire = Wire(desk.view().servers[0].url, {})
-            client._line = await negotiation._shaken(wire, client._elicit if client._on_elicit else None)
+            questions: Questions = {"elicitation/create": client._elicit} if client._on_elicit else {}
+            client._connection = session(desk.view().servers[0].url, questions)
         yield client
 
 
@@ -209,7 +208,7 @@ async def test_list_is_not_answered_with_questions() -> None:
         scripted(modern(lambda seen: json(result(seen, asking())))) as server,
         cancelling(server.url) as client,
     ):
-        with pytest.raises(InvalidAnswer, match="tools/list"):
+        with pytest.raises(InvalidAnswer, match="not offered"):
             await client.list_tools()
 
 
@@ -234,7 +233,7 @@ async def test_question_of_a_session_that_is_none_is_refused_and_too_many_end_th
             return http(202)
         if message["params"]["name"] == "wrong":
             return stream(ask(7, {"message": 5}))
-        return stream(*(ask(number, ASKED) for number in range(negotiation.MOST_QUESTIONS + 1)))
+        return stream(*(ask(number, ASKED) for number in range(MOST_QUESTIONS + 1)))
 
     async def think(params: Mapping[str, Any]) -> dict[str, Any]:
         await asyncio.Event().wait()
@@ -263,4 +262,6 @@ async def test_question_of_a_session_that_is_none_is_refused_and_too_many_end_th
     ],
 )
 def test_faults_of_questions_are_named(params: Any, fault: str) -> None:
-    assert fault in question_fault(params) and bool(fault) == bool(question_fault(params))
+    assert fault in question_fault("elicitation/create", params) and bool(fault) == bool(
+        question_fault("elicitation/create", params)
+    )

@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.answer_checks import (
-    checked_call,
-    checked_cursor,
-    checked_tools,
-    excerpt,
-    is_error,
-    is_response,
-    result_of,
-)
+from mcpdesk.client.answer_checks import checked_result, question_fault
+from mcpdesk.client.replies import ServerReply, excerpt, is_error, is_response
 from mcpdesk.errors import InvalidAnswer, RpcError
 
 
@@ -22,23 +15,27 @@ def response(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1} | members
 
 
+def value(message: Any, identifier: Any = 1) -> dict[str, Any]:
+    return ServerReply(message).response(identifier).value()
+
+
 def test_result_is_handed_on() -> None:
-    assert result_of(response(result={"a": 1}), 1, "t") == {"a": 1}
-    assert result_of(response(id="1", result={"resultType": "complete"}), "1", "t")
+    assert value(response(result={"a": 1})) == {"a": 1}
+    assert value(response(id="1", result={"resultType": "complete"}), "1")
 
 
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (None, "no JSON-RPC message"),
-        ([response(result={})], "no JSON-RPC message"),
+        (None, "no JSON-RPC answer|an empty answer"),
+        ([response(result={})], "no JSON-RPC answer|an empty answer"),
         ({"id": 1, "result": {}}, "no JSON-RPC message"),
         (response(id=2, result={}), "to request 2, not to 1"),
         (response(id="1", result={}), "to request '1', not to 1"),
         (response(id=True, result={}), "to request True"),
         (response(id=1.0, result={}), "to request 1.0"),
         (response(id=None, result={}), "to request None"),
-        (response(), "either a result or an error"),
+        (response(), "an empty answer"),
         (response(result={}, error={"code": 1, "message": "x"}), "either a result or an error"),
         (response(error="no"), "no code or no message"),
         (response(error={"code": "1", "message": "x"}), "no code or no message"),
@@ -52,16 +49,16 @@ def test_result_is_handed_on() -> None:
 )
 def test_anything_else_is_an_invalid_answer(message: Any, reason: str) -> None:
     with pytest.raises(InvalidAnswer, match=reason):
-        result_of(message, 1, "t")
+        value(message)
 
 
 @pytest.mark.parametrize("identifier", [1, None])
 def test_errors_carry_code_message_and_data(identifier: Any) -> None:
     error = {"code": -32602, "message": "no\x1b[31m\nsuch tool", "data": {"a": 1}}
     with pytest.raises(RpcError) as caught:
-        result_of(response(id=identifier, error=error), 1, "http://x/mcp")
+        value(response(id=identifier, error=error))
     assert (caught.value.code, caught.value.data) == (-32602, {"a": 1})
-    assert str(caught.value) == "http://x/mcp: no [31m such tool (-32602)"
+    assert str(caught.value) == "no [31m such tool (-32602)"
 
 
 def test_kinds_of_messages_are_told_apart() -> None:
@@ -82,28 +79,27 @@ def tool(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tools", "reason"),
     [
-        (None, "no list of tools"),
-        ({}, "no list of tools"),
-        ([5], "tool 0: it is no object"),
-        ([tool(), tool(name="")], "tool 1: it has no name"),
-        ([tool(name=5)], "it has no name"),
-        ([tool(inputSchema=None)], "'greet' has no inputSchema"),
-        ([tool(inputSchema={"type": "array"})], "'greet' has no inputSchema"),
-        ([tool(description=5)], "wrong description"),
-        ([tool(outputSchema=[])], "wrong outputSchema"),
+        (None, "no list called tools"),
+        ({}, "no list called tools"),
+        ([5], "tools 0 is no object"),
+        ([tool(), tool(name="")], "tools 1 has no name"),
+        ([tool(name=5)], "name is wrong"),
+        ([tool(inputSchema=None)], "greet.* has no inputSchema"),
+        ([tool(inputSchema={"type": "array"})], "greet.* has no inputSchema"),
+        ([tool(description=5)], "description is wrong"),
+        ([tool(outputSchema=[])], "outputSchema is wrong"),
     ],
 )
 def test_tools_that_are_none_are_refused(tools: Any, reason: str) -> None:
     with pytest.raises(InvalidAnswer, match=reason):
-        checked_tools({"tools": tools}, "t")
+        checked_result("tools/list", {"tools": tools})
 
 
 def test_good_tools_and_cursors_pass() -> None:
-    assert checked_tools({"tools": [tool(annotations={}, unknown=1)]}, "t")
-    assert checked_cursor({}, "t") is None
-    assert checked_cursor({"nextCursor": ""}, "t") == ""
+    good = {"tools": [tool(annotations={}, description=None, unknown=1)], "nextCursor": ""}
+    assert checked_result("tools/list", good) is good
     with pytest.raises(InvalidAnswer, match="nextCursor"):
-        checked_cursor({"nextCursor": 5}, "t")
+        checked_result("prompts/list", {"prompts": [], "nextCursor": 5})
 
 
 @pytest.mark.parametrize(
@@ -112,7 +108,8 @@ def test_good_tools_and_cursors_pass() -> None:
         ({}, "no list called content"),
         ({"content": "x"}, "no list called content"),
         ({"content": [], "isError": "yes"}, "isError"),
-        ({"content": [5]}, "content 0 has no type"),
+        ({"content": [5]}, "content 0 is no object"),
+        ({"content": [{}]}, "content 0 has no type"),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text"}]}, "content 1, text, has no text"),
         ({"content": [{"type": "image", "data": "x"}]}, "has no mimeType"),
         ({"content": [{"type": "resource", "resource": "x"}]}, "has no resource"),
@@ -121,9 +118,25 @@ def test_good_tools_and_cursors_pass() -> None:
 )
 def test_results_that_are_none_are_refused(result: Any, reason: str) -> None:
     with pytest.raises(InvalidAnswer, match=reason):
-        checked_call(result, "t")
+        checked_result("tools/call", result)
 
 
 def test_content_of_later_revisions_passes() -> None:
     result = {"content": [{"type": "hologram"}], "structuredContent": None}
-    assert checked_call(result, "t") is result
+    assert checked_result("tools/call", result) is result
+
+
+@pytest.mark.parametrize(
+    ("params", "fault"),
+    [
+        ({"messages": [{"role": "user", "content": {"type": "text"}}], "maxTokens": 1}, ""),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}], "maxTokens": 1}, ""),
+        ({"messages": [{"role": "user", "content": "Hello"}], "maxTokens": 1}, "content"),
+        ({"messages": [{"role": "user", "content": ["Hello"]}], "maxTokens": 1}, "content"),
+        ({"messages": []}, "maxTokens"),
+        (None, "object"),
+    ],
+)
+def test_messages_to_be_written_have_their_parts(params: Any, fault: str) -> None:
+    found = question_fault("sampling/createMessage", params)
+    assert fault in found and bool(fault) == bool(found)

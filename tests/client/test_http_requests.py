@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.http_requests import Reply, Wire, checked_url
+from mcpdesk.client.http_requests import HttpRequests, checked_url
+from mcpdesk.client.replies import ServerReply
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream
@@ -15,24 +16,24 @@ from tests.support.scripted import Scripted, Seen, event, http, json, result, sc
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}}
 
 
-async def ask(server: Scripted, asked: Any = None, **more: Any) -> Reply:
-    wire = Wire(server.url, more.pop("headers", {}), **more)
+async def ask(server: Scripted, asked: Any = None, **more: Any) -> ServerReply:
+    requests = HttpRequests(server.url, more.pop("headers", {}), **more)
     try:
         async with asyncio.timeout(WITHIN_S):
-            return await wire.post(PING, {}, asked)
+            return await requests.post(PING, {}, asked)
     finally:
-        await wire.close()
+        await requests.close()
 
 
 async def outcome(answer: bytes, **more: Any) -> Any:
     async with scripted(lambda seen: answer) as server:
-        return (await ask(server, **more)).result(7, "t")
+        return (await ask(server, **more)).response(7).value()
 
 
 async def test_json_answer_is_read() -> None:
     async with scripted(lambda seen: json(result(seen, {"a": 1}), X_Note="n")) as server:
         reply = await ask(server, headers={"X-Own": "1"})
-    assert reply.result(7, "t") == {"a": 1}
+    assert reply.response(7).value() == {"a": 1}
     assert reply.headers["x-note"] == "n"
     (seen,) = server.seen
     assert seen.headers["accept"] == "application/json, text/event-stream"
@@ -42,11 +43,11 @@ async def test_json_answer_is_read() -> None:
 
 async def test_nothing_is_asked_once_it_is_closed() -> None:
     async with scripted(lambda seen: json(result(seen, {}))) as server:
-        wire = Wire(server.url, {})
-        await wire.post(PING, {})
-        await wire.close()
+        requests = HttpRequests(server.url, {})
+        await requests.post(PING, {})
+        await requests.close()
         with pytest.raises(CallError, match="closed while the call was under way"):
-            await wire.post(PING, {})
+            await requests.post(PING, {})
     assert len(server.seen) == 1
 
 
@@ -54,16 +55,13 @@ async def test_answer_among_events_is_found_and_the_rest_handed_on() -> None:
     note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}
     came: list[Any] = []
 
-    async def asked(message: dict[str, Any]) -> None:
-        came.append(message)
-
     def answer(seen: Seen) -> bytes:
         other = result(seen, {}) | {"id": 8}
         return stream(": hello", "", event(note), event(other), event(result(seen, {"b": 2})), event(note))
 
     async with scripted(answer) as server:
-        reply = await ask(server, asked)
-    assert reply.result(7, "t") == {"b": 2}
+        reply = await ask(server, came.append)
+    assert reply.response(7).value() == {"b": 2}
     assert came == [note]
 
 
@@ -75,7 +73,7 @@ async def test_stream_the_server_let_go_of_is_taken_up_after_its_delay() -> None
 
     async with scripted(answer) as server:
         reply = await ask(server)
-    assert reply.result(7, "t") == {"late": True}
+    assert reply.response(7).value() == {"late": True}
     assert server.seen[1].method == "GET"
     assert server.seen[1].headers["last-event-id"] == "a:1"
 
@@ -83,7 +81,7 @@ async def test_stream_the_server_let_go_of_is_taken_up_after_its_delay() -> None
 async def test_stream_that_brings_nothing_new_is_taken_up_once() -> None:
     async with scripted(lambda seen: stream("retry: 1", "id: a:1", "data:", "", "")) as server:
         with pytest.raises(InvalidAnswer, match="empty answer"):
-            (await ask(server)).result(7, "t")
+            (await ask(server)).response(7).value()
     assert [seen.method for seen in server.seen] == ["POST", "GET"]
 
 
@@ -126,7 +124,7 @@ async def test_status_that_tells_all_is_an_http_error(answer: bytes, status: int
     with pytest.raises(HttpError) as caught:
         await outcome(answer)
     assert caught.value.status == status
-    assert str(caught.value).startswith(f"t: {told}")
+    assert str(caught.value).startswith(told)
 
 
 async def test_refusal_says_what_a_token_needs() -> None:
@@ -185,17 +183,17 @@ async def test_what_is_no_http_is_an_http_error() -> None:
 
 async def test_cookies_are_not_kept() -> None:
     async with scripted(lambda seen: json(result(seen, {}), Set_Cookie="a=b")) as server:
-        wire = Wire(server.url, {})
+        requests = HttpRequests(server.url, {})
         for _ in range(2):
-            await wire.post(PING, {})
-        await wire.close()
+            await requests.post(PING, {})
+        await requests.close()
     assert all("cookie" not in seen.headers for seen in server.seen)
 
 
 async def test_mode_is_part_of_the_url_and_secrets_of_it_are_not_shown() -> None:
-    wire = Wire("http://localhost:1/mcp/x?key=s3cret&mode=old&empty=", {}, "re view")
-    assert wire.url == "http://localhost:1/mcp/x?key=s3cret&empty=&mode=re+view"
-    assert wire.target == "http://localhost:1/mcp/x"
+    requests = HttpRequests("http://localhost:1/mcp/x?key=s3cret&mode=old&empty=", {}, "re view")
+    assert requests.url == "http://localhost:1/mcp/x?key=s3cret&empty=&mode=re+view"
+    assert requests.target == "http://localhost:1/mcp/x"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge import Client, client_tools, format_result
-from mcpdesk.client.http_requests import Wire
-from mcpdesk.client.negotiation import Session
+from tests.bridge.conftest import session
 
 pytestmark = pytest.mark.slow
 SERVER = Path(__file__).parents[1] / "support" / "official_server.py"
@@ -60,9 +59,7 @@ async def client(request: pytest.FixtureRequest, streamable: str, older: str) ->
     """A client that speaks a revision of each kind with it."""
     async with Client(older if request.param == "2024-11-05" else streamable) as made:
         if request.param == "2025-11-25":
-            session = Session(Wire(streamable, {}))
-            await session.open()
-            made._line = session
+            made._connection = session(streamable)
         assert (await made.connect())["revision"] == request.param
         yield made
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.http_requests import Wire
-from mcpdesk.client.line import Line
-from mcpdesk.client.negotiation import Session, Stateless, meet
+from mcpdesk.bridge.hosted import IDENTITY
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.negotiation import shaken
+from mcpdesk.client.streamable_http import StreamableHttp
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import (
@@ -35,22 +36,29 @@ UNSUPPORTED = {
 UNKNOWN = {"code": -32601, "message": "Method not found"}
 
 
-Meet = Callable[[Scripted], Awaitable[Line]]
+Meet = Callable[[Scripted], Awaitable[ServerConnection]]
 
 
 @pytest.fixture
 async def met() -> AsyncIterator[Meet]:
-    """Meets servers, and closes the connections after the test."""
-    wires: list[Wire] = []
+    """Opens connections, and closes them after the test."""
+    opened: list[ServerConnection] = []
 
-    async def meeting(server: Scripted) -> Line:
-        wires.append(Wire(server.url, {"Authorization": "Bearer t"}))
+    async def meeting(server: Scripted) -> ServerConnection:
+        transport = StreamableHttp(server.url, {"Authorization": "Bearer t"})
+        opened.append(ServerConnection(transport, IDENTITY))
         async with asyncio.timeout(WITHIN_S):
-            return await meet(wires[-1])
+            await opened[-1].open()
+        return opened[-1]
 
     yield meeting
-    for wire in wires:
-        await wire.close()
+    for connection in opened:
+        await connection.close()
+
+
+async def value(connection: ServerConnection, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The result of a request, unchecked."""
+    return (await connection.request(method, params)).value()
 
 
 def handshake(
@@ -81,17 +89,17 @@ def handshake(
 
 async def test_stateless_server_is_asked_once_and_every_request_stands_alone(met: Meet) -> None:
     async with serving(modern(lambda seen: json(result(seen, {"a": 1})))) as server:
-        line = await met(server)
-        assert await line.request("tools/call", {"name": "größe"}, {"mcp-param-x": "1"}) == {"a": 1}
-        await line.close()
-    assert isinstance(line, Stateless)
-    assert line.server == {"name": "script", "version": "1"} and line.instructions == "Be kind."
+        connection = await met(server)
+        assert await value(connection, "tools/call", {"name": "größe"}) == {"a": 1}
+        settled = await connection.open()
+        await connection.close()
+    assert settled.revision.is_stateless
+    assert settled.server == {"name": "script", "version": "1"} and settled.instructions == "Be kind."
     asked, called = server.seen
     assert asked.headers["mcp-method"] == "server/discover"
     assert called.headers["mcp-protocol-version"] == "2026-07-28"
     assert called.headers["mcp-method"] == "tools/call"
     assert called.headers["mcp-name"] == "=?base64?Z3LDtsOfZQ==?="
-    assert called.headers["mcp-param-x"] == "1"
     assert called.headers["authorization"] == "Bearer t"
     assert "mcp-session-id" not in called.headers
     meta = called.message["params"]["_meta"]
@@ -117,9 +125,11 @@ async def test_stateless_server_is_asked_once_and_every_request_stands_alone(met
 )
 async def test_any_other_refusal_leads_to_a_handshake(refusal: bytes, met: Meet) -> None:
     async with serving(handshake(lambda seen: json(result(seen, {"b": 2})), refusal)) as server:
-        line = await met(server)
-        assert await line.request("tools/list", {}, {}) == {"b": 2}
-        assert isinstance(line, Session) and line.server["name"] == "old" and line.instructions == "Slowly."
+        connection = await met(server)
+        assert await value(connection, "tools/list", {}) == {"b": 2}
+        settled = await connection.open()
+    assert not settled.revision.is_stateless
+    assert settled.server["name"] == "old" and settled.instructions == "Slowly."
     opened, done, listed = server.seen[1:]
     assert opened.message["params"]["protocolVersion"] == "2025-11-25"
     assert "_meta" not in opened.message["params"] and "mcp-protocol-version" not in opened.headers
@@ -134,15 +144,14 @@ async def test_any_other_refusal_leads_to_a_handshake(refusal: bytes, met: Meet)
 )
 async def test_revision_the_server_chose_is_spoken(version: str, header: str | None, met: Meet) -> None:
     async with serving(handshake(lambda seen: json(result(seen, {})), None, version, "")) as server:
-        line = await met(server)
-        await line.request("tools/list", {}, {})
-        await line.close()
-    assert line.revision.name == version
+        connection = await met(server)
+        await value(connection, "tools/list", {})
+        assert (await connection.open()).revision.name == version
     assert server.seen[-1].headers.get("mcp-protocol-version") == header
     assert "mcp-session-id" not in server.seen[-1].headers
 
 
-@pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", None, 5])
+@pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", "", None, 5])
 async def test_revision_nobody_knows_ends_it(version: Any, met: Meet) -> None:
     async with serving(handshake(lambda seen: None, None, version)) as server:
         with pytest.raises(InvalidAnswer, match="answers the handshake with the revision"):
@@ -183,13 +192,13 @@ async def test_session_the_server_forgot_is_opened_again_once(met: Meet) -> None
         return handshake(answer)(seen)
 
     async with serving(everything) as server:
-        line = await met(server)
-        found = await asyncio.gather(*(line.request("tools/list", {}, {}) for _ in range(3)))
+        connection = await met(server)
+        found = await asyncio.gather(*(value(connection, "tools/list", {}) for _ in range(3)))
         assert found == [{"again": True}] * 3
         assert sum(seen.message["method"] == "initialize" for seen in server.seen) == 2
         forgotten |= {"s2", "s3"}
         with pytest.raises(HttpError) as caught:
-            await line.request("tools/list", {}, {})
+            await value(connection, "tools/list", {})
         assert caught.value.status == 404
 
 
@@ -203,11 +212,14 @@ async def test_questions_of_the_server_are_answered_on_the_way(met: Meet) -> Non
         return stream(event(ping), event(ask), event(result(seen, {"done": True})))
 
     async with serving(handshake(answer)) as server:
-        line = await met(server)
-        assert await line.request("tools/call", {"name": "x"}, {}) == {"done": True}
-    answers = [seen.message for seen in server.seen if "method" not in seen.message]
-    assert answers[0] == {"jsonrpc": "2.0", "id": "p", "result": {}}
-    assert answers[1]["error"]["code"] == -32601
+        connection = await met(server)
+        assert await value(connection, "tools/call", {"name": "x"}) == {"done": True}
+        await connection.close()  # waits for the answers to arrive
+    answers = {
+        seen.message["id"]: seen.message for seen in server.seen if seen.body and "method" not in seen.message
+    }
+    assert answers["p"] == {"jsonrpc": "2.0", "id": "p", "result": {}}
+    assert answers["q"]["error"]["code"] == -32601
 
 
 async def test_cancelled_request_of_a_session_is_told_to_the_server(met: Meet) -> None:
@@ -222,12 +234,12 @@ async def test_cancelled_request_of_a_session_is_told_to_the_server(met: Meet) -
         return None
 
     async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
-        line = await met(server)
-        work = asyncio.create_task(line.request("tools/call", {"name": "x"}, {}))
+        connection = await met(server)
+        work = asyncio.create_task(value(connection, "tools/call", {"name": "x"}))
         await called.wait()
         work.cancel()
         await asyncio.wait([work])
-        await line.close()
+        await connection.close()
     told = server.seen[-2].message
     assert told["method"] == "notifications/cancelled"
     assert told["params"]["requestId"] == server.seen[-3].message["id"]
@@ -242,21 +254,21 @@ async def test_cancelled_stateless_request_closes_its_connection(met: Meet) -> N
         called.set()
 
     async with serving(modern(answer)) as server, asyncio.timeout(WITHIN_S):
-        line = await met(server)
-        work = asyncio.create_task(line.request("tools/call", {"name": "x"}, {}))
+        connection = await met(server)
+        work = asyncio.create_task(value(connection, "tools/call", {"name": "x"}))
         await called.wait()
         work.cancel()
         await asyncio.wait([work])
         await server.left.wait()
-        await line.close()
+        await connection.close()
     assert len(server.seen) == 2
 
 
 async def test_session_ends_even_when_the_server_is_gone(met: Meet) -> None:
     async with serving(handshake(lambda seen: json(result(seen, {})))) as server:
-        line = await met(server)
+        connection = await met(server)
     async with asyncio.timeout(WITHIN_S):
-        await line.close()
+        await connection.close()
 
 
 async def test_error_of_the_handshake_is_the_servers(met: Meet) -> None:
@@ -268,3 +280,8 @@ async def test_error_of_the_handshake_is_the_servers(met: Meet) -> None:
     async with serving(answer) as server:
         with pytest.raises(RpcError, match="too old"):
             await met(server)
+
+
+def test_what_a_server_says_of_itself_may_be_nonsense() -> None:
+    told = shaken({"protocolVersion": "2025-06-18", "serverInfo": 5, "instructions": 5})
+    assert (told.revision.name, told.server, told.instructions) == ("2025-06-18", {}, "")

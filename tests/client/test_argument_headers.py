@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.mirroring import mirror, without_invalid
+from mcpdesk.client.flows import argument_headers, without_invalid_headers
 from mcpdesk.protocol.headers import check_parameters, mirrored
 
 SCHEMA = {
@@ -32,13 +32,13 @@ SCHEMA = {
     ],
 )
 def test_arguments_become_headers_a_server_accepts(arguments: Any, headers: dict[str, str]) -> None:
-    assert mirror(SCHEMA, arguments) == headers
+    assert argument_headers(SCHEMA, arguments) == headers
     check_parameters(mirrored(SCHEMA), arguments, headers)
 
 
 def test_tool_with_a_wrong_mark_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
     wrong = {"properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
     tools = [{"name": "good", "inputSchema": SCHEMA}, {"name": "bad", "inputSchema": wrong}]
-    with caplog.at_level(logging.WARNING, "mcpdesk.bridge"):
-        assert without_invalid(tools) == tools[:1]
+    with caplog.at_level(logging.WARNING, "mcpdesk.client"):
+        assert without_invalid_headers(tools) == tools[:1]
     assert "'bad' is left out" in caplog.text

@@ -1,0 +1,497 @@
+"""A client's connection to one server: opened by its first request, in the newest revision both know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import count
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from mcpdesk.client.answer_checks import checked_result, question_fault
+from mcpdesk.client.flows import MAY_ASK, Ask, FlowStep, Leave, Report, RequestFlows, Send, Wait
+from mcpdesk.client.negotiation import Agreement, discovered, shaken
+from mcpdesk.client.replies import ClientTransport, ServerResponse, SessionGone, excerpt
+from mcpdesk.client.timing import CallDeadline, Farewells
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.client_features import ASKABLE
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, R1, Revision
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.protocol.task_shapes import EXTENSION
+
+MOST_QUESTIONS = 100
+"""How many questions of one call may wait for their answers at a time."""
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+
+AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
+"""Takes the parameters of a question and the name of what runs on the server; returns the result.
+
+Raises: ProtocolError to refuse; anything else ends the call.
+"""
+Questions: TypeAlias = Mapping[str, AnswerQuestion]
+"""What the server may ask now: method -> who answers."""
+_CAPABILITIES: dict[str, JSONObject] = {
+    "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
+    "sampling/createMessage": {"sampling": {}},
+    "roots/list": {"roots": {}},
+}
+"""Method of a question -> the capability a client declares that answers it."""
+
+
+class CallObserver(Protocol):
+    """Somebody who watches a request while it is under way."""
+
+    def sent(self, request_id: int) -> None:
+        """The request was sent, or sent again, under this id."""
+
+    def progressed(self, progress: float, total: float | None, message: str) -> None:
+        """The server reports progress."""
+
+    def noted(self, text: str) -> None:
+        """The server says something about it."""
+
+
+class _RunningCall:
+    """What belongs to one request of the caller's while it is under way."""
+
+    def __init__(self, subject: str, observer: CallObserver | None, deadline: CallDeadline | None) -> None:
+        self.subject = subject
+        self.observer = observer
+        self.deadline = deadline
+        self.group: asyncio.TaskGroup | None = None
+        """Takes the tasks that answer questions; None between two exchanges."""
+        self.questions: dict[Id, asyncio.Task[None]] = {}
+
+    @contextmanager
+    def thinking(self) -> Iterator[None]:
+        """No time passes for the call while somebody thinks about an answer."""
+        with self.deadline.stopped() if self.deadline is not None else nullcontext():
+            yield
+
+
+class ServerConnection:
+    """Speaks with one server over a transport, in any revision. Used on one loop.
+
+    >>> connection = ServerConnection(StreamableHttp(url, {}), {"name": "me", "version": "1"})
+    >>> result = await connection.result("tools/call", {"name": "greet"})
+
+    Every request raises `CallError` of some kind when no response comes of it.
+    """
+
+    def __init__(
+        self,
+        transport: ClientTransport,
+        identity: Mapping[str, Any],
+        *,
+        questions: Callable[[], Questions] = dict,
+        revision: Revision | None = None,
+        agreement: Agreement | None = None,
+        log_level: str | None = None,
+        is_required_task: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`identity` is the name and version sent to the server; `questions` gives what it may ask now.
+
+        `revision` is spoken without asking for a newer one; `agreement` is what was settled elsewhere;
+        `log_level` asks for log messages; `is_required_task` says which tools exist as tasks only, if known.
+        """
+        self._transport = transport
+        self._identity = dict(identity)
+        self._questions = questions
+        self._revision = revision
+        self._agreement = agreement
+        self._log_level = log_level
+        self._flows = RequestFlows(is_required_task)
+        self._ids = count(1)
+        self._opening = asyncio.Lock()
+        self._is_attached = False
+        self._running: dict[int, _RunningCall] = {}
+        """Calls by the id of the request under way, which is their progress token as well."""
+        self._unrelated = _RunningCall("", None, None)
+        """Holds the questions that belong to no call we know."""
+        self._farewells = Farewells()
+        self._listening: asyncio.Task[None] | None = None
+        self.on_notification: Callable[[str, JSONObject], None] = lambda method, params: None
+        """Takes notifications about the server: changed lists and resources, tasks, subscriptions."""
+
+    @property
+    def target(self) -> str:
+        """Where it leads, without secrets."""
+        return self._transport.target
+
+    @property
+    def tools(self) -> Mapping[str, JSONObject]:
+        """The tools listed last, by name."""
+        return self._flows.tools
+
+    async def open(self) -> Agreement:
+        """What is settled with the server; asks it when nothing is yet. Raises: CallError."""
+        async with self._opening:
+            if self._agreement is None or not self._transport.is_open or not self._is_attached:
+                with self._naming_target():
+                    await self._connect()
+            assert self._agreement is not None
+            return self._agreement
+
+    async def request(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        observer: CallObserver | None = None,
+        deadline: CallDeadline | None = None,
+    ) -> ServerResponse:
+        """The response to a request, after all questions, and for tools that are tasks after these.
+
+        Cancelling it cancels the request. Raises: CallError; ProtocolError when a question was refused in a
+        way the server cannot be told; whatever answering a question raised.
+        """
+        params = params or {}
+        subject = str(params.get("name") or params.get("uri") or method)
+        await self.open()
+        return await self._run(self._flows.request(method, params), _RunningCall(subject, observer, deadline))
+
+    async def result(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        observer: CallObserver | None = None,
+        deadline: CallDeadline | None = None,
+    ) -> JSONObject:
+        """The result of a request, checked for what its method promises. Raises: RpcError for an error."""
+        response = await self.request(method, params, observer=observer, deadline=deadline)
+        with self._naming_target():
+            return checked_result(method, response.value())
+
+    async def list_all(self, method: str, key: str) -> list[JSONObject]:
+        """The items of all pages of a list, such as `tools/list` and `tools`."""
+        await self.open()
+        return await self._run(self._flows.list_all(method, key), _RunningCall(method, None, None))
+
+    def listen(self) -> None:
+        """Receive notifications that belong to no request, where the transport has a stream for them."""
+        if self._listening is None or self._listening.done():
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    async def close(self) -> None:
+        """End the connection; what is under way fails."""
+        for task in [self._listening, *self._unrelated.questions.values()]:
+            if task is not None:
+                task.cancel()
+        await self._farewells.end()
+        await self._transport.close()
+
+    # opening
+
+    async def _connect(self) -> None:
+        was_open = self._transport.is_open
+        await self._transport.open(self._receive)
+        if self._agreement is None or not was_open:
+            self._agreement = await self._agreed(self._agreement)
+        self._is_attached = True
+        self._flows.revision = self._agreement.revision
+        self._flows.mirrors = self._transport.mirrors_arguments
+
+    async def _agreed(self, earlier: Agreement | None) -> Agreement:
+        """Find the newest revision both sides know. `earlier` held before the connection was lost."""
+        if earlier is None and self._revision is None:
+            message = self._message(LATEST, Send("server/discover", {}), None)
+            reply = await self._transport.exchange(message, {}, self._receive)
+            agreement = discovered(reply)
+            if agreement is not None:
+                self._transport.agreed(agreement.revision, reply)
+                return agreement
+        revision = earlier.revision if earlier is not None else self._revision or LATEST_HANDSHAKE
+        if revision.is_stateless:
+            return earlier or Agreement(revision)
+        try:
+            return await self._shake_hands(revision)
+        except HttpError as error:
+            older = self._transport.older()
+            if older is None or not 400 <= error.status < 500 or error.status in (401, 403):
+                raise
+            try:
+                await older.open(self._receive)
+            except HttpError:
+                raise error from None
+            self._transport = older
+            return await self._shake_hands(R1)
+
+    async def _shake_hands(self, revision: Revision) -> Agreement:
+        transport = self._transport
+        opening = {
+            "protocolVersion": revision.name,
+            "capabilities": self._capabilities(),
+            "clientInfo": self._identity,
+        }
+        message = self._message(revision, Send("initialize", opening), None)
+        reply = await transport.exchange(message, {}, self._receive)
+        agreement = shaken(reply.response(message["id"]).value())
+        transport.agreed(agreement.revision, reply)
+        await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        if self._log_level is not None:
+            level = Send("logging/setLevel", {"level": self._log_level})
+            await transport.exchange(self._message(agreement.revision, level, None), {}, self._receive)
+        return agreement
+
+    def _capabilities(self) -> JSONObject:
+        declared: JSONObject = {}
+        for method in self._questions():
+            declared |= _CAPABILITIES[method]
+        return declared
+
+    # requests
+
+    async def _run(self, flow: Generator[FlowStep, Any, T], call: _RunningCall) -> T:
+        """Take the steps of a flow to its end."""
+        outcome: Any = None
+        error: BaseException | None = None
+        with self._naming_target():
+            while True:
+                try:
+                    step = flow.send(outcome) if error is None else flow.throw(error)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+                try:
+                    outcome, error = await self._perform(step, call), None
+                except BaseException as problem:  # the flow decides what becomes of it
+                    error = problem
+
+    async def _perform(self, step: FlowStep, call: _RunningCall) -> Any:
+        match step:
+            case Send():
+                return await self._send(step, call)
+            case Ask():
+                return await self._answers(step.requests, call)
+            case Wait():
+                await asyncio.sleep(step.seconds)
+            case Report():
+                if call.observer is not None:
+                    call.observer.progressed(0.0, None, step.text)
+            case Leave():
+                self._farewells.begin(self._send(step.request, _RunningCall(call.subject, None, None)))
+
+    async def _send(self, step: Send, call: _RunningCall) -> ServerResponse:
+        """One exchange; a session the server has forgotten is opened again, once."""
+        used = self._agreement
+        try:
+            return await self._exchange(step, call)
+        except SessionGone:
+            async with self._opening:
+                if self._agreement is used:
+                    self._agreement = await self._agreed(used)
+                    self._flows.revision = self._agreement.revision
+            return await self._exchange(step, call)
+
+    async def _exchange(self, step: Send, call: _RunningCall) -> ServerResponse:
+        transport, agreement = self._transport, self._agreement
+        assert agreement is not None
+        message = self._message(agreement.revision, step, call.observer)
+        identifier = message["id"]
+        if step.is_main and call.observer is not None:
+            call.observer.sent(identifier)
+        self._running[identifier] = call
+        try:
+            async with asyncio.TaskGroup() as call.group:
+                # The replies are read on while somebody thinks: the server may take a question back.
+                reply = await transport.exchange(message, step.headers, partial(self._receive, call=call))
+                for task in call.questions.values():
+                    task.cancel()
+        except BaseExceptionGroup as several:
+            error = several.exceptions[0]
+            self._withdraw(identifier, agreement, error)
+            raise error from None
+        except BaseException as error:
+            self._withdraw(identifier, agreement, error)
+            raise
+        finally:
+            call.group = None
+            del self._running[identifier]
+        return reply.response(identifier, _kinds(message))
+
+    def _withdraw(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
+        """Tell the server that nobody waits any more, unless it knows."""
+        knows = agreement.revision.is_stateless and self._transport.closing_cancels
+        if isinstance(error, CallError) or knows:
+            return
+        params = {"requestId": identifier, "reason": "nobody waits any more"}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        self._farewells.begin(self._transport.send(message))
+
+    def _message(self, revision: Revision, step: Send, observer: CallObserver | None) -> JSONObject:
+        identifier, params = next(self._ids), step.params
+        given = params.get("_meta")
+        meta: JSONObject = {}
+        if revision.is_stateless:
+            meta = request_meta(revision, self._identity, self._log_level)
+            asked = given.get(CAPABILITIES_KEY) if isinstance(given, dict) else None
+            more = asked if isinstance(asked, dict) else {}
+            given = {**(given or {}), CAPABILITIES_KEY: self._capabilities() | step.capabilities | more}
+        if observer is not None:
+            meta["progressToken"] = identifier
+        if meta:
+            params = params | {"_meta": meta | (given or {})}
+        return {"jsonrpc": "2.0", "id": identifier, "method": step.method, "params": params}
+
+    # questions
+
+    async def _answers(self, requests: Any, call: _RunningCall) -> JSONObject:
+        """The answers to the questions in a result, by key.
+
+        Raises: InvalidAnswer for what is no question, or one that was not offered to be answered.
+        """
+        questions = self._questions()
+        if not questions:
+            raise InvalidAnswer("it has questions, and this client answers no questions")
+        if not isinstance(requests, dict):
+            raise InvalidAnswer("inputRequests is no object", excerpt=excerpt(repr(requests)))
+        for key, each in requests.items():
+            method = each.get("method") if isinstance(each, dict) else None
+            if not isinstance(method, str) or method not in questions:
+                raise InvalidAnswer(f"{key[:80]!r} asks for {str(method)[:80]!r}, which was not offered")
+            if fault := question_fault(method, each.get("params", {})):
+                raise InvalidAnswer(f"the question {key[:80]!r} is wrong: {fault}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {
+                    key: group.create_task(self._answer(each["method"], each.get("params", {}), call))
+                    for key, each in requests.items()
+                }
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return {key: task.result() for key, task in tasks.items()}
+
+    async def _answer(self, method: str, params: JSONObject, call: _RunningCall) -> JSONObject:
+        """Raises: ProtocolError for what is refused."""
+        with call.thinking():
+            return await self._questions()[method](params, call.subject)
+
+    def _refusal(self, method: str, params: JSONObject) -> ProtocolError | None:
+        """Why a question is not put to anybody; None: it is."""
+        if method not in self._questions():
+            return ProtocolError(ErrorCode.METHOD_NOT_FOUND, f"This client does not answer {method[:80]}")
+        fault = question_fault(method, params)
+        return invalid_params(fault) if fault else None
+
+    def _refuse(self, identifier: Id, refusal: ProtocolError) -> None:
+        self._farewells.begin(self._respond(identifier, {"error": codec.error_object(refusal)}))
+
+    def _receive(self, message: JSONObject, call: _RunningCall | None = None) -> None:
+        """Take a request or notification of the server. `call`: what it came with, where that is known."""
+        method, params = message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if not isinstance(method, str):
+            return
+        if "id" not in message:
+            self._notified(method, params, call)
+        elif is_id(message["id"]) and not (self._agreement and self._agreement.revision.is_stateless):
+            self._asked(message["id"], method, params, call)
+
+    def _asked(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall | None) -> None:
+        """Answer a request of the server, in a task of its own."""
+        if method == "ping":
+            self._farewells.begin(self._respond(identifier, {"result": {}}))
+            return
+        if refusal := self._refusal(method, params):
+            self._refuse(identifier, refusal)
+            return
+        is_related = call is not None and call.group is not None
+        if call is None or call.group is None:
+            running = {id(each): each for each in self._running.values() if each.group is not None}
+            call = next(iter(running.values())) if len(running) == 1 else self._unrelated
+        if identifier in call.questions or len(call.questions) == MOST_QUESTIONS:
+            if is_related:
+                raise InvalidAnswer("it asks too many questions at a time")
+            self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at a time"))
+            return
+        answering = self._reply_to(identifier, method, params, call)
+        if call.group is not None:
+            task = call.group.create_task(answering)
+        else:
+            task = asyncio.get_running_loop().create_task(_surviving(answering))
+        questions = call.questions
+        questions[identifier] = task
+        task.add_done_callback(lambda ended: questions.pop(identifier, None))
+
+    async def _reply_to(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall) -> None:
+        try:
+            answer: JSONObject = {"result": await self._answer(method, params, call)}
+        except ProtocolError as refused:
+            answer = {"error": codec.error_object(refused)}
+        await self._respond(identifier, answer)
+
+    async def _respond(self, identifier: Id, answer: JSONObject) -> None:
+        await self._transport.send({"jsonrpc": "2.0", "id": identifier, **answer})
+
+    # notifications
+
+    def _notified(self, method: str, params: JSONObject, call: _RunningCall | None) -> None:
+        match method:
+            case "notifications/cancelled":
+                self._take_back(params.get("requestId"))
+            case "notifications/progress":
+                self._progressed(params)
+            case "notifications/message":
+                data = params.get("data")
+                text = data if isinstance(data, str) else codec.encode(data).decode()
+                self._note(f"{params.get('level')}: {text}", call)
+            case "notifications/elicitation/complete":
+                self._note("what the link was for is done", call)
+            case _:
+                self.on_notification(method, params)
+
+    def _take_back(self, identifier: Any) -> None:
+        """The server does not wait for the answer to a question any more."""
+        for call in (self._unrelated, *self._running.values()):
+            if is_id(identifier) and identifier in call.questions:
+                call.questions[identifier].cancel()
+
+    def _progressed(self, params: JSONObject) -> None:
+        token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
+        call = self._running.get(token) if isinstance(token, int) else None
+        if call is None or call.observer is None or not isinstance(progress, int | float):
+            return
+        known = total if isinstance(total, int | float) else None
+        call.observer.progressed(progress, known, str(params.get("message") or ""))
+
+    def _note(self, text: str, call: _RunningCall | None) -> None:
+        """Hand on a message; without its call it goes to all that run, as the wire does not say more."""
+        calls = [call] if call is not None else {id(each): each for each in self._running.values()}.values()
+        for each in calls:
+            if each.observer is not None:
+                each.observer.noted(text)
+
+    async def _listen(self) -> None:
+        await self.open()
+        await self._transport.listen()
+
+    @contextmanager
+    def _naming_target(self) -> Iterator[None]:
+        """Errors say which server they are about."""
+        try:
+            yield
+        except CallError as error:
+            error.target = error.target or self.target
+            raise
+
+
+def _kinds(message: JSONObject) -> tuple[str, ...]:
+    """The types of results that may answer a request: tasks and questions only where it declares them."""
+    meta = message["params"].get("_meta") or {}
+    declared = meta.get(CAPABILITIES_KEY) or {}
+    tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
+    may_ask = message["method"] in MAY_ASK and not ASKABLE.isdisjoint(declared)
+    return ("complete", *tasks, *(("input_required",) if may_ask else ()))
+
+
+async def _surviving(work: Coroutine[Any, Any, None]) -> None:
+    """Answer a question nobody waits for: what goes wrong with it ends nothing else."""
+    try:
+        await work
+    except Exception:
+        _LOG.exception("a question of a server could not be answered")

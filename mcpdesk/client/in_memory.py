@@ -1,0 +1,88 @@
+"""A server in this process: frames over memory, as over any other pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from mcpdesk.client.replies import PendingReplies, Receive, ServerReply, is_response
+from mcpdesk.errors import CallError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.revisions import Revision
+
+Write: TypeAlias = Callable[[Sequence[bytes]], None]
+
+
+class FrameChannel(Protocol):
+    """The server's end of a connection in memory."""
+
+    def take(self, frame: bytes) -> object:
+        """One frame arrived."""
+
+    def close(self, reason: str) -> None:
+        """The peer is gone: its calls end."""
+
+
+class InMemory:
+    """A connection in memory, used on the loop the server runs on."""
+
+    mirrors_arguments = False
+    closing_cancels = False
+
+    def __init__(
+        self,
+        connect: Callable[[Write], FrameChannel],
+        target: str,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`connect` opens the channel and is given what takes the server's frames; `on_close` runs last."""
+        self.target = target
+        self.is_open = True
+        self._replies = PendingReplies()
+        self._receive: Receive = lambda message: None
+        self._channel = connect(self._received)
+        self._on_close = on_close
+
+    async def open(self, receive: Receive) -> None:
+        """The channel is open; from now on somebody listens."""
+        self._receive = receive
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request. Raises: LocalProtocolError for params JSON cannot carry."""
+        frame = codec.encode(request)
+        with self._replies.expecting(request["id"]) as reply:
+            self._channel.take(frame)
+            return await reply
+
+    async def send(self, message: JSONObject) -> None:
+        """Send a notification or a response."""
+        self._channel.take(codec.encode(message))
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """Frames are the same in every revision."""
+
+    def older(self) -> None:
+        """There is no older transport."""
+
+    async def listen(self) -> None:
+        """The channel brings everything as it is."""
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._channel.close("the caller has left")
+        self._replies.fail(CallError("closed while the call was under way"))
+        if self._on_close is not None:
+            await self._on_close()
+
+    def _received(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            message = codec.decode(frame)
+            if is_response(message):
+                self._replies.arrived(message, frame)
+            elif isinstance(message, dict):
+                self._receive(message)
