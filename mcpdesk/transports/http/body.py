@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from mcpdesk.protocol.jsonrpc import invalid
 from mcpdesk.transports.http.answers import Refused, plain_error, rpc_error
 from mcpdesk.transports.http.connections import BODY_BYTES_PER_S, HttpConnection, connection_of, late
+from mcpdesk.transports.http.head import head_of
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -19,67 +20,61 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
     much beside those of all other requests (503).
     """
-    size = request.content_length
-    if size is not None and size > limit:
-        raise _too_large(size, limit)
-    coding = request.headers.get("Content-Encoding")
-    if coding is not None and coding.lower() != "identity":
-        # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
-        raise _closing(
-            plain_error(415, f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is")
-        )
-    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-        request.transport.write(CONTINUE)
-    connection, body = connection_of(request), bytearray()
+    head, content, connection = head_of(request), request.content, connection_of(request)
+    if head.body_size is not None and head.body_size > limit:
+        raise _too_large(head.body_size, limit)
+    if not head.is_plain:
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
+            told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
+            raise _closing(plain_error(415, told))
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(CONTINUE)
     try:
-        if request.content.is_eof():
-            await _receive(request, connection, limit, body)
-        else:
-            await _await(request, connection, limit, body)
+        if content.is_eof():
+            body = content.read_nowait()
+            _count(connection, len(body), len(body), limit)
+            return body
+        return await _receive(content, connection, limit)
+    except TimeoutError:
+        raise _closing(plain_error(408, late(connection.patience_s))) from None
+    except (ConnectionError, web.RequestPayloadError):
+        raise _closing(plain_error(400, "the body broke off")) from None
+
+
+async def _receive(content: StreamReader, connection: HttpConnection, limit: int) -> bytes:
+    """Wait for a body; every piece gives the rest more time.
+
+    Raises: Refused, TimeoutError, ConnectionError.
+    """
+    connection.body_since = deadline = connection.loop.time()
+    deadline += connection.patience_s
+    body = bytearray()
+    try:
+        async with asyncio.timeout_at(deadline) as patience:
+            while piece := await content.readany():
+                body += piece
+                _count(connection, len(piece), len(body), limit)
+                deadline += len(piece) / BODY_BYTES_PER_S
+                patience.reschedule(deadline)
+        return bytes(body)
     except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
         # The stream keeps its error, the error its traceback, and that all that was received.
         error.__traceback__ = None
-        body.clear()
-        is_late = isinstance(error, TimeoutError)
-        told = (
-            plain_error(408, late(connection.patience_s))
-            if is_late
-            else plain_error(400, "the body broke off")
-        )
-        raise _closing(told) from None
-    return bytes(body)
-
-
-async def _await(request: web.BaseRequest, connection: HttpConnection, limit: int, body: bytearray) -> None:
-    """Receive a body of which more is to come. Raises: as `_receive`, and TimeoutError."""
-    connection.body_since = began = connection.loop.time()
-    try:
-        async with asyncio.timeout_at(began + connection.patience_s) as patience:
-            await _receive(request, connection, limit, body, patience)
+        raise
     finally:
+        body.clear()
         connection.body_since = None
 
 
-async def _receive(
-    request: web.BaseRequest,
-    connection: HttpConnection,
-    limit: int,
-    body: bytearray,
-    patience: asyncio.Timeout | None = None,
-) -> None:
-    """Fill `body`; with `patience`, every piece of it gives more time. Raises: Refused, ConnectionError."""
-    content = request.content
-    while piece := await content.readany():
-        body += piece
-        if len(body) > limit:
-            raise _too_large(None, limit)
-        if not connection.hold(len(piece)):
-            told = f"requests of more than {connection.body_limit} bytes are being received or answered"
-            raise _closing(rpc_error(503, invalid(f"{told} (max_bodies_bytes)")))
-        if patience is not None:
-            deadline = patience.when()
-            assert deadline is not None
-            patience.reschedule(deadline + len(piece) / BODY_BYTES_PER_S)
+def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
+    """Hold so many more bytes of a body. Raises: Refused."""
+    if total > limit:
+        raise _too_large(None, limit)
+    if not connection.hold(more):
+        told = f"requests of more than {connection.body_limit} bytes are being received or answered"
+        raise _closing(rpc_error(503, invalid(f"{told} (max_bodies_bytes)")))
 
 
 def _too_large(size: int | None, limit: int) -> Refused:

@@ -85,7 +85,6 @@ class HttpConnection(asyncio.Protocol):
         self._held = 0
         self._request: web.BaseRequest | None = None
         """The one that is being answered."""
-        self._handler_aio: asyncio.Task[object] | None = None
         self._body: StreamReader | None = None
         """That of the latest request."""
         self._head_since: float | None = None
@@ -251,13 +250,12 @@ class HttpConnection(asyncio.Protocol):
         self._request = request
         self._body = request.content
         self._head_since = None
-        self._handler_aio = asyncio.current_task()
         if self._request_size is not None:
             self._request_size = None if body_size is None else self._request_size + body_size
 
     def end(self) -> None:
         """The request was answered, or nobody waits for its answer."""
-        self._request = self._handler_aio = None
+        self._request = None
         self.last_used = self.loop.time()
         self._is_between = self._received == self._request_size
         if not self._is_between:
@@ -267,9 +265,9 @@ class HttpConnection(asyncio.Protocol):
             self._held = 0
 
     @property
-    def handler_aio(self) -> asyncio.Task[object] | None:
-        """The task that answers a request now."""
-        return self._handler_aio
+    def answering_aio(self) -> asyncio.Task[None] | None:
+        """The task that answers a request now; it ends with the connection's last answer."""
+        return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
         """Disconnect a client in favour of another one; `reason` is told to one that began a request."""
@@ -434,11 +432,11 @@ class HttpConnections:
             dialogue.close("the server stops")
         self._orphans.clear()
         self._server.pre_shutdown()
-        handlers = {each.handler_aio for each in self._open.values() if each.handler_aio is not None}
-        if handlers:
-            _, late_ones = await asyncio.wait(handlers, timeout=patience_s)
-            for handler_aio in late_ones:
-                handler_aio.cancel()
+        answering = {each.answering_aio for each in self._open.values() if each.answering_aio is not None}
+        if answering:
+            _, late_ones = await asyncio.wait(answering, timeout=patience_s)
+            for answering_aio in late_ones:
+                answering_aio.cancel()
         # aiohttp waits twice, for the answer and for its own task: by now there is nothing to wait for.
         await self._server.shutdown(AT_LAST_S)
 

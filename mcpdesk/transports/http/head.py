@@ -61,6 +61,8 @@ class RequestHead:
         self.session = headers.get(SESSION_HEADER)
         self.body_size = _body_size(headers)
         """Bytes that follow the head; None: it does not say how many."""
+        self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
+        """Whether its body needs no word from us before it is sent, and no decoding."""
         self.page_headers: dict[str, str] = {}
         """Headers of every answer to it, by which a browser lets the page that sent it read the answer."""
         asked = parse_qs(query) if query else {}
