@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.principal import OPEN, Principal
@@ -13,13 +13,11 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
-from mcpdesk.protocol.series import Alike, Series, merged
+from mcpdesk.protocol.outlet import Reply
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.lanes import Lanes
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
-    from mcpdesk.transports.base import Answer, Reply
     from mcpdesk.transports.replay import Spoken
 
 LARGE = 64 << 10
@@ -33,10 +31,8 @@ TURN_S = 0.002
 class Channel:
     """Frames in, frames out. It is its own outlet: every message of a pipe goes the same way.
 
-    What leaves in answer to frames that came together, or in one turn of the loop, is written and recorded
-    together. `write` takes what leaves together and must not block. Frames are recorded as soon as the answer
-    is on its way: a peer does not wait for that. Those of a peer in memory are recorded first, as it looks at
-    the record.
+    What leaves in one turn of the loop is written and recorded together. `write` takes what leaves together
+    and must not block.
     """
 
     may_send = True
@@ -53,36 +49,19 @@ class Channel:
     ) -> None:
         self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
         self.connection = self.dialogue.connection
-        self._record, self._record_all = endpoint.recorder.frame, endpoint.recorder.together
+        self._record = endpoint.recorder.together
         self._endpoint = endpoint
-        self._direct = self.dialogue.conversation.directly
         self._write = write
-        self._is_near = transport == "memory"
-        self._lanes = Lanes(self._answered)
-        self._came: Sequence[bytes] = ()
-        """Frames that are not recorded yet."""
-        self._came_at = 0.0
-        self._doubtful: list[int] = []
-        """Places of those that are no JSON for all we know."""
-        self._first = 0
-        """The number in the record of the first frame that came last."""
-        self._left: Sequence[bytes] = ()
-        """What was written and is not recorded yet."""
-        self._left_at = 0.0
+        self._answering: set[asyncio.Task[None]] = set()
+        """One for each request that is not answered yet."""
         self._out: list[bytes] = []
         """What leaves soon."""
-        self._series: list[tuple[int, Series]] = []
-        """Series that leave with it, and where they belong."""
-        self._open_series = 0
-        """How many of these, from the end, are open: every call that reports has one."""
         self._size = 0
         """Bytes of what handlers sent of it."""
         self._until = 0.0
         """How long handlers may go on sending."""
         self._is_armed = False
         """Whether somebody will flush."""
-        self._is_alone = False
-        """Whether an answer has nothing to wait for: nothing else came with its request."""
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
@@ -93,28 +72,48 @@ class Channel:
         return self.dialogue.conversation.may_batch
 
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
-        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart.
+        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
+        return self._take((frame,), principal)
 
-        What runs for it begins in the next turn of the loop.
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
+        """Frames arrived together; returns the first one's number in the record.
+
+        What runs no handler has been answered on return. Handlers begin in the next turn of the loop.
         """
-        for each in self._taken((frame,), principal):
-            self._lanes.run(each)
-        self._answer()
-        return self._first
+        return self._take(frames, principal)
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
-        """Frames arrived together. What need not wait is answered on return."""
-        work = self._taken(frames, principal)
-        self._is_alone = len(frames) == 1
-        self._lanes.run_all(work)
-        self._is_alone = False
-        self._answer()
+    def _take(self, frames: Sequence[bytes], principal: Principal | None) -> int:
+        messages, doubtful = list[Any](), list[int]()
+        for place, frame in enumerate(frames):
+            try:
+                if len(frame) >= LARGE:
+                    self._check_room(len(frame))
+                messages.append(codec.decode(frame))
+            except ProtocolError as error:
+                messages.append(error)
+                doubtful.append(place)
+        first = self._record(self.connection, Direction.IN, frames, doubtful)
+        self._is_armed = True
+        accept = self.dialogue.accept_message
+        for frame, message in zip(frames, messages, strict=True):
+            if isinstance(message, ProtocolError):
+                self._answered(self.dialogue.conversation.refused(_id_of(frame), message, False))
+                continue
+            answer = accept(message, self, None, principal)
+            if isinstance(answer, tuple):
+                self._answered(answer)
+            else:
+                size = len(frame) if len(frame) >= LARGE else 0
+                self._endpoint.large_bytes += size
+                task = asyncio.create_task(self._answer(answer, size))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+        self.flush()
+        return first
 
     def send(self, message: bytes) -> None:
         """Record and write one message soon."""
         if self._is_open:
-            if self._open_series:
-                self._end_series()
             self._out.append(message)
             self._size += len(message)
             if self._size >= BURST or monotonic() > self._until:
@@ -122,31 +121,16 @@ class Channel:
             if not self._is_armed:
                 self._arm()
 
-    def series(self, before: bytes, after: bytes) -> Series | None:
-        """A place for messages that differ in a number between these bytes; None: send them one by one."""
-        if self.must_drain or not self._is_open:
-            return None
-        series = Series(before, after, BURST - self._size, self._until)
-        self._series.append((len(self._out), series))
-        self._open_series += 1
-        if not self._is_armed:
-            self._arm()
-        return series
+    def series(self, before: bytes, after: bytes) -> None:
+        """Messages are sent one by one."""
 
     def flush(self) -> None:
-        """Write and record what was sent."""
+        """Record and write what was sent."""
         self._is_armed = False
-        frames: Sequence[bytes] = self._out
-        if self._series:
-            frames = merged(frames, self._series)
-            self._series, self._open_series = [], 0
-        if frames:
+        if frames := self._out:
             self._out, self._size = [], 0
-            self._left, self._left_at = frames, time()
-            if self._is_near:
-                self._note()
+            self._record(self.connection, Direction.OUT, frames)
             self._write(frames)
-            self._note()
 
     async def drain(self) -> None:
         """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
@@ -161,8 +145,6 @@ class Channel:
         """The peer does not keep up."""
         self._may_write.clear()
         self.must_drain = True
-        if self._open_series:
-            self._end_series()
 
     def resume(self) -> None:
         """The peer keeps up again."""
@@ -175,87 +157,24 @@ class Channel:
         """A pipe is not taken up again."""
         return False
 
-    def _taken(
-        self, frames: Sequence[bytes], principal: Principal | None
-    ) -> list[Coroutine[Any, Any, Reply]]:
-        """What is to run for frames that came; `_answer` has to follow."""
-        self._is_armed = True
-        if self._came or self._left:  # whoever was written to just now sends something at once
-            self._note()
-        self._came, self._came_at = frames, time()
-        work: list[Coroutine[Any, Any, Reply]] = []
-        direct, conversation = self._direct, self.dialogue.conversation
-        who = principal or conversation.principal
-        is_usual = direct.begins(who)
-        for place, frame in enumerate(frames):
-            answer: Answer | None = None
-            if is_usual and len(frame) < LARGE:
-                answer = direct.answer_frame(conversation, frame, self, who)
-            if answer is None:
-                answer = self._accept(frame, principal, place)
-            if isinstance(answer, tuple):
-                self._answered(answer)
-            else:
-                work.append(answer)
-        return work
-
-    def _answer(self) -> None:
-        """Write what is there in answer to frames that came, and look after the rest."""
-        self.flush()
-        if self._came:
-            self._note()
-        self._direct.settle(self.dialogue.conversation)
-
-    def _note(self) -> None:
-        """Record what came and what left, in this order."""
-        if came := self._came:
-            self._came, at = (), self._came_at
-            if len(came) == 1 and not self._doubtful:
-                self._first = self._record(self.connection, Direction.IN, came[0], True, None, at)
-            else:
-                doubtful, self._doubtful = self._doubtful, []
-                self._first = self._record_all(self.connection, Direction.IN, came, doubtful, at)
-        if left := self._left:
-            self._left, at = (), self._left_at
-            if len(left) == 1:
-                self._record(self.connection, Direction.OUT, left[0], True, None, at)
-            else:
-                self._record_all(self.connection, Direction.OUT, left, (), at)
-
-    def _accept(self, frame: bytes, principal: Principal | None, place: int) -> Answer:
-        """What answers any frame; its place is noted when it is no JSON for all we know."""
-        size = len(frame)
-        if size >= LARGE and (refused := self._refuse_large(size)):
-            self._doubtful.append(place)
-            return 0, codec.error_response(_id_of(frame), refused)
-        try:
-            message = codec.decode(frame)
-        except ProtocolError:
-            self._doubtful.append(place)
-            return self.dialogue.accept(frame, self)
-        answer = self.dialogue.accept_message(message, self, None, principal)
-        return answer if size < LARGE or isinstance(answer, tuple) else self._counted(answer, size)
-
-    def _refuse_large(self, size: int) -> ProtocolError | None:
-        """What to say to a frame that counts: all clients of a server may have so many bytes in flight."""
+    def _check_room(self, size: int) -> None:
+        """Raises: RemoteProtocolError when too many large frames are in flight for this one."""
         most = self._endpoint.server.limits.large_bytes
-        if self._endpoint.large_bytes + size <= most:
-            return None
-        return invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
+        if self._endpoint.large_bytes + size > most:
+            raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
 
-    def _counted(self, work: Coroutine[Any, Any, Reply], size: int) -> Coroutine[Any, Any, Reply]:
-        self._endpoint.large_bytes += size
-        return self._uncount(work, size)
-
-    async def _uncount(self, work: Coroutine[Any, Any, Reply], size: int) -> Reply:
+    async def _answer(self, work: Coroutine[Any, Any, Reply], size: int) -> None:
+        """Answer one request. `size` is what a large one counts for; 0: it is none."""
         try:
-            return await work
+            self._answered(await work)
         finally:
             self._endpoint.large_bytes -= size
 
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
-        await self._lanes.finished()
+        while self._answering:
+            await asyncio.wait(self._answering)
+        self.flush()
 
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone: its calls end."""
@@ -263,21 +182,15 @@ class Channel:
         self._is_open = False
         self._may_write.set()
         self.dialogue.close(reason)
-        self._lanes.close()
 
     def _answered(self, reply: Reply) -> None:
         if reply[1] is not None and self._is_open:
             self._out.append(reply[1])
-            if self._is_alone:
-                self.flush()
-            elif not self._is_armed:
-                self._arm()
-
-    def _end_series(self) -> None:
-        """What comes next stands behind them."""
-        for _, series in self._series[-self._open_series :]:
-            series.is_open = False
-        self._open_series = 0
+            if not self._is_armed:
+                if len(self._answering) > 1:
+                    self._arm()  # others may be done in this turn, too
+                else:
+                    self.flush()
 
     def _arm(self) -> None:
         self._is_armed = True
@@ -349,9 +262,7 @@ class Pipe(Channel):
         return spoken
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
-        if type(frames) is Alike:
-            self._send_bytes(frames.joined(b"\n", 0, len(frames)) + b"\n")
-        elif len(frames) > 1:
+        if len(frames) > 1:
             self._send_bytes(b"\n".join([*frames, b""]))
         elif len(frames[0]) < LARGE:
             self._send_bytes(frames[0] + b"\n")

@@ -20,7 +20,7 @@ from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.conversation import Conversation
-from mcpdesk.server.gateway import GatewayConversation, GatewayDispatcher
+from mcpdesk.server.gateway import GatewayDialect
 from mcpdesk.server.gateway_jobs import job_owner, job_roots, session_mark
 from mcpdesk.server.job_reader import JobReader, brief, facts, state_of
 from mcpdesk.server.offers import WIRE
@@ -52,7 +52,6 @@ class GatewayEndpoint:
         self.key = f"gateway:{base.key}"
         self.place = f"gateway:{base.place}"
         self._base = base
-        self._dispatcher = GatewayDispatcher(base.dispatcher)
         self._discovery = (-1, JSONObject(), b"")
 
     @property
@@ -81,7 +80,8 @@ class GatewayEndpoint:
 
     def discovery(self) -> bytes:
         """What GET and OPTIONS answer, encoded."""
-        server, identity = self._base.server, self._dispatcher.offers.implementation(gateway_dialect.REVISION)
+        server = self._base.server
+        identity = self._base.dispatcher.offers.implementation(gateway_dialect.REVISION)
         version, known, body = self._discovery
         if version != server.tools.version or known is not identity:
             tools = list(server.tools) if server.tools_enabled else []
@@ -120,7 +120,9 @@ class GatewayEndpoint:
         push: Callable[[bytes], None] | None,
         on_terms: Callable[[Terms], None],
     ) -> Conversation:
-        return GatewayConversation(self._dispatcher, transport, peer, push, on_terms)
+        # Over WebSockets peers of the dialect expect to be told of their jobs.
+        dialect = GatewayDialect(push if transport == "websocket" else None)
+        return Conversation(self._base.dispatcher, transport, peer, push, on_terms, dialect)
 
 
 class HostedJobs:

@@ -20,22 +20,21 @@ def decode(data: bytes | memoryview) -> Any:
         message = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
-    if is_spelt_otherwise(data, message):
+    try:
+        # Most clients write JSON as our encoder does: then no key can be given twice.
+        is_plain = orjson.dumps(message) == data
+    except TypeError:  # more levels than the encoder writes
+        is_plain = False
+    if not is_plain and _may_repeat_keys(data, message):
         _check_keys(data)
     return message
 
 
-def is_spelt_otherwise(data: bytes | memoryview, message: Any) -> bool:
+def _may_repeat_keys(data: bytes | memoryview, message: Any) -> bool:
     """Whether a frame may say more than what was decoded from it: False when no key in it is given twice.
 
-    Most clients write JSON as our encoder does, which costs least to see. Else the frame has one colon for
-    every key and those in the message's texts, or we cannot tell from here.
+    Then it has one colon for every key and those in the message's texts.
     """
-    try:
-        if orjson.dumps(message) == data:
-            return False
-    except TypeError:  # more levels than the encoder writes
-        pass
     raw = bytes(data)
     return raw.count(b":") != _count_colons(message) or has_escaped_colon(raw)
 
@@ -105,8 +104,11 @@ def result_frame(identifier: Id, result: bytes) -> bytes:
 
 
 def response(identifier: Id, result: JSONObject) -> bytes:
-    """Serialise a result response."""
-    return encode({"jsonrpc": "2.0", "id": identifier, "result": result})
+    """Serialise a result response. Raises: LocalProtocolError (-32603) for a result JSON cannot carry."""
+    try:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), orjson.dumps(result))
+    except TypeError as error:
+        raise LocalProtocolError(ErrorCode.INTERNAL_ERROR, f"Not expressible as JSON: {error}") from None
 
 
 def error_object(error: ProtocolError) -> JSONObject:

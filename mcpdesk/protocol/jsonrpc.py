@@ -55,14 +55,10 @@ def classify(message: object) -> MessageKind:
         raise invalid("a message must be a JSON object")
     if message.get("jsonrpc") != "2.0":
         raise invalid('"jsonrpc" must be "2.0"')
-    if "method" in message:
-        return _classify_call(message)
-    if ("result" in message) == ("error" in message):
-        raise invalid('a message needs "method", or exactly one of "result" and "error"')
-    return MessageKind.RESPONSE
-
-
-def _classify_call(message: JSONObject) -> MessageKind:
+    if "method" not in message:
+        if ("result" in message) == ("error" in message):
+            raise invalid('a message needs "method", or exactly one of "result" and "error"')
+        return MessageKind.RESPONSE
     if not isinstance(message["method"], str):
         raise invalid('"method" must be a string')
     if "result" in message or "error" in message:
@@ -72,7 +68,8 @@ def _classify_call(message: JSONObject) -> MessageKind:
         raise invalid('"params" must be an object')
     if "id" not in message:
         return MessageKind.NOTIFICATION
-    if not is_id(message["id"]):
+    identifier = message["id"]
+    if type(identifier) is not str and not is_id(identifier):
         raise invalid('"id" must be a string or an integer of at most 64 bits')
     return MessageKind.REQUEST
 

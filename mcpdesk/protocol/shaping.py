@@ -48,7 +48,10 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
     any other kind is the member `result` of one, in the schema and in the content alike.
     """
     shaped = dict(body)
-    shaped["content"] = [block(each, revision) for each in body["content"]]
+    blocks = shaped["content"] = []
+    for each in body["content"]:
+        is_text = len(each) == 2 and each.get("type") == "text"
+        blocks.append(each if is_text else block(each, revision))
     if "structuredContent" in shaped:
         if _is_wrapped(schema, revision) and not body.get("isError"):
             shaped["structuredContent"] = {WRAPPED: shaped["structuredContent"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -13,49 +13,20 @@ from mcpdesk.auth.access import INVALID, MISSING
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
+from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.protocol.terms import Terms
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import Feed
     from mcpdesk.jobs.job import Job
-    from mcpdesk.protocol.series import Series
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.client_requests import ClientRequests
+    from mcpdesk.server.gateway import GatewayDialect
     from mcpdesk.server.progress import Progress
     from mcpdesk.server.rounds import Round
 
 PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
 """Transports whose frames come without a request of HTTP -> where a call came from."""
-
-
-class Outlet(Protocol):
-    """Where messages about one request go while it is being answered. Transports implement it."""
-
-    @property
-    def may_send(self) -> bool:
-        """Whether messages reach the peer at all: some take a single answer and nothing else."""
-
-    @property
-    def must_drain(self) -> bool:
-        """Whether to `drain` before the next message."""
-
-    def send(self, message: bytes) -> None:
-        """Queue one encoded message."""
-
-    def series(self, before: bytes, after: bytes) -> Series | None:
-        """A place for messages that differ in a number between these bytes; None: send them one by one.
-
-        It is closed as soon as something else is sent, or they leave.
-        """
-
-    async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was queued."""
-
-    def keep_alive(self) -> None:
-        """Show life on the connection without a message, where the transport can."""
-
-    async def let_go(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can take up again; False where that cannot be."""
 
 
 class Call(Struct, eq=False):
@@ -94,8 +65,10 @@ class Call(Struct, eq=False):
     left_s: float = 0.0
     stop: str = ""
     is_over: bool = False
-    is_settled: bool = False
-    """Whether it stands for itself: it did not end in the turn of the loop in which it came with others."""
+    dialect: GatewayDialect | None = None
+    """What its caller speaks; None: the standard."""
+    wants_job: bool = False
+    """Whether its caller wants an answer at once, and the call to go on as a job."""
     task: asyncio.Task[Any] | None = None
     progress: Progress | None = None
     progress_token: Id | None = None
@@ -176,8 +149,7 @@ class Call(Struct, eq=False):
             self.task.uncancel()
 
 
-def progress_token(params: Mapping[str, Any]) -> Id | None:
+def progress_token(meta: Mapping[str, Any]) -> Id | None:
     """The one in a request's metadata, if it is one."""
-    meta = params.get("_meta")
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
-    return token if token is not None and is_id(token) else None
+    token = meta.get("progressToken")
+    return token if is_id(token) else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -29,16 +29,17 @@ from mcpdesk.protocol.jsonrpc import (
     is_id,
     readable_id,
 )
-from mcpdesk.protocol.methods import canonical
+from mcpdesk.protocol.methods import METHODS, canonical
+from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server import direct
-from mcpdesk.server.call import Call, Outlet, progress_token
+from mcpdesk.server.call import Call, progress_token
 from mcpdesk.server.client_requests import ClientRequests
-from mcpdesk.server.direct_way import DirectWay
 from mcpdesk.server.dispatch import Dispatcher
 from mcpdesk.server.latency import Latency
-from mcpdesk.server.reply import ACCEPTED, Answer, Reply
 from mcpdesk.server.subscriptions import Subscriber, check_count
+
+if TYPE_CHECKING:
+    from mcpdesk.server.gateway import GatewayDialect
 
 
 class Conversation:
@@ -48,9 +49,6 @@ class Conversation:
     `on_terms` hears the peer's name and revision whenever they become known or change.
     """
 
-    needs_handshake = True
-    """Whether a pipe's requests of the handshake era are refused before one took place."""
-
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -58,9 +56,14 @@ class Conversation:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         on_terms: Callable[[Terms], None] | None = None,
+        dialect: GatewayDialect | None = None,
     ) -> None:
+        """`dialect` is what the peer speaks besides the standard; None: nothing."""
         self.dispatcher = dispatcher
         self.session = Session()
+        if dialect is not None:
+            self.session.adopt(dialect.revision)
+        self._dialect = dialect
         self.admission = stateless.Admission()
         self.transport = transport
         self.connection = 0
@@ -85,7 +88,6 @@ class Conversation:
         self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
         self.requests = ClientRequests(push)
-        self.directly = DirectWay(dispatcher.direct)
 
     @property
     def running(self) -> list[Call]:
@@ -122,10 +124,6 @@ class Conversation:
         `principal` is who sent it; None: whoever opened the conversation.
         """
         principal = principal or self.principal
-        if type(message) is dict and message.get("method") == direct.METHOD:
-            answer = self.directly.answer(self, message, outlet, headers, principal)
-            if answer is not None:
-                return answer
         if isinstance(message, list):
             return self._accept_batch(message, outlet, headers, principal)
         try:
@@ -135,7 +133,12 @@ class Conversation:
                 return ACCEPTED
             return self.refused(readable_id(message), error, False)
         if kind is MessageKind.REQUEST:
-            return self._accept_request(message, outlet, headers, principal)
+            version = "" if headers is None else headers.get("mcp-protocol-version", "")
+            is_stateless = stateless.is_stateless(message, version)
+            try:
+                return self._serve(message, is_stateless, outlet, headers, principal)
+            except ProtocolError as error:
+                return self.refused(message["id"], error, is_stateless)
         if kind is MessageKind.NOTIFICATION:
             self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
@@ -164,6 +167,8 @@ class Conversation:
         """The channel is gone: nothing more can be said to the peer."""
         self._push = self._on_terms = self.requests.push = None
         self._is_closed = True
+        if self._dialect is not None:
+            self._dialect.close()
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
             self._subscriber = None  # it refers to us: this would stay until the next collection
@@ -176,72 +181,75 @@ class Conversation:
             jobs = self.dispatcher.services.jobs
             jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
 
-    def _accept_request(
-        self, message: JSONObject, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
-    ) -> Answer:
-        identifier: Id = message["id"]
-        is_stateless = stateless.is_stateless(message, _version(headers))
-        if headers is None and principal.has_expired(time.time()):
-            expired = RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
-            return self.refused(identifier, expired, is_stateless)
-        try:
-            return self._serve(message, identifier, is_stateless, outlet, headers, principal)
-        except ProtocolError as error:
-            return self.refused(identifier, error, is_stateless)
-
     def _serve(
         self,
         message: JSONObject,
-        identifier: Id,
         is_stateless: bool,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
         principal: Principal,
     ) -> Answer:
+        """Answer a request. Raises: ProtocolError for what can be refused without running anything."""
+        identifier: Id = message["id"]
+        if headers is None and principal.expires is not None and principal.has_expired(time.time()):
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
+        dialect = self._dialect
+        if dialect is not None and not is_stateless:
+            server = self.dispatcher.server
+            if status := dialect.status(message["method"], server.name, server.version):
+                return _result(identifier, status)
+            message = dialect.standard(message)
         params: JSONObject = message.get("params") or {}
-        method: str = message["method"] if is_stateless else canonical(message["method"])
-        terms = self.admission.admit(method, params, headers) if is_stateless else self.session.terms
-        if not is_stateless and method in _HANDSHAKE:
-            return _HANDSHAKE[method](self, identifier, params)
-        if self.needs_handshake and not is_stateless and headers is None and not self.session.is_open:
-            raise stateless.missing_metadata()
+        method: str = message["method"]
+        if is_stateless:
+            terms = self.admission.admit(method, params, headers)
+        else:
+            if method not in METHODS:
+                method = canonical(method)
+            if method in _HANDSHAKE:
+                return _HANDSHAKE[method](self, identifier, params)
+            if dialect is None and headers is None and not self.session.is_open:
+                raise stateless.missing_metadata()
+            terms = self.session.terms
         row = self.dispatcher.admit(method, params, terms.revision)
         if terms.unknown_level is not None:
             log_level(terms.unknown_level)
-        self.announce(terms)
+        if terms is not self.announced:
+            self.announce(terms)
         if not is_stateless and method in _SESSION:
             return _SESSION[method](self, identifier, params)
-        ready = self.dispatcher.immediate(row, params, terms)
-        if ready is not None:
+        if row.list_key or method == "server/discover":
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.server.tools.version
-            return (200, codec.result_frame(identifier, ready))
-        call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
-        call.principal, call.progress_token = principal, progress_token(params)
-        return self._start(call)
-
-    def _start(self, call: Call) -> Coroutine[Any, Any, Reply]:
-        if call.id in self.in_flight:
-            raise invalid(f"a request with id {call.id!r} is already in flight")
+            return (200, self.dispatcher.immediate(identifier, row, params, terms))
+        if identifier in self.in_flight:
+            raise invalid(f"a request with id {identifier!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
-        call.connection = self.connection
-        if self.opening is not None:
-            call.opening = self.opening
-        if self.session.phase is Phase.READY and not call.terms.revision.is_stateless:
+        call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
+        call.principal, call.connection, call.opening = principal, self.connection, self.opening
+        if type(meta := params.get("_meta")) is dict and "progressToken" in meta:
+            call.progress_token = progress_token(meta)
+        if self.session.phase is Phase.READY and not is_stateless:
             call.requests = self.requests
-        self.in_flight[call.id] = call
+        if dialect is not None:
+            call.dialect = dialect
+            call.wants_job = method == "tools/call" and dialect.wants_job(params)
+        self.in_flight[identifier] = call
         return self._run(call)
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
-        call.is_settled = True
         self.calls += 1
         try:
             if call.stop:
                 return ACCEPTED
-            body = await self.dispatcher.run(call)
-            return ACCEPTED if call.stop else (200, codec.result_frame(call.id, body))
+            frame = await self.dispatcher.run(call)
+            if call.stop:
+                return ACCEPTED
+            if call.job is not None and call.dialect is not None:
+                call.dialect.report(call.job, call.progress_token, call.outlet)
+            return (200, frame)
         except ProtocolError as error:
             return self.refused(call.id, error, call.terms.revision.is_stateless)
         except asyncio.CancelledError:
@@ -249,14 +257,16 @@ class Conversation:
                 raise
             return ACCEPTED
         finally:
-            self.ended(call)
+            self._ended(call)
 
-    def ended(self, call: Call) -> None:
+    def _ended(self, call: Call) -> None:
         """A call is over."""
         self.in_flight.pop(call.id, None)
         call.is_over = True
-        if call.is_settled and call.method != "subscriptions/listen":
-            self.count(0, 1, time.monotonic() - call.started)
+        if call.method != "subscriptions/listen":
+            if self.latency is None:
+                self.latency = Latency()
+            self.latency.add(time.monotonic() - call.started)
         if call.stop:
             call.settle()
         else:
@@ -264,14 +274,6 @@ class Conversation:
         if self.requests.answers:
             self.requests.forget(call)
         call.task = None
-
-    def count(self, begun: int, ended: int, seconds: float) -> None:
-        """Calls began, and others ended after so many seconds each."""
-        self.calls += begun
-        if ended:
-            if self.latency is None:
-                self.latency = Latency()
-            self.latency.add(seconds, ended)
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
         method = canonical(message["method"])
@@ -369,7 +371,8 @@ class Conversation:
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
         self.announce(self.session.terms)
-        return (200, codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision)))
+        answer = codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision))
+        return ACCEPTED if self._dialect is not None and self._dialect.opens(answer) else (200, answer)
 
     def _ping(self, identifier: Id, params: JSONObject) -> Reply:
         return _result(identifier, {})

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, shaping
-from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method, check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.direct import DirectCalls
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.part import part
 from mcpdesk.server.server import Server
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.tasks import Tasks
     from mcpdesk.server.tool_call import ToolCalls
 
-    Runs = dict[str, Callable[[Call], Awaitable[JSONObject]]]
+    Work = Callable[[Call], Awaitable[JSONObject]]
 
 
 class Dispatcher:
@@ -32,7 +31,6 @@ class Dispatcher:
         self.server = server
         self.services = services
         self.offers = Offers(server)
-        self.direct = DirectCalls(self)
         for registry in (server.tools, server.resources, server.templates, server.prompts):
             registry.subscribe(self._changed)
 
@@ -48,10 +46,10 @@ class Dispatcher:
         """Runs the tools."""
         from mcpdesk.server.tool_call import ToolCalls
 
-        return ToolCalls(self.server, self.services, self.tasks)
+        return ToolCalls(self.server, self.services, self.tasks, self.refused)
 
     @part
-    def runs(self) -> Runs:
+    def methods(self) -> dict[str, Work]:
         """What answers each method that is not answered at once."""
         from mcpdesk.server.handlers import Handlers
 
@@ -75,9 +73,13 @@ class Dispatcher:
         Raises: RemoteProtocolError (-32601, -32602).
         """
         row = METHODS.get(method)
-        if row is None or not row.serves(revision):
+        if row is None or revision.name not in row.revisions:
             raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method[:80]}")
-        if row.capability and not self.offers.is_offered(row.capability):
+        if row.capability == "tools":
+            is_offered = self.server.tools_enabled
+        else:
+            is_offered = not row.capability or self.offers.is_offered(row.capability)
+        if not is_offered:
             reason = f"Method not found: {method} needs the {row.capability} capability, which is not offered"
             raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
         for name, kind in row.param_types:
@@ -88,65 +90,60 @@ class Dispatcher:
                 check_uri(value, "params.uri")
         return row
 
-    def immediate(self, row: Method, params: JSONObject, terms: Terms) -> bytes | None:
-        """The encoded result of a method that runs no handler; None when `run` must be awaited."""
-        if row.list_key:
-            cursor = params.get("cursor")
-            if cursor is not None and not isinstance(cursor, str):
-                raise invalid_params("cursor must be a string")
-            return self.offers.page(row.name, terms.revision, cursor)
-        if row.name == "server/discover":
-            return self._encoded(row.name, self.offers.discover_result(terms.revision), terms)
-        return None
+    def immediate(self, identifier: Id, row: Method, params: JSONObject, terms: Terms) -> bytes:
+        """The answer to a list method or to `server/discover`, which run no handler."""
+        if not row.list_key:
+            return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)
+        cursor = params.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise invalid_params("cursor must be a string")
+        return codec.result_frame(identifier, self.offers.page(row.name, terms.revision, cursor))
 
     async def run(self, call: Call) -> bytes:
-        """Run the handler behind a request and return the encoded result.
+        """Run the handler behind a request and return the answer.
 
         Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
         """
-        call.check_token(self.server.access.requires_token, self.server.access.scopes)
-        return await self.encoded(call, self._run(call))
-
-    async def encoded(self, call: Call, work: Awaitable[JSONObject]) -> bytes:
-        """The encoded result of what answers a request. Raises: as `run`."""
+        access = self.server.access
+        if access.requires_token:
+            call.check_token(True, access.scopes)
+        work = self.methods[call.method]
         try:
-            return self.encode(call, await work)
+            params, terms = call.params, call.terms
+            # Most requests can neither take several rounds nor go on as a task, which is quickly seen.
+            if terms.revision.is_stateless:
+                is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)
+            else:
+                is_plain = "task" not in params
+            body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
+            try:
+                return self._response(call.id, call.method, body, terms)
+            except LocalProtocolError as error:
+                if call.method != "tools/call":
+                    raise
+                told = f"{call.params['name']} returned what cannot be sent: {error.message}"
+                return self._response(call.id, call.method, self.tool_calls.sorry(call, told), terms)
         except ProtocolError:
             raise
         except Exception as error:  # readers and renderers are hosted code, and so is what they return
             raise self.refused(call, error) from error
 
-    def encode(self, call: Call, body: JSONObject) -> bytes:
-        """A result as a request gets it; a tool's that is no JSON is put into words.
-
-        Raises: LocalProtocolError for any other.
-        """
-        try:
-            return self._encoded(call.method, body, call.terms)
-        except LocalProtocolError as error:
-            if call.method != "tools/call":
-                raise
-            told = f"{call.params['name']} returned what cannot be sent: {error.message}"
-            return self._encoded(call.method, self.tool_calls.sorry(told), call.terms)
-
-    async def _run(self, call: Call) -> JSONObject:
-        work = self.runs[call.method]
-        rounds = self.services.rounds
-        if not rounds.may_need(call):
-            if "task" in call.params and self._is_to_be_task(call):
-                return await rounds.run_departing(call, work, self.services.deadlines)
+    async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
+        """The result of a request whose client may be asked in further ones, or told to come back for it."""
+        rounds, deadlines = self.services.rounds, self.services.deadlines
+        is_tool = call.method == "tools/call"
+        if not call.terms.revision.is_stateless:
+            if is_tool and self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0].tool):
+                return await rounds.run_departing(call, work, deadlines)
             return await work(call)
-        if call.method == "tools/call":
+        if not rounds.may_need(call):
+            return await work(call)
+        if is_tool:
             # Later rounds go on with a handler that runs already, but their headers count as much.
             self.tool_calls.admit(call)
         # Long enough for a question to time out, and for its handler to end with that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
-        return await rounds.run(self.server.name, call, work, self.services.deadlines, parked_s)
-
-    def _is_to_be_task(self, call: Call) -> bool:
-        if call.method != "tools/call" or call.terms.revision.is_stateless:
-            return False
-        return self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0])
+        return await rounds.run(self.server.name, call, work, deadlines, parked_s)
 
     def refused(self, call: Call, error: Exception) -> ProtocolError:
         """The error an exception of hosted code comes to."""
@@ -161,9 +158,12 @@ class Dispatcher:
         reason = f"Internal error in {call.method}: {outcome.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 
-    def _encoded(self, method: str, body: JSONObject, terms: Terms) -> bytes:
-        identity = self.offers.implementation(terms.revision)
-        return codec.encode_part(shaping.result(method, body, terms.revision, identity))
+    def _response(self, identifier: Id, method: str, body: JSONObject, terms: Terms) -> bytes:
+        revision, offers = terms.revision, self.offers
+        if revision.is_stateless:
+            identity = offers.identities.get(revision.name) or offers.implementation(revision)
+            body = shaping.result(method, body, revision, identity)
+        return codec.response(identifier, body)
 
     def _changed(self, kind: str) -> None:
         if self.offers.tells(kind):

@@ -1,148 +1,117 @@
-"""The gateway dialect beside the standard: a dispatcher and a conversation that know both."""
+"""The gateway dialect, a translation at the edge: requests into standard messages, and results out of them.
+
+Everything between is the same as for any other peer. One dialect object belongs to one conversation.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from mcpdesk.auth.principal import Principal
+from msgspec.structs import replace
+
+from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway_dialect
-from mcpdesk.protocol.jsonrpc import Id, JSONObject
-from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.call import Call, Outlet
-from mcpdesk.server.conversation import Conversation
-from mcpdesk.server.dispatch import Dispatcher
-from mcpdesk.server.gateway_calls import GatewayCalls, GatewayDirect
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, invalid_params
+from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.server import outcome
 from mcpdesk.server.job_reader import JobReader
-from mcpdesk.server.part import part
-from mcpdesk.server.reply import ACCEPTED, Answer, Reply
-
-if TYPE_CHECKING:
-    from mcpdesk.server.dispatch import Runs
-    from mcpdesk.server.tasks import Tasks
+from mcpdesk.server.outcome import ToolOutcome
+from mcpdesk.server.tool import Tool, ToolResult
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
 """Between two looks at a job whose client listens: what comes meanwhile is told together."""
 
 
-class GatewayDispatcher(Dispatcher):
-    """Answers as `base` does, but for the tools. Changes of lists are told by `base` alone."""
+class GatewayDialect:
+    """What one peer of the dialect sends and is sent. It may speak the standard as well."""
 
-    def __init__(self, base: Dispatcher) -> None:
-        self.server, self.services = base.server, base.services
-        self.offers = base.offers
-        self._base = base
-        self.direct = GatewayDirect(self)
+    revision = gateway_dialect.REVISION
+    """Spoken without a handshake, which is not asked for."""
 
-    @part
-    def tasks(self) -> Tasks:
-        """Calls that became tasks, whichever way they came."""
-        return self._base.tasks
+    def __init__(self, push: Callable[[bytes], None] | None) -> None:
+        """`push` takes messages about jobs, which belong to no request; None: the peer expects none."""
+        self._push = push
+        self._reporting: set[asyncio.Task[None]] = set()
 
-    @part
-    def tool_calls(self) -> GatewayCalls:
-        """Runs the tools."""
-        return GatewayCalls(self._base)
-
-    @part
-    def runs(self) -> Runs:
-        """What answers each method that is not answered at once."""
-        return self._base.runs | {"tools/call": self.tool_calls.run}
-
-    async def _run(self, call: Call) -> JSONObject:
-        if call.method == "tools/call" and call.params.get("mode") == gateway_dialect.ASYNC:
-            # Answered in one round, whatever its client could be asked.
-            return await self.tool_calls.run(call)
-        return await super()._run(call)
-
-
-class GatewayConversation(Conversation):
-    """One peer that speaks the dialect, or the standard, or both. A handshake is not asked for."""
-
-    needs_handshake = False
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None = None,
-        on_terms: Callable[[Terms], None] | None = None,
-    ) -> None:
-        super().__init__(dispatcher, transport, peer, push, on_terms)
-        self.session.adopt(gateway_dialect.REVISION)
-        self.terms = self.session.terms
-        self._telling: set[asyncio.Task[None]] = set()
-
-    def close(self, reason: str = "connection closed") -> None:
-        """The channel is gone: nobody is told of jobs any more, which go on."""
-        super().close(reason)
-        for task in self._telling:
+    def close(self) -> None:
+        """The peer is gone: it is told of jobs no more, which go on."""
+        self._push = None
+        for task in self._reporting:
             task.cancel()
 
-    def _serve(
-        self,
-        message: JSONObject,
-        identifier: Id,
-        is_stateless: bool,
-        outlet: Outlet,
-        headers: Mapping[str, str] | None,
-        principal: Principal,
-    ) -> Answer:
-        if is_stateless:
-            return super()._serve(message, identifier, is_stateless, outlet, headers, principal)
-        method = message["method"]
-        if method in gateway_dialect.STATUS_METHODS:
-            server = self.dispatcher.server
-            body = {"status": "ok", "name": server.name, "version": server.version}
-            return (200, codec.response(identifier, body))
-        message = gateway_dialect.translated(message)
-        answer = super()._serve(message, identifier, is_stateless, outlet, headers, principal)
-        if method == "initialize" and isinstance(answer, tuple) and self._hears_of_jobs:
-            return self._opened(answer)
-        return answer
+    def status(self, method: str, name: str, version: str) -> JSONObject | None:
+        """The answer to a question for the server's status; None: it is another method."""
+        if method not in gateway_dialect.STATUS_METHODS:
+            return None
+        return {"status": "ok", "name": name, "version": version}
 
-    @property
-    def _hears_of_jobs(self) -> bool:
-        """Whether messages of ours reach the peer at any time, and it expects them."""
-        return self.transport == "websocket" and self._push is not None
+    def standard(self, message: JSONObject) -> JSONObject:
+        """A request of the handshake era as the standard has it. Raises: RemoteProtocolError (-32602)."""
+        return gateway_dialect.translated(message)
 
-    def _opened(self, answer: Reply) -> Reply:
-        """The handshake's result, and right behind it that we are ready."""
-        _, body = answer
-        assert self._push is not None and body is not None
-        self._push(body)
+    def wants_job(self, params: JSONObject) -> bool:
+        """Whether a call is to go on as a job. Raises: RemoteProtocolError (-32602) for an unknown mode."""
+        return gateway_dialect.mode(params) == gateway_dialect.ASYNC
+
+    def opens(self, answer: bytes) -> bool:
+        """Send the answer to the handshake, and right behind it that we are ready; False: it was not sent."""
+        if self._push is None:
+            return False
+        self._push(answer)
         self._push(INITIALIZED)
-        return ACCEPTED
+        return True
 
-    async def _run(self, call: Call) -> Reply:
-        reply = await super()._run(call)
-        if call.job is not None and self._hears_of_jobs:
-            # The answer leaves in this turn of the loop: what is told of the job comes after it.
-            asyncio.get_running_loop().call_soon(self._begin_telling, call.job, call)
-        return reply
+    def output(self, output: Any) -> Any:
+        """What a handler returned, with everything there is: callers of the dialect are programs."""
+        if isinstance(output, ToolResult) and output.whole is not None:
+            return replace(output, structured=output.whole)
+        return output
 
-    def _begin_telling(self, job: Job, call: Call) -> None:
-        if self._is_closed:
+    def result(self, tool: Tool, ended: ToolOutcome, shaped: JSONObject) -> JSONObject:
+        """The result of a call. `shaped` is what a peer of the standard gets.
+
+        Raises: RemoteProtocolError (-32000) for a program that failed, (-32602) for unfit arguments.
+        """
+        if ended.failures:
+            raise unfit_error(tool, ended)
+        structured = ended.body.get("structuredContent")
+        error = gateway_dialect.execution_error(tool.name, ended.body, structured)
+        if error is not None:
+            raise error
+        return gateway_dialect.superset(shaped, structured)
+
+    def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
+        """Tell a peer that expects it how its job goes on, once the answer to its call has left."""
+        if self._push is not None:
+            # The answer leaves in this turn of the loop.
+            asyncio.get_running_loop().call_soon(self._begin_report, job, token, outlet)
+
+    def _begin_report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
+        if self._push is None:
             return
-        task = asyncio.get_running_loop().create_task(self._tell(job, call))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.get_running_loop().create_task(self._report(job, token, outlet))
+        self._reporting.add(task)
+        task.add_done_callback(self._reporting.discard)
 
-    async def _tell(self, job: Job, call: Call) -> None:
+    async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report on a job until it is over. A peer that does not keep up misses what lies in between."""
-        token: dict[str, Any] = {}
-        if call.progress_token is not None:
-            token["progressToken"] = call.progress_token
+        tag: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:
                 for news in reader.news():
-                    call.outlet.send(codec.notification(gateway_dialect.PROGRESS, token | news))
-                await call.outlet.drain()
+                    outlet.send(codec.notification(gateway_dialect.PROGRESS, tag | news))
+                await outlet.drain()
                 if reader.has_told_all:
                     return
                 await reader.changed()
                 await asyncio.sleep(PACE_S)
+
+
+def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
+    """The error (-32602) that names each place where the arguments do not fit."""
+    where = [{"path": outcome.place(each.path), "message": each.message} for each in ended.failures]
+    return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import LocalProtocolError, ProtocolError
+from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal
 from mcpdesk.jobs import downloads
+from mcpdesk.jobs.feed import Feed
 from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
 from mcpdesk.protocol import codec, gateway_dialect, shaping
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.outlet import NullOutlet
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.nowhere import Nowhere
+from mcpdesk.server.gateway import unfit_error
+from mcpdesk.server.outcome import ToolOutcome
 from mcpdesk.server.server import Server
 from mcpdesk.server.tool import Tool
 
@@ -43,7 +46,7 @@ def job_roots(server: Server) -> tuple[Path, ...]:
     return folder + own + server.limits.output_dirs
 
 
-class _Turns(Nowhere):
+class _Turns(NullOutlet):
     """Where messages of a job go. Who reports all the time lets others have their turn."""
 
     must_drain = True
@@ -58,33 +61,62 @@ class _Turns(Nowhere):
             self._turned = time.monotonic()
 
 
-class Runner(Protocol):
-    """Who runs tools for jobs."""
+def begin_job(
+    server: Server,
+    store: JobStore,
+    call: Call,
+    tool: Tool,
+    arguments: JSONObject,
+    run: Callable[[Call], Awaitable[ToolOutcome]],
+    refuse: Callable[[Call, Exception], ProtocolError],
+) -> Job:
+    """Let a call of a tool go on as a job: `run` runs the tool for it, `refuse` makes errors of exceptions.
 
-    server: Server
-
-    async def for_job(self, call: Call, tool: Tool, arguments: JSONObject) -> JSONObject:
-        """The CallToolResult, not shaped for anybody yet."""
-
-    def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """What is said of a handler's exception."""
+    Raises: Refusal when no more jobs are kept.
+    """
+    work = JobWork(server, call, tool, arguments, run, refuse)
+    try:
+        job = store.add(
+            server=server.name,
+            owner=job_owner(call.principal),
+            tool=tool.name,
+            peer=call.peer,
+            ttl_s=server.limits.job_ttl_s,
+            most=server.limits.max_tasks,
+            stop=work.stop,
+            size=len(codec.encode_part(arguments)),
+            feed=Feed(),
+        )
+    except NoRoom as error:
+        raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+    job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
+    work.begin(job, store, server.limits.jobs_at_once)
+    return job
 
 
 class JobWork:
     """One call of a tool, from its turn to its end."""
 
-    def __init__(self, runner: Runner, first: Call, tool: Tool, arguments: JSONObject) -> None:
+    def __init__(
+        self,
+        server: Server,
+        first: Call,
+        tool: Tool,
+        arguments: JSONObject,
+        run: Callable[[Call], Awaitable[ToolOutcome]],
+        refuse: Callable[[Call, Exception], ProtocolError],
+    ) -> None:
         params = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
-        self._runner = runner
-        self._tool, self._arguments = tool, arguments
+        self._server, self._tool = server, tool
+        self._run_tool, self._refuse = run, refuse
         # Its request is answered: there is no stream to report on, and nobody there to be asked.
         self._call = Call(
             first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
         self._call.opening, self._call.principal = first.opening, first.principal
-        self._call.connection = first.connection
+        self._call.connection, self._call.dialect = first.connection, first.dialect
 
     def begin(self, job: Job, store: JobStore, most: int) -> None:
         """Run when its turn comes: `most` of a server run at a time."""
@@ -113,10 +145,12 @@ class JobWork:
 
     async def _work(self, job: Job, store: JobStore) -> None:
         try:
-            body = await self._runner.for_job(self._call, self._tool, self._arguments)
-            await self._complete(job, store, body)
+            ended = await self._run_tool(self._call)
+            if ended.failures:
+                raise unfit_error(self._tool, ended)
+            await self._complete(job, store, ended.body)
         except Exception as error:  # whatever it is: nobody else would ever end the job
-            self._fail(job, store, self._runner.refused(self._call, error))
+            self._fail(job, store, self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_over:
@@ -130,7 +164,7 @@ class JobWork:
             job.feed.stderr(stderr)
         paths = job.feed.files
         if paths:
-            roots = job_roots(self._runner.server)
+            roots = job_roots(self._server)
             job.files = await asyncio.to_thread(downloads.noted, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
         error = gateway_dialect.execution_error(self._tool.name, body, structured)

@@ -15,7 +15,6 @@ from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.server.call import Call
 from mcpdesk.server.context import make_context
-from mcpdesk.server.hosted import run_hosted
 from mcpdesk.server.offers import Offers
 from mcpdesk.server.prompt import Prompt, messages_of
 from mcpdesk.server.server import Server
@@ -71,7 +70,7 @@ class Handlers:
         return await prompt.renderer(arguments, context)
 
     async def _limited(self, work: Awaitable[T], call: Call) -> T:
-        return await run_hosted(work, call, self._services.deadlines, self._server.limits.tool_timeout_s)
+        return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
 
     async def listen(self, call: Call) -> JSONObject:
         """Tell of changes until somebody ends it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-_OURS = frozenset({"handler", "plain", "reader", "renderer", "completers", "source"})
+_OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 """Fields that say how an item is served, not what it is: its fingerprint stands for the code."""
 
 

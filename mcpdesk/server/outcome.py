@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, LocalProtocolError
 from mcpdesk.protocol import codec, content
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.schema import Failure, Validator
 from mcpdesk.server.tool import Tool, ToolResult
+from mcpdesk.server.tool_figures import Outcome
 
 LONGEST_NAME = 200
 """Characters of a name that are repeated to whoever sent it."""
 _PLAIN = (str, int, float, bool, type(None))
+
+
+class ToolOutcome(Struct, frozen=True):
+    """What one call of a tool came to, the same for every revision and dialect."""
+
+    body: JSONObject
+    """A CallToolResult with everything there is to say."""
+    how: Outcome
+    failures: tuple[Failure, ...] = ()
+    """Where the arguments do not fit."""
 
 
 def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
@@ -68,10 +81,11 @@ def said(error: BaseException) -> str:
         return f"(its text cannot be had: {type(another).__name__})"
 
 
-def refused_arguments(tool: Tool, failures: list[Failure]) -> JSONObject:
-    """A CallToolResult naming each place where the arguments do not fit."""
+def unfit_arguments(tool: Tool, failures: Sequence[Failure]) -> ToolOutcome:
+    """The outcome of a call whose arguments do not fit: its body names each place."""
     lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
-    return failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
+    body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
+    return ToolOutcome(body, Outcome.INVALID_ARGUMENTS, tuple(failures))
 
 
 def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:

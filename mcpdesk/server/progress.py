@@ -11,7 +11,7 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.series import MOST, Series
 
 if TYPE_CHECKING:
-    from mcpdesk.server.call import Outlet
+    from mcpdesk.protocol.outlet import Outlet
 
 METHOD = "notifications/progress"
 

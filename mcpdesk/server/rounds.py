@@ -19,11 +19,11 @@ from msgspec import Struct
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
-from mcpdesk.server.call import Call, Outlet
+from mcpdesk.server.call import Call
 from mcpdesk.server.client_requests import unanswered
 from mcpdesk.server.deadlines import Deadlines
-from mcpdesk.server.nowhere import NOWHERE
 
 if TYPE_CHECKING:
     from mcpdesk.server.asking import Asking
@@ -71,7 +71,7 @@ class Round:
 
     def __init__(self, first: Call, state: RequestState, deadlines: Deadlines) -> None:
         self.id = os.urandom(8).hex()
-        self.call = Call(first.id, first.method, first.params, first.terms, NOWHERE)
+        self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
         self.size = 0
@@ -195,7 +195,7 @@ class Round:
         try:
             while not task.done() and self._departure is None:
                 if self._pending and await self._is_stuck(task):
-                    self.call.outlet = NOWHERE
+                    self.call.outlet = NULL_OUTLET
                     return None
                 await self._stirred.wait()
                 self._stirred.clear()

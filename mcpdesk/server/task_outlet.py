@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mcpdesk.server.call import Outlet
+from mcpdesk.protocol.outlet import Outlet
 
 
 class TaskOutlet:

@@ -13,10 +13,10 @@ from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
 from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
 from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server import outcome
 from mcpdesk.server.call import Call
-from mcpdesk.server.nowhere import NOWHERE
 from mcpdesk.server.rounds import Round
 from mcpdesk.server.task_outlet import TaskOutlet
 
@@ -56,7 +56,7 @@ class TaskWork:
         else:
             # There is neither progress nor a log for a task of the extension.
             self._call.progress_token = None
-            self._round.depart(body, self, NOWHERE, None)
+            self._round.depart(body, self, NULL_OUTLET, None)
         self.asked()
 
     @property

@@ -68,7 +68,5 @@ class Tool(Item, frozen=True):
     """Arguments that HTTP headers repeat in the stateless era."""
     source: str = ""
     """`tools/user_profile.py:9`, or `built-in`."""
-    plain: Callable[..., Awaitable[Any]] | None = None
-    """What `handler` calls with checked arguments by name, where it does nothing else."""
     fingerprint: str = ""
     """Changes when the code behind it changed, so that a reload can tell."""

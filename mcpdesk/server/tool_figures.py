@@ -61,16 +61,13 @@ class ToolFigure:
         """Calls whose handlers ran, by how long."""
         self.total_s = 0.0
 
-    def refuse(self, outcome: Outcome) -> None:
-        """A call ended before its handler ran."""
+    def count(self, outcome: Outcome, began: float | None) -> None:
+        """A call ended whose handler began at `began`, a time of the monotonic clock; None: it never ran."""
         self.outcomes[outcome] += 1
-
-    def end(self, outcome: Outcome, began: float) -> None:
-        """A handler that began at `began`, a time of the monotonic clock, ended."""
-        took_s = monotonic() - began
-        self.outcomes[outcome] += 1
-        self.counts[bisect_left(BOUNDS, took_s)] += 1
-        self.total_s += took_s
+        if began is not None:
+            took_s = monotonic() - began
+            self.counts[bisect_left(BOUNDS, took_s)] += 1
+            self.total_s += took_s
 
 
 class ToolFigures:

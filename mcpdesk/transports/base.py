@@ -5,12 +5,13 @@ A transport moves frames and records them. It does not know what they say beyond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.protocol.outlet import Answer, Outlet
 from mcpdesk.recorder.record import CaptureHealth, Recorder
 
 if TYPE_CHECKING:
@@ -18,44 +19,8 @@ if TYPE_CHECKING:
 
     from mcpdesk.auth.access import Access
     from mcpdesk.protocol.handshake import SessionState
-    from mcpdesk.protocol.series import Series
     from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
-
-Reply: TypeAlias = tuple[int, bytes | None]
-"""HTTP status and body; no body, nothing to say."""
-Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
-"""A reply at once, or a coroutine to await for it."""
-
-
-class Outlet(Protocol):
-    """Where messages about one request go while it is being answered."""
-
-    @property
-    def may_send(self) -> bool:
-        """Whether messages reach the peer at all."""
-
-    @property
-    def must_drain(self) -> bool:
-        """Whether to `drain` before the next message."""
-
-    def send(self, message: bytes) -> None:
-        """Queue one encoded message."""
-
-    def series(self, before: bytes, after: bytes) -> Series | None:
-        """A place for messages that differ in a number between these bytes; None: send them one by one.
-
-        It is closed as soon as something else is sent, or they leave.
-        """
-
-    async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was queued."""
-
-    def keep_alive(self) -> None:
-        """Show life on the connection without a message, where the transport can."""
-
-    async def let_go(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can take up again; False where that cannot be."""
 
 
 class Dialogue(Protocol):
@@ -130,8 +95,11 @@ class Channel(Protocol):
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
         """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
-        """Frames arrived together. What need not wait is answered on return."""
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
+        """Frames arrived together; returns the first one's number in the record.
+
+        What runs no handler has been answered on return.
+        """
 
     def pause(self) -> None:
         """The peer does not keep up: let handlers that report wait."""

@@ -320,6 +320,6 @@ def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tool_figures, "MOST_TOOLS", 3)
     figures = ToolFigures()
     for number in range(10):
-        figures.of(f"tool {number}").refuse(tool_figures.Outcome.REFUSED)
+        figures.of(f"tool {number}").count(tool_figures.Outcome.REFUSED, None)
     counts = Counter({name: sum(figure.outcomes) for name, figure in figures})
     assert counts == {"tool 0": 1, "tool 1": 1, "tool 2": 1, "(other)": 7}

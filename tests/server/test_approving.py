@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.terms import Terms
@@ -23,7 +24,6 @@ from mcpdesk.server.approvals import Policy
 from mcpdesk.server.approving import known_as
 from mcpdesk.server.call import Call
 from mcpdesk.server.home import Home
-from mcpdesk.server.nowhere import NOWHERE
 from mcpdesk.server.planning import Plan
 from mcpdesk.server.tool import Tool
 from tests.support.patience import WITHIN_S
@@ -285,23 +285,25 @@ async def test_a_plan_that_began_meanwhile_holds_for_what_was_approved(peer: Gua
     assert failed and "plan mode is on" in text
 
 
-async def test_the_direct_way_takes_what_is_allowed_and_notices_what_no_longer_is(peer: Guarded) -> None:
-    direct = peer.endpoint.dispatcher.direct
+async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Guarded) -> None:
+    numbers = count(1)
 
-    def usual(name: str) -> bool:
-        params = {"name": name, "arguments": {}}
-        return direct.usual({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) is not None
+    async def fails(name: str) -> bool:
+        number = next(numbers)
+        peer.modern(number, "tools/call", {"name": name, "arguments": {}})
+        return bool((await peer.response(number))["result"]["isError"])
 
-    assert [usual(name) for name in ("run", "no", "free")] == [False, False, True]
-    await peer.home.approvals.cycle("free")
-    assert not usual("free")
     peer.home.approvals.configure()
-    assert [usual(name) for name in ("run", "no", "free")] == [True, True, False]
+    assert not await fails("free") and not await fails("run")
+    await peer.home.approvals.cycle("free")
+    await peer.home.approvals.cycle("free")
+    assert await fails("free")  # denied now
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
-    peer.home.take_plans({"another session": plan}, plan)
-    assert not usual("run")
-    peer.home.take_plans({"another session": replace(plan, is_active=False)}, plan)
-    assert usual("run")
+    call = Call(1, "tools/call", {}, Terms(R5), NULL_OUTLET, peer="tester")
+    peer.home.take_plans({call.session: plan}, plan)
+    assert await fails("run")
+    peer.home.take_plans({call.session: replace(plan, is_active=False)}, plan)
+    assert not await fails("run")
 
 
 async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
@@ -328,7 +330,7 @@ async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
 
 
 def known(claims: dict[str, Any] | None) -> str:
-    call = Call(1, "tools/call", {}, Terms(R5), NOWHERE, peer="token:ada of x")
+    call = Call(1, "tools/call", {}, Terms(R5), NULL_OUTLET, peer="token:ada of x")
     call.principal = Principal("token", claims=claims)
     return known_as(call)
 

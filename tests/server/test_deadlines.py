@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Task
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.call import Call
-from mcpdesk.server.deadlines import STOPPED, TIMED_OUT, Deadlines
+from mcpdesk.server.deadlines import STOPPED, Deadlines
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
@@ -18,49 +20,71 @@ def make_call() -> Call:
     return Call(1, "tools/call", {}, Terms(R5), Peer().channel)
 
 
-async def test_a_call_over_its_limit_is_ended_and_others_are_not() -> None:
+async def begun(deadlines: Deadlines, call: Call, limit_s: float, work: Awaitable[object]) -> Task[object]:
+    """A call that runs hosted code within a limit, and waits by now."""
+
+    async def run() -> object:
+        call.task = asyncio.current_task()
+        return await deadlines.run(work, call, limit_s)
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    return task
+
+
+@pytest.fixture
+async def forever() -> AsyncIterator[asyncio.Event]:
+    """What hosted code waits for that goes on until the test ends."""
+    event = asyncio.Event()
+    yield event
+    event.set()
+
+
+async def test_a_call_over_its_limit_is_ended_and_others_are_not(forever: asyncio.Event) -> None:
     deadlines = Deadlines()
-    brief, long, forgotten = make_call(), make_call(), make_call()
-    brief.task = asyncio.create_task(asyncio.Event().wait())
-    deadlines.watch(forgotten, 0.01)
-    deadlines.forget(forgotten)
-    deadlines.watch(brief, 0.01)
-    deadlines.watch(long, 60)
+    brief, long = make_call(), make_call()
+    late = await begun(deadlines, brief, 0.01, asyncio.Event().wait())
+    others = await begun(deadlines, long, 60, forever.wait())
+    assert await deadlines.run(asyncio.sleep(0, "quick"), make_call(), 60) == "quick"
     async with asyncio.timeout(WITHIN_S):
-        await asyncio.wait({brief.task})
-    assert (brief.stop, long.stop, forgotten.stop) == (TIMED_OUT, "", "")
-    assert list(deadlines) == [brief, long]
+        with pytest.raises(TimeoutError, match=r"limit of 0\.01 s"):
+            await late
+    assert list(deadlines) == [long] and not long.stop
+    forever.set()
+    assert await others is True
 
 
-async def test_a_paused_call_keeps_what_it_had_left() -> None:
+async def test_a_paused_call_keeps_what_it_had_left(forever: asyncio.Event) -> None:
     deadlines, call = Deadlines(), make_call()
-    deadlines.watch(call, 60)
-    with deadlines.paused(call):
-        assert call.deadline is None
-    assert call.deadline is not None
-
-
-async def test_two_people_waited_for_at_once_leave_the_limit_as_it_was() -> None:
-    deadlines, call = Deadlines(), make_call()
-    deadlines.watch(call, 60)
+    running = await begun(deadlines, call, 60, forever.wait())
     with deadlines.paused(call):
         with deadlines.paused(call):
             assert call.deadline is None
         assert call.deadline is None
     assert call.deadline is not None
+    forever.set()
+    await running
 
 
 async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, forever: asyncio.Event
 ) -> None:
+    async def go_on() -> None:
+        while not forever.is_set():
+            try:
+                await forever.wait()
+            except asyncio.CancelledError:
+                continue
+
     monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 0.01)
     deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
+    running = [await begun(deadlines, each, 60, go_on()) for each in (deaf, cancelled)]
     cancelled.end("nobody wants it")
-    for call in (deaf, cancelled):
-        deadlines.watch(call, 60)
     async with asyncio.timeout(WITHIN_S):
         await deadlines.stop()
     assert (deaf.stop, cancelled.stop) == (STOPPED, "nobody wants it")
     monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 3_600)
     async with asyncio.timeout(WITHIN_S):
         await deadlines.stop()
+    forever.set()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.protocol.methods import LONGEST
+from mcpdesk.protocol.methods import LONGEST_URI
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.authoring import refuse
 from mcpdesk.server.prompt import Prompt
@@ -97,12 +97,12 @@ async def test_a_uri_nobody_means_is_refused_with_what_is_allowed(
     is_modern = revision == "2026-07-28"
     if not is_modern:
         await peer.shake_hands(revision)
-    for number, size in ((1, LONGEST), (2, LONGEST + 1)):
+    for number, size in ((1, LONGEST_URI), (2, LONGEST_URI + 1)):
         uri = "item://".ljust(size, "x")
         sent = orjson.loads(orjson.dumps(params).replace(b"{}", uri.encode()))
         (peer.modern if is_modern else peer.request)(number, method, sent)
     error = (await peer.response(2))["error"]
-    told = f"{where}: a URI of {LONGEST + 1} characters is too long; allowed are {LONGEST}"
+    told = f"{where}: a URI of {LONGEST_URI + 1} characters is too long; allowed are {LONGEST_URI}"
     assert (error["code"], error["message"]) == (-32602, told)
     if method == "subscriptions/listen":
         await peer.until(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")
@@ -170,7 +170,7 @@ async def test_a_result_that_cannot_be_put_together_is_an_error() -> None:
         return {"messages": [], "_meta": ["odd"]}
 
     peer = Peer()
-    peer.channel.dialogue.conversation.dispatcher.runs["prompts/get"] = odd
+    peer.channel.dialogue.conversation.dispatcher.methods["prompts/get"] = odd
     peer.modern(1, "prompts/get", {"name": "summarize", "arguments": {"topic": "tea"}})
     error = (await peer.response(1))["error"]
     assert error["code"] == -32603 and "TypeError" in error["message"]

@@ -16,7 +16,6 @@ from mcpdesk.hosting.gateway import GatewayEndpoint
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.gateway_calls import GatewayDirect
 from mcpdesk.server.gateway_jobs import DROPPED, job_owner, job_roots
 from mcpdesk.server.job_reader import JobReader, facts
 from mcpdesk.server.server import Limits
@@ -61,9 +60,8 @@ async def test_each_change_of_a_list_is_told_once() -> None:
     assert len(told) == 1
 
 
-async def test_usual_calls_are_direct_with_and_without_a_mode() -> None:
+async def test_calls_are_answered_at_once_without_a_mode_and_with_sync() -> None:
     caller = Caller()
-    assert isinstance(caller.channel.dialogue.conversation.dispatcher.direct, GatewayDirect)
     await caller.ask("initialize", {})
     for number, more in enumerate(({}, {"mode": "sync"}), 2):
         params = {"name": "echo", "arguments": {"text": f"a{number}"}} | more

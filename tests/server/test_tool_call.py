@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from mcpdesk.inbox.question import Answer
+from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.server.context import Context
+from mcpdesk.server.tool import Tool
 from tests.support.served import Peer
+
+META = request_meta(R5, {"name": "tester", "version": "1"})
+ANYTHING = {"type": "object"}
 
 
 async def call(peer: Peer, name: str, **arguments: Any) -> dict[str, Any]:
@@ -97,3 +106,77 @@ async def test_a_question_is_withdrawn_when_its_caller_cancels() -> None:
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     await peer.channel.drained()
     assert peer.inbox.questions()[0].state == "withdrawn"
+
+
+async def test_every_call_is_served_under_its_own_terms() -> None:
+    peer = Peer()
+    await peer.shake_hands("2025-06-18")
+    spoken = []
+    for number, meta in enumerate((None, META, {"x": 1}, META, None, META | {"y": 1})):
+        params = {"name": "echo", "arguments": {"text": "a"}} | ({} if meta is None else {"_meta": meta})
+        peer.request(number + 1, "tools/call", params)
+        answer = await peer.response(number + 1)
+        spoken.append("resultType" in answer["result"])
+    assert spoken == [False, True, False, True, False, True]
+
+
+async def test_claims_a_client_brings_are_dropped() -> None:
+    peer = Peer()
+    seen: list[dict[str, Any]] = []
+
+    async def keep(arguments: dict[str, Any], context: Context) -> str:
+        seen.append(arguments)
+        return "kept"
+
+    peer.server.tools.replace([Tool("keep", keep, ANYTHING)])
+    await call(peer, "keep", x=1, __jwt={"sub": "eve"})
+    assert seen == [{"x": 1}]
+
+
+async def test_a_tool_that_changed_is_called_as_it_is_now() -> None:
+    peer = Peer()
+    assert (await call(peer, "echo", text="a"))["content"][0]["text"] == "a"
+    peer.received.clear()
+
+    async def other(arguments: dict[str, Any], context: Context) -> str:
+        return "other"
+
+    peer.server.tools.replace([Tool("echo", other, ANYTHING, fingerprint="2")])
+    assert (await call(peer, "echo"))["content"][0]["text"] == "other"
+
+
+async def test_a_value_that_fails_at_being_dumped_is_an_error() -> None:
+    class Model:
+        def model_dump(self, mode: str) -> Any:
+            raise KeyError(mode)
+
+    async def model(arguments: dict[str, Any], context: Context) -> Any:
+        return Model()
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("model", model, ANYTHING)])
+    peer.modern(1, "tools/call", {"name": "model"})
+    assert "KeyError" in (await peer.response(1))["error"]["message"]
+
+
+async def test_a_handler_runs_in_a_task_of_its_own_with_time_limits_and_variables() -> None:
+    variable = ContextVar("variable", default=0)
+    tasks = []
+
+    async def look(arguments: dict[str, Any], context: Context) -> str:
+        tasks.append(asyncio.current_task())
+        found = variable.get()
+        variable.set(found + 1)
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return f"timed out {found}"
+        return "went on"
+
+    peer = Peer()
+    peer.server.tools.replace([Tool("look", look, ANYTHING)])
+    for number in (1, 2):
+        peer.modern(number, "tools/call", {"name": "look"})
+        assert "timed out 0" in str(await peer.response(number))
+    assert None not in tasks and tasks[0] is not tasks[1]

@@ -121,7 +121,6 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     return Tool(
         name=name,
         handler=_handler(awaited, signature),
-        plain=awaited if signature.takes_json and not signature.context_name else None,
         input_schema=signature.input_schema,
         description=note.description or signature.doc.text,
         title=note.title,

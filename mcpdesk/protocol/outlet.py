@@ -1,0 +1,72 @@
+"""What goes back to a peer: the reply to a frame, and messages about a request that is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.series import Series
+
+Reply: TypeAlias = tuple[int, bytes | None]
+"""A status, which matters on HTTP only, and a body; no body, nothing to say."""
+Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
+"""A reply at once, or a coroutine to await for it."""
+
+ACCEPTED: Reply = (202, None)
+
+
+class Outlet(Protocol):
+    """Where messages about one request go while it is being answered. Transports implement it."""
+
+    @property
+    def may_send(self) -> bool:
+        """Whether messages reach the peer at all: some take a single answer and nothing else."""
+
+    @property
+    def must_drain(self) -> bool:
+        """Whether to `drain` before the next message."""
+
+    def send(self, message: bytes) -> None:
+        """Queue one encoded message."""
+
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one.
+
+        It is closed as soon as something else is sent, or they leave.
+        """
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was queued."""
+
+    def keep_alive(self) -> None:
+        """Show life on the connection without a message, where the transport can."""
+
+    async def let_go(self, retry_ms: int) -> bool:
+        """Close the connection of a stream that its client can take up again; False where that cannot be."""
+
+
+class NullOutlet:
+    """An outlet that drops what it is given."""
+
+    may_send = False
+    must_drain = False
+
+    def send(self, message: bytes) -> None:
+        """Drop it."""
+
+    def series(self, before: bytes, after: bytes) -> None:
+        """There is no place for any."""
+
+    async def drain(self) -> None:
+        """Nothing is queued."""
+
+    def keep_alive(self) -> None:
+        """There is no connection."""
+
+    async def let_go(self, retry_ms: int) -> bool:
+        """There is nothing to close."""
+        return False
+
+
+NULL_OUTLET = NullOutlet()
