@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,21 +21,44 @@ for number in (signal.SIGINT, signal.SIGHUP):
 # How long an example takes says something of the machine's other work only. Everybody gets the same examples:
 # others are looked for with --hypothesis-profile=search.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same", derandomize=True, **UNTIMED)
+settings.register_profile("same", derandomize=True, max_examples=50, **UNTIMED)
 settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")
 
+QUICK = "not slow and not browser"
+_homes = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the quick part when neither tests nor marks are named; a named folder or file runs whole."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr:
+        config.option.markexpr = QUICK
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is left out."""
+    if config.option.markexpr != QUICK:
+        return None
+    return "left out: what is marked slow or browser, which `pytest -m 'slow or browser'` runs"
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the folders of every test."""
+    return tmp_path_factory.mktemp("homes")
+
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep tests out of the person's files and settings out of the tests. Yields the folder of both."""
+def own_folders(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep tests out of the person's files and settings out of the tests. Returns the folder of both."""
     for variable in (*BY_VARIABLE, "COLUMNS", "LINES"):  # the last two are set by what runs tests in parallel
         monkeypatch.delenv(variable, raising=False)
-    home = tmp_path_factory.mktemp("home")
+    home = homes / str(next(_homes))
+    home.mkdir()
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(home / "state"))
     monkeypatch.setenv("MCPDESK_CONFIG_DIR", str(home / "config"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    yield home
+    return home
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,7 @@ def test_where_it_is_never_quiet_the_least_disturbed_loads_count() -> None:
     assert all(load.is_disturbed for load in found[OURS])
 
 
+@pytest.mark.slow
 def test_figures_are_told_for_new_and_full_rings_of_both_eras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "FULL", 300)
     told = list(tail.figures(Effort(1, 0.05, (FRAME,))))

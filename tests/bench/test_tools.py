@@ -11,6 +11,7 @@ EFFORT = Effort(1, 0.05)
 SMALL = 3_000_000
 
 
+@pytest.mark.slow
 def test_tools_are_measured_beside_what_they_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "OUTPUT_BYTES", SMALL)
     monkeypatch.setattr(tools, "WRITE", tools.WRITE.replace("200000000", str(SMALL)))

@@ -48,6 +48,7 @@ def test_long_names_are_cut_with_a_mark_that_is_always_the_same() -> None:
     assert legal("x" * 70 + "1") == [one]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=80), max_size=12, unique=True))
 def test_every_set_of_names_is_legal_distinct_and_reversible(names: list[str]) -> None:
     made = Names(names, PATTERN)

@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "bakery", {"tools/bake.py": TOOLS})
 
 
+@pytest.mark.slow
 async def test_call_of_a_task_has_the_result_of_a_call(client: Client) -> None:
     assert (await client.call_tool("bake", {"cakes": 2}))["structuredContent"] == {"cakes": 2}
     tools = await client_tools(client)

@@ -71,6 +71,7 @@ def test_broken_manifest_is_told_with_line_and_column(mcpdesk: Run, folder: Path
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_arguments_become_what_the_schema_says(mcpdesk: Run, folder: Path) -> None:
     assert mcpdesk("call", str(folder), "greet", "name=7", "loud=1").stdout == "HELLO, 7!\n"
     assert json.loads(mcpdesk("call", str(folder), "add", "a=1", "b=2").stdout) == {"sum": 3}

@@ -198,6 +198,7 @@ async def stuck() -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signal", [True, False])
 def test_tool_that_blocks_does_not_keep_it_from_ending(
     folder: Path, servers: list[Server], by_signal: bool

@@ -44,6 +44,7 @@ def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
         assert (tmp_path / "demo" / line.strip()).is_file()
 
 
+@pytest.mark.slow
 def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
     mcpdesk("new", str(tmp_path / "demo"))
     with Desk([str(tmp_path / "demo"), "--port", "0"], columns=100, rows=30) as desk:

@@ -26,6 +26,7 @@ def capture(tmp_path: Path) -> Path:
     return recording.path
 
 
+@pytest.mark.slow
 def test_a_capture_is_shown_filtered_and_left(capture: Path) -> None:
     with Desk(["open", str(capture)], columns=100, rows=30) as desk:
         desk.see("4 exchanges")

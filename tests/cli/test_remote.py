@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 
 
+@pytest.mark.slow
 def test_every_command_reaches_a_server_as_it_does_a_folder(
     mcpdesk: Run, serve: Callable[..., Service], folder: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_failure_over_there_has_its_exit_code(
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_guarded_server_opens_with_the_key_of_the_environment(
     mcpdesk: Run, serve: Callable[..., Service], tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_model_of_the_settings_chooses_the_api(mcpdesk: Run, place: Path) -> Non
         assert "input_schema" in json.loads(finished.stdout)[0], name
 
 
+@pytest.mark.slow
 def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Service], place: Path) -> None:
     url = serve(str(place), "--port", "0").says("serving words at").rpartition(" ")[2]
     for more in ([], ["--mode", "calm"]):

@@ -127,6 +127,7 @@ def test_served_folder_answers_and_sigterm_ends_with_zero(serve: Serve, folder: 
     assert service.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_call_is_finished_before_the_end(serve: Serve, folder: Path, number: int) -> None:
     service = serve(str(folder), "--port", "0")
@@ -141,6 +142,7 @@ def test_running_call_is_finished_before_the_end(serve: Serve, folder: Path, num
     assert answers[0]["result"]["content"][0]["text"] == "waited"
 
 
+@pytest.mark.slow
 def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Serve, folder: Path) -> None:
     (folder / "tools" / "stubborn.py").write_text(STUBBORN)
     service = serve(str(folder), "--port", "0", "--drain-timeout-s", "60")
@@ -190,6 +192,7 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     assert service.process.wait(WITHIN_S) == 0
 
 
+@pytest.mark.slow
 def test_call_that_takes_too_long_is_ended_and_told(serve: Serve, folder: Path) -> None:
     service = serve(str(folder), "--port", "0", "--drain-timeout-s", "1")
     url = address(service)

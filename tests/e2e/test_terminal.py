@@ -15,7 +15,8 @@ import pytest
 from tests.support.stdio_server import Server
 from tests.support.terminal import Desk
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
+slow = pytest.mark.slow
 CTRL_Q, CTRL_R, ESCAPE = "\x11", "\x12", "\x1b"
 LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049l", b"\x1b[?25h"
 GREET = '''
@@ -43,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "small"
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize(
+    ("columns", "rows"), [(80, 24), pytest.param(120, 40, marks=slow), pytest.param(200, 60, marks=slow)]
+)
 def test_tool_is_called_and_the_desk_is_left(folder: Path, columns: int, rows: int) -> None:
     with Desk([str(folder), "--port", "0"], columns=columns, rows=rows) as desk:
         desk.see("http://127.0.0.1:")
@@ -57,6 +60,7 @@ def test_tool_is_called_and_the_desk_is_left(folder: Path, columns: int, rows: i
         assert LEAVE_SCREEN in desk.raw and SHOW_CURSOR in desk.raw
 
 
+@slow
 def test_tiny_terminal_is_survived(folder: Path) -> None:
     with Desk([str(folder), "--port", "0"], columns=20, rows=5) as desk:
         desk.see(r"\S")
@@ -64,6 +68,7 @@ def test_tiny_terminal_is_survived(folder: Path) -> None:
         assert desk.end() == 0
 
 
+@slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_restores_the_terminal(folder: Path, number: int) -> None:
     with Desk([str(folder), "--port", "0"]) as desk:
@@ -73,6 +78,7 @@ def test_signal_restores_the_terminal(folder: Path, number: int) -> None:
         assert LEAVE_SCREEN in desk.raw and SHOW_CURSOR in desk.raw
 
 
+@slow
 def test_stuck_tool_does_not_hold_the_person(folder: Path) -> None:
     (folder / "tools" / "stuck.py").write_text(STUCK)
     (folder / "tools" / "greet.py").unlink()
@@ -89,6 +95,7 @@ def test_stuck_tool_does_not_hold_the_person(folder: Path) -> None:
         assert desk.end() == 0
 
 
+@slow
 def test_stray_prints_are_log_lines_with_their_place(folder: Path) -> None:
     with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
         desk.see("Greet somebody")
@@ -98,6 +105,7 @@ def test_stray_prints_are_log_lines_with_their_place(folder: Path) -> None:
         desk.see(r"tools/greet.py:4.*a stray print|a stray print.*tools/greet.py:4")
 
 
+@slow
 def test_broken_file_is_shown_and_the_rest_serves(folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
@@ -105,6 +113,7 @@ def test_broken_file_is_shown_and_the_rest_serves(folder: Path) -> None:
         desk.see("greet")
 
 
+@slow
 def test_taken_port_makes_the_desk_move_and_say_so(folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -114,6 +123,7 @@ def test_taken_port_makes_the_desk_move_and_say_so(folder: Path) -> None:
             desk.see(f"Port {port} is taken")
 
 
+@slow
 def test_address_that_is_not_ours_ends_the_desk_with_a_sentence(folder: Path) -> None:
     with Desk([str(folder), "--http", "192.0.2.1:0"]) as desk:
         assert desk.end() in (1, 2, 3)
@@ -121,6 +131,7 @@ def test_address_that_is_not_ours_ends_the_desk_with_a_sentence(folder: Path) ->
         assert b"Traceback" not in desk.raw
 
 
+@slow
 def test_without_a_terminal_the_way_out_is_told(folder: Path, repository: Path) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "mcpdesk", str(folder)],
@@ -132,6 +143,7 @@ def test_without_a_terminal_the_way_out_is_told(folder: Path, repository: Path) 
     assert finished.stdout == ""
 
 
+@slow
 def test_bundled_sample_is_the_default() -> None:
     with Desk(["--port", "0"], columns=120, rows=40) as desk:
         desk.see("AskUserQuestion")
@@ -139,6 +151,7 @@ def test_bundled_sample_is_the_default() -> None:
         desk.see("key ●|key")
 
 
+@slow
 def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> None:
     tools = ["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]
     (folder / "mcp.json").write_text(json.dumps({"name": "small", "builtins": tools}))

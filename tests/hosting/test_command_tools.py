@@ -174,6 +174,7 @@ ENTRIES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ENTRIES, max_size=4))
 def test_nothing_in_an_entry_keeps_the_good_one_from_serving(entries: list[Any]) -> None:
@@ -424,6 +425,7 @@ async def test_feed_hears_what_runs(bench: Bench, monkeypatch: pytest.MonkeyPatc
     assert [str(path) for path in news.files] == result["structuredContent"]["output_files"]
 
 
+@pytest.mark.slow
 async def test_time_that_is_up_ends_the_whole_family(bench: Bench) -> None:
     result = await bench.result("slow")
     assert result["isError"]

@@ -141,6 +141,7 @@ async def test_a_cancelled_call_withdraws_its_question(
         assert (await client.call_tool("weigh", {"weight": 1})).is_error is not True
 
 
+@pytest.mark.slow
 @both_ways
 @both_eras
 @both_kinds
@@ -187,6 +188,7 @@ async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_cou
         assert not (await client.call_tool("weigh", {"weight": 1})).is_error
 
 
+@pytest.mark.slow
 @both_eras
 async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path, revision: str) -> None:
     async with screen(desk) as shown, session(place(desk, folder, "http"), revision) as client:
@@ -222,6 +224,7 @@ async def test_two_clients_ask_at_once_and_each_gets_its_own_answer(desk: Runnin
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_neither(folder: Path) -> None:
     async with (
         running_desk(folder, http=True) as desk,
@@ -255,6 +258,7 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
         assert "denied" in said(await calling)
 
 
+@pytest.mark.slow
 async def test_what_a_client_sends_never_reaches_the_terminal(desk: RunningDesk, folder: Path) -> None:
     async with screen(desk) as shown, session(place(desk, folder, "http"), "2025-11-25") as client:
         calling = call(client, "\x1b]0;owned\x07\x1b[2J\u202e" + "x" * 50_000)

@@ -272,6 +272,7 @@ def test_a_client_that_vanishes_mid_answer_ends_its_call_only(wire: Wire) -> Non
     assert wire.goes_on()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", ["stdin", "stdout"])
 def test_stdio_ends_when_its_client_vanishes_mid_answer(tmp_path: Path, leaving: str) -> None:
     wire = OverStdio(rough(tmp_path / "rough"))

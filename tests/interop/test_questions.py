@@ -128,6 +128,7 @@ async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -
         assert (await asking).structured_content == ANSWERED
 
 
+@pytest.mark.slow
 async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder: Path) -> None:
     async with (
         running_frame(desk, panes=PANES) as (app, pilot),  # type: ignore[arg-type]

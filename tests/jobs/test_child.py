@@ -57,6 +57,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 ENDS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CAN_KEEP, reason="needs a system where orphans can be adopted")
 @pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
 def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals) -> None:

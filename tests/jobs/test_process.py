@@ -148,6 +148,7 @@ async def test_a_timeout_keeps_the_partial_output(limit_from_the_first_output: O
     assert not survivors(sleep)
 
 
+@pytest.mark.slow
 async def test_a_program_that_ignores_term_is_killed(limit_from_the_first_output: Output) -> None:
     sleep = some_sleep()
     ended = await bash(
@@ -188,6 +189,7 @@ async def test_a_helper_that_is_just_ending_is_not_taken_for_left_over(
         assert (output.text(), ended.left_over) == ("earlylate", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     ["pass", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"],
@@ -214,6 +216,7 @@ UNMARKED = "env -i setsid -f sh -c 'trap \"\" TERM HUP; echo $$ > {path}; exec s
 """A daemon that drops session, parent and environment, and ignores what it is asked."""
 
 
+@pytest.mark.slow
 @keeps
 async def test_what_drops_its_session_its_parent_and_its_mark_does_not_survive(tmp_path: Path) -> None:
     path = tmp_path / "pid"
@@ -224,6 +227,7 @@ async def test_what_drops_its_session_its_parent_and_its_mark_does_not_survive(t
     assert found is None or found.is_zombie
 
 
+@pytest.mark.slow
 @keeps
 async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(tmp_path: Path) -> None:
     path, over = tmp_path / "pid", asyncio.Event()
@@ -300,6 +304,7 @@ async def test_the_parents_of_a_program_show_nothing_of_our_environment(
     assert set(output.text().replace("\0", "\n").split()) <= {f"{MARK}={os.environ.get(MARK, '')}"}
 
 
+@pytest.mark.slow
 async def test_cancelling_ends_everything(tmp_path: Path) -> None:
     path, apart, sleep = tmp_path / "pid", some_sleep(), some_sleep()
     command = f"setsid {apart} & echo $$ > {path}; trap '' TERM; {sleep}"
@@ -333,6 +338,7 @@ async def test_many_programs_at_once() -> None:
     assert [output.text() for output in outputs] == [f"{number}\n" for number in range(20)]
 
 
+@pytest.mark.slow
 async def test_no_descriptor_is_left_open() -> None:
     await bash("true")
     gc.collect()  # what earlier tests left

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.load.load import Load, run
 from tests.load.tally import Tally
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_under_connections_and_jobs_of_every_kind() -> None:
     tally = await run(Load(connections=90, jobs=20, seconds=3, pause_s=0.2, work_s=0.3))
     assert (tally.lost, tally.wrong, tally.complaints) == (0, 0, [])

@@ -165,6 +165,7 @@ def test_frames_recorded_together_are_written_and_kept_as_one_value(tmp_path: Pa
     archive.close()
 
 
+@pytest.mark.slow
 def test_what_a_full_recording_of_runs_holds_stays_within_its_budget(tmp_path: Path) -> None:
     budget = 8 << 20
     recording = Recording(tmp_path / "a.jsonl", budget)
@@ -314,6 +315,7 @@ def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> Non
         assert all(recording.index.whole(number) == b"%d" % at for number in own[::100])
 
 
+@pytest.mark.slow
 def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> None:
     budget = 32 << 20
     recording = Recording(tmp_path / "a.jsonl", budget)

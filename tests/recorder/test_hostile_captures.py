@@ -172,6 +172,7 @@ def attack(folder: Path, seed: int, count: int) -> int:
     return opened
 
 
+@pytest.mark.slow
 def test_damaged_captures_are_read_looked_at_and_exported(tmp_path: Path) -> None:
     assert attack(tmp_path, 1, 400) > 300
 
@@ -294,6 +295,7 @@ def test_a_status_line_of_any_shape_is_exported(tmp_path: Path, status: str) -> 
     archive.close()
 
 
+@pytest.mark.slow
 def test_a_line_of_a_hundred_megabytes_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     size = 100 << 20
@@ -379,6 +381,7 @@ def pairing_takes(path: Path, count: int) -> float:
     return took
 
 
+@pytest.mark.slow
 def test_pairing_takes_as_long_as_there_are_frames_whatever_their_ids(tmp_path: Path) -> None:
     few, many = (pairing_takes(tmp_path / "a.jsonl", count) for count in (2_000, 16_000))
     assert many < 24 * few  # 8 times as many; were each compared with all others, it would be 64.

@@ -172,6 +172,7 @@ def test_a_rolling_column_keeps_its_positions() -> None:
             column[at]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_calls_once_what_is_kept_is_full(tmp_path: Path) -> None:
     """Names and ids nobody used before, filters, a file: all that is known to have grown."""
     recording = Recording(tmp_path / "c.jsonl", 1 << 20)

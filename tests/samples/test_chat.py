@@ -69,6 +69,7 @@ async def test_loop_of_messages_runs_to_its_end() -> None:
     assert block["tool_use_id"] == "toolu_0" and block["content"] == [{"type": "text", "text": "Hello, Ada!"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_tools_of_a_server_over_http_are_used_with_its_key(
     serve: Serve, tmp_path: Path, api: str
@@ -107,6 +108,7 @@ async def test_model_of_ones_own_is_spoken_to_with_its_key() -> None:
     assert {tool["function"]["name"] for tool in seen.message["tools"]} >= {"greet", "word-count"}
 
 
+@pytest.mark.slow
 async def test_model_that_refuses_or_never_ends_is_told() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "greet", "arguments": '{"name": "x"}'}}
     endless = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}

@@ -86,6 +86,7 @@ def test_what_fires_after_a_restart_reaches_whoever_is_there(stdio: Any) -> None
     assert told["params"]["uri"] == "callback://1"
 
 
+@pytest.mark.slow
 def test_what_fired_while_nobody_was_there_is_told_once_to_each_who_comes_later(stdio: Any) -> None:
     first = stdio()
     manage(first, action="set", message="stretch", delay_seconds=1)
@@ -100,6 +101,7 @@ def test_what_fired_while_nobody_was_there_is_told_once_to_each_who_comes_later(
     assert heard(stdio("another"), MESSAGE)["params"]["data"]["message"] == "stretch"
 
 
+@pytest.mark.slow
 def test_what_its_setter_heard_is_told_to_nobody_else(stdio: Any) -> None:
     first = stdio()
     manage(first, action="set", message="stretch", delay_seconds=1)
@@ -108,6 +110,7 @@ def test_what_its_setter_heard_is_told_to_nobody_else(stdio: Any) -> None:
     assert manage(stdio("another"), action="list")["structuredContent"]["callbacks"][0]["fired"] == 1
 
 
+@pytest.mark.slow
 async def test_a_client_of_the_service_hears_it_after_the_service_was_killed(folder: Path) -> None:
     heard_by_client = asyncio.Queue[Any]()
     box = Toolbox(folder, "", {})

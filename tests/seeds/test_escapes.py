@@ -164,6 +164,7 @@ def walk_everywhere(line: Line) -> None:
                 assert 400 <= status < 500, (status, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "least"), [(read_everything, 10_000), (ask_for_everything, 4_000), (walk_everywhere, 4_000)]
 )

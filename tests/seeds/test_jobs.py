@@ -97,6 +97,7 @@ async def until_written(url: str, job: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_the_limit_of_a_job_is_its_own(start: Start) -> None:
     _, url = start(API_KEY="sesame", TOOL_TIMEOUT_MS="100", JOB_TIMEOUT_MS="1500")
     at_once = await fetch(f"{url}/v1/mcp", calling("nap", {"seconds": 0.5}), JSON | KEY)

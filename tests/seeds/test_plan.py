@@ -38,6 +38,7 @@ async def plan(client: ClientSession, **arguments: Any) -> Any:
     return status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_plan_is_made_in_one_session_while_another_works(tmp_path: Path, revision: str) -> None:
     with toolbox(tmp_path) as box, box.served() as url:
@@ -66,6 +67,7 @@ async def test_a_plan_is_made_in_one_session_while_another_works(tmp_path: Path,
             assert (await use(planner, "Bash", {"command": "echo done"}))[1]["stdout"] == "done\n"
 
 
+@pytest.mark.slow
 async def test_the_plan_mode_of_a_session_ends_with_it_and_its_plan_stays(tmp_path: Path) -> None:
     with toolbox(tmp_path) as box:
         async with box.over_stdio("2025-11-25") as client:
@@ -76,6 +78,7 @@ async def test_the_plan_mode_of_a_session_ends_with_it_and_its_plan_stays(tmp_pa
         assert Path(file).read_text() == "# Plan: Move house\n\n1. Pack\n"
 
 
+@pytest.mark.slow
 async def test_a_client_without_sessions_is_told_apart_by_its_name(tmp_path: Path) -> None:
     with toolbox(tmp_path) as box, box.served() as url:
         async with box.over_http(url, "2026-07-28") as planner, box.over_http(url, "2025-11-25") as worker:

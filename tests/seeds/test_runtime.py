@@ -288,6 +288,7 @@ async def test_an_error_is_streamed_as_well(ask: Ask, url: str) -> None:
     assert answer.headers["content-type"] == "text/event-stream" and '"code":-32602' in answer.text
 
 
+@pytest.mark.slow
 async def test_without_asking_the_answer_is_json_unless_the_handler_reports(ask: Ask, url: str) -> None:
     both = JSON | {"Accept": "application/json, text/event-stream"}
     assert (await ask(f"{url}/mcp/profiles", CALL, both)).headers["content-type"] == "application/json"

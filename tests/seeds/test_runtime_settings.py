@@ -223,6 +223,7 @@ def ask_at(path: Path, request: str) -> tuple[int, Any]:
     return int(head_text.split()[1]), json.loads(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DZX_SOCKET", "MCPDESK_SOCKET", ""])
 def test_a_socket_serves_where_tcp_is_not_permitted(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -251,6 +252,7 @@ def test_a_socket_serves_where_tcp_is_not_permitted(
         service.process.stderr.close()
 
 
+@pytest.mark.slow
 async def test_a_socket_is_not_used_where_tcp_is_permitted(start: Start, tmp_path: Path) -> None:
     service = start("--port", "0", DZX_SOCKET=str(tmp_path / "unused.sock"))
     assert address(service, "small").startswith("http://127.0.0.1:")

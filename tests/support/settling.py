@@ -1,4 +1,4 @@
-"""When a screen that is driven by a test has come to rest, on a busy machine too."""
+"""When a screen that is driven by a test has nothing left to do, on a busy machine too."""
 
 from __future__ import annotations
 
@@ -6,27 +6,43 @@ import asyncio
 import sys
 from time import monotonic, process_time
 
-LOOK_S = 0.02
-IDLE_S = LOOK_S / 20
-LATE_S = LOOK_S / 2
+LOOK_S = 0.01
+IDLE_S = LOOK_S / 10
 QUIET_TURNS = 3
 MOST_TURNS = 1_000
 
 
 async def settled(least_s: float = LOOK_S, most_s: float = 1.0) -> None:
-    """Wait until the process has nothing to do.
+    """Wait until the loop, its threads and the screen have nothing to do, at most about `most_s`.
 
-    Textual's own takes one that uses no processor for idle, even if it gets none: who is woken late knows.
+    Textual's own takes a process that uses no processor for idle, even if it gets none.
     """
     began = monotonic()
     while True:
-        used, asleep = process_time(), monotonic()
+        used = process_time()
         await asyncio.sleep(LOOK_S)
-        now = monotonic()
-        is_idle = process_time() - used < IDLE_S and now - asleep < LOOK_S + LATE_S
-        if now - began >= most_s or (is_idle and now - began > least_s):
+        waited = monotonic() - began
+        is_idle = process_time() - used < IDLE_S and not _threads_work() and not _repaint_is_due()
+        if waited >= most_s or (is_idle and waited > least_s):
             break
     await _nothing_is_due()
+
+
+def _threads_work() -> bool:
+    """Whether a thread of the loop's executor has work, which it may not have begun with."""
+    executor = getattr(asyncio.get_running_loop(), "_default_executor", None)
+    if executor is None:
+        return False
+    idle = executor._idle_semaphore._value
+    return executor._work_queue.qsize() > 0 or idle < len(executor._threads)
+
+
+def _repaint_is_due() -> bool:
+    """Whether the screen waits for its next turn to be painted."""
+    from textual._context import active_app
+
+    app = active_app.get(None)
+    return app is not None and bool(app.screen_stack) and app.screen._update_timer._active.is_set()
 
 
 async def _nothing_is_due() -> None:

@@ -132,6 +132,7 @@ async def test_tasks_are_listed_with_status_and_runtime(context: ToolContext) ->
     assert re.search(r"2  running, \d+\.\d.*sleep 100", listed.content[0]["text"])
 
 
+@pytest.mark.slow
 async def test_killing_reaches_everything_the_command_started(context: ToolContext, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     number = await begin(

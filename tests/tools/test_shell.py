@@ -51,6 +51,7 @@ async def test_silence_is_said(home: Home) -> None:
     assert text(await call(home, command="true")) == "(no output)"
 
 
+@pytest.mark.slow
 async def test_a_timeout_returns_what_there_was(home: Home) -> None:
     result = await call(home, command="echo so far; sleep 100", timeout=2000)
     assert result.is_error and result.structured["timed_out"]

@@ -136,6 +136,7 @@ async def test_a_call_that_fails_is_told_in_few_words() -> None:
         await until(pilot, lambda: toasts(app)[-1:] == ["Call of profiles failed (exit code 3): Bash"])
 
 
+@pytest.mark.slow
 async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> None:
     tools = ["BackgroundBash", "SetCallback", "TaskManager"]
     (tmp_path / "mcp.json").write_text(json.dumps({"name": "own", "builtins": tools}))

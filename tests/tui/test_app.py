@@ -105,6 +105,7 @@ async def test_copy_goes_out_as_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
         assert written == ["\x1b]52;c;aGVsbG8=\x07"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 40), (120, 9)])
 async def test_tiny_terminal_shows_a_message_and_survives(size: tuple[int, int]) -> None:
     async with running_frame(size=size) as (app, pilot):
@@ -168,6 +169,7 @@ class BreakingDesk(DeskApp):
         raise RuntimeError(f"\x1b]0;T\x07 {len(token)}")
 
 
+@pytest.mark.slow
 async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -> None:
     app = BreakingDesk(quiet_link())
     with pytest.raises(RuntimeError):

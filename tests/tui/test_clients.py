@@ -191,6 +191,7 @@ async def test_a_client_that_is_gone_has_no_detail() -> None:
         assert not pane.query_one(".detail").display
 
 
+@pytest.mark.slow
 async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -206,6 +207,7 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         assert link.disconnected == [1]
 
 
+@pytest.mark.slow
 async def test_copy_offers_everything_known() -> None:
     async with running_frame() as (app, pilot):
         await shown(app, pilot)

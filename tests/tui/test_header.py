@@ -94,6 +94,7 @@ async def test_click_on_the_url_copies_it() -> None:
         assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
 
 
+@pytest.mark.slow
 async def test_click_on_clients_and_rate_leads_there() -> None:
     async with running_frame() as (app, pilot):
         header = app.main.query_one(DeskHeader)

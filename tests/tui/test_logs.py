@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.tui.screens.logs import LogsPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame
@@ -51,6 +53,7 @@ async def test_level_goes_up_and_round() -> None:
         assert counts == [6, 5, 3, 3, 1] and pane.listing.row_count == 6
 
 
+@pytest.mark.slow
 async def test_one_source_can_be_picked() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)

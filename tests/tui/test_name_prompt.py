@@ -8,6 +8,7 @@ from mcpdesk.tui.widgets.dialog import LONGEST, NamePrompt
 from tests.support.frame import running_frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "name"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Markdown, Static
 
 from mcpdesk.link.values import PlanView
@@ -35,6 +36,7 @@ async def test_plan_mode_is_obvious_and_the_plan_is_markdown() -> None:
         assert app.focused is pane.section.entry
 
 
+@pytest.mark.slow
 async def test_since_when_is_said_by_the_clock_of_this_place() -> None:
     for written, told in ((plan().since, "2026-01-0"), ("some\x07time", "some␇time")):
         async with activity(planned(plan(since=written)), show="plan") as (_, _, pane):
@@ -71,6 +73,7 @@ async def test_a_long_plan_and_one_that_is_gone_are_shown_as_they_are() -> None:
         await until(pilot, lambda: "/plans/tidy.md cannot be read" in str(plain.content))
 
 
+@pytest.mark.slow
 async def test_plan_file_and_goal_are_copied_and_nothing_is_filtered() -> None:
     async with activity(planned(plan()), show="plan") as (app, pilot, pane):
         await until(pilot, lambda: "**all**" in source(pane))

@@ -33,6 +33,7 @@ async def test_a_digit_and_enter_answer_a_single_page() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Answered. claude-code 2.1 goes on."])
 
 
+@pytest.mark.slow
 async def test_several_pages_are_answered_as_one_and_can_be_gone_back_to() -> None:
     async with asked(DATABASE, CHECKS) as desk:
         await desk.press("1", "enter")
@@ -45,6 +46,7 @@ async def test_several_pages_are_answered_as_one_and_can_be_gone_back_to() -> No
         assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(("tests",)))
 
 
+@pytest.mark.slow
 async def test_keys_typed_faster_than_pages_turn_are_not_lost() -> None:
     async with asked(DATABASE, CHECKS, DATABASE) as desk:
         await desk.press("1", "enter", "2", "3", "enter", "2", "enter")

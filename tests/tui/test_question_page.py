@@ -31,6 +31,7 @@ async def test_a_page_without_options_is_for_writing() -> None:
         assert desk.link.answers[0][1] == (Answer(other="so"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 14), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_a_long_question_scrolls_and_keeps_its_keys_in_sight(size: tuple[int, int]) -> None:
     async with asked(LONG, size=size) as desk:

@@ -54,6 +54,7 @@ def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> None:
     assert kept.of("s", "tool a") == {"n": 1}
 
 
+@pytest.mark.slow
 async def test_what_is_entered_is_kept_taken_and_dropped_without_secrets(tmp_path: Path) -> None:
     async with bench(link_with(tool("profile", PROFILE)), history=tmp_path / "history.jsonl") as it:
         await it.open("profile")

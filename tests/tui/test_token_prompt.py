@@ -79,6 +79,7 @@ async def counter(
             yield found
 
 
+@pytest.mark.slow
 async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,6 +142,7 @@ async def test_a_token_of_another_issuer_is_named_as_such(
             await it.until(lambda: "does not count: it is of another issuer." in it.shown())
 
 
+@pytest.mark.slow
 async def test_a_scope_that_is_missing_is_told_and_may_be_insisted_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -156,6 +158,7 @@ async def test_a_scope_that_is_missing_is_told_and_may_be_insisted_on(
         await it.until(lambda: "✕ called as ada, 2 d 0 h left, without scope wallet:send" in it.shown())
 
 
+@pytest.mark.slow
 async def test_nothing_entered_makes_the_desk_anybody_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with counter(monkeypatch) as it:
         await it.open("whoami")
@@ -174,6 +177,7 @@ async def test_nothing_entered_makes_the_desk_anybody_again(monkeypatch: pytest.
         await it.call("missing JWT")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "Bearer ", "authorization:  bearer ", "\n\n"])
 async def test_a_token_is_taken_however_it_was_copied(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with counter(monkeypatch) as it:
@@ -183,6 +187,7 @@ async def test_a_token_is_taken_however_it_was_copied(before: str, monkeypatch: 
         assert token is not None and token.name == "ada"
 
 
+@pytest.mark.slow
 async def test_a_token_that_was_entered_is_neither_shown_nor_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with counter(monkeypatch) as it:
         prompt = await it.ask()
@@ -196,6 +201,7 @@ async def test_a_token_that_was_entered_is_neither_shown_nor_copied(monkeypatch:
         assert entered.value == ""
 
 
+@pytest.mark.slow
 async def test_no_token_is_on_disk_in_the_record_or_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,12 +65,14 @@ def status(pane: TrafficPane) -> str:
     return str(pane.query_one(".status", Static).content)
 
 
+@pytest.mark.slow
 async def test_it_opens_following_with_counts() -> None:
     async with running() as (app, _, pane):
         assert app.focused is pane.listing
         assert status(pane).split() == ["13", "exchanges", "following"]
 
 
+@pytest.mark.slow
 async def test_moving_shows_details_beside_where_there_is_room() -> None:
     async with running() as (_, pilot, pane):
         await pilot.press("g", "j", "j")
@@ -79,6 +81,7 @@ async def test_moving_shows_details_beside_where_there_is_room() -> None:
         assert pane.detail.region.x > pane.listing.region.x
 
 
+@pytest.mark.slow
 async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them() -> None:
     async with running(size=(80, 24)) as (app, pilot, pane):
         assert not pane.detail.display
@@ -94,6 +97,7 @@ async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them(
         assert not pane.detail.display
 
 
+@pytest.mark.slow
 async def test_a_filter_narrows_while_it_is_typed_and_esc_drops_it() -> None:
     async with running() as (app, pilot, pane):
         await typed(pilot, pane, "status:error")
@@ -105,6 +109,7 @@ async def test_a_filter_narrows_while_it_is_typed_and_esc_drops_it() -> None:
         assert status(pane).startswith("13 exchanges") and not pane.query_one(Input).display
 
 
+@pytest.mark.slow
 async def test_a_filter_is_kept_and_used_again(tmp_path: Path) -> None:
     async with running() as (app, pilot, pane):
         app.history_path = tmp_path / "calls.jsonl"
@@ -121,6 +126,7 @@ async def test_a_filter_is_kept_and_used_again(tmp_path: Path) -> None:
         assert (tmp_path / "filters.txt").read_text() == ""
 
 
+@pytest.mark.slow
 async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_one_holds() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "tool:Bash (")
@@ -131,6 +137,7 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
         assert not wrong.display
 
 
+@pytest.mark.slow
 async def test_nothing_found_says_how_to_see_all() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "nothing-has-this")
@@ -138,6 +145,7 @@ async def test_nothing_found_says_how_to_see_all() -> None:
         assert any("Esc drops it" in cell for cell, _ in pane.listing.lesson)
 
 
+@pytest.mark.slow
 async def test_another_pane_can_set_the_filter() -> None:
     async with running() as (_, pilot, pane):
         pane.set_filter('peer:"desk"')
@@ -154,12 +162,14 @@ async def test_an_exchange_can_be_opened_from_elsewhere() -> None:
         assert pane.listing.selected == 2 and not pane.listing.following
 
 
+@pytest.mark.slow
 async def test_an_empty_pane_teaches_how_to_connect() -> None:
     async with running(Recording(None)) as (_, __, pane):
         words = " ".join(cell for cell, _ in pane.listing.lesson)
         assert "No message has passed yet" in words and "http://127.0.0.1:3333/mcp/profiles" in words
 
 
+@pytest.mark.slow
 async def test_a_pause_counts_what_waits() -> None:
     recording = busy_recording()
     async with running(recording) as (_, pilot, pane):
@@ -169,6 +179,7 @@ async def test_a_pause_counts_what_waits() -> None:
         assert "paused · 2 waiting" in status(pane)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "words"),
     [
@@ -186,6 +197,7 @@ async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
         assert toasts(app)[-1].startswith("copied exchange 2 as")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "suffix", "count"), [("j", "jsonl", 13), ("m", "md", 13), ("J", "jsonl", 1), ("h", "har", 1)]
 )
@@ -213,6 +225,7 @@ async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest
         assert "Not exported: No such file" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_an_operation_is_exported_with_all_its_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +242,7 @@ async def test_an_operation_is_exported_with_all_its_rounds(
         assert len(orjson.loads(app.clipboard)["parts"]) == 2
 
 
+@pytest.mark.slow
 async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> None:
     recording = busy_recording()
     recording.frame(2, IN, call(8, "user-profile", {"userId": "456", "password": "sesame"}))
@@ -267,6 +281,7 @@ async def sending(
         yield app, pilot, pane, link
 
 
+@pytest.mark.slow
 async def test_a_request_is_sent_again_as_it_was_without_what_held_once() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
@@ -284,6 +299,7 @@ async def test_a_request_is_sent_again_as_it_was_without_what_held_once() -> Non
         assert toasts(app)[-1] == "sent again as desk: tools/call user-profile"
 
 
+@pytest.mark.slow
 async def test_a_destructive_tool_runs_again_only_when_it_is_meant() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
@@ -304,6 +320,7 @@ async def test_a_destructive_tool_runs_again_only_when_it_is_meant() -> None:
         assert [one.params["name"] for one in link.calls] == ["send-mail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("direction", "frame", "server", "reason"),
     [
@@ -327,6 +344,7 @@ async def test_what_cannot_be_sent_again_says_why(
         assert not link.calls and reason in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
     async with sending(busy_recording(), 2) as (app, pilot, _, link):
         link.catalogues["profiles"] = replace(link.catalogues["profiles"])
@@ -340,6 +358,7 @@ async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
         assert bench.arguments.has_focus_within
 
 
+@pytest.mark.slow
 async def test_what_has_no_form_is_not_edited() -> None:
     async with sending(busy_recording(), 0) as (app, pilot, pane, _):
         await pilot.press("e")
@@ -347,6 +366,7 @@ async def test_what_has_no_form_is_not_edited() -> None:
         assert "initialize opens something" in toasts(app)[-1] and app.main.pane is pane
 
 
+@pytest.mark.slow
 async def test_a_value_of_a_message_is_copied() -> None:
     async with running() as (app, pilot, pane):
         await pilot.press("g", "j", "j", "enter", "enter")
@@ -357,6 +377,7 @@ async def test_a_value_of_a_message_is_copied() -> None:
         assert app.clipboard == "2.0"
 
 
+@pytest.mark.slow
 async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None:
     async with running() as (_, __, pane):
         profile = next(one for one in pane.link.traffic.exchanges if one.name == "user-profile")
@@ -365,6 +386,7 @@ async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None
         assert pane._schema_of(pane.link.traffic.exchange(0)) is None
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_frames_are_opened_filtered_and_jumped_through() -> None:
     recording = Recording(None)
     for number in range(50_000):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -247,6 +248,7 @@ async def test_a_compact_list_has_no_titles() -> None:
         assert ["tool-16" in app.shown()[0], "tool-19" in app.shown()[3]] == [True, True]
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_frames_draw_only_what_is_seen() -> None:
     async with running(many(50_000)) as (app, pilot):
         drawn: list[int] = []

@@ -78,6 +78,7 @@ async def test_a_resource_without_variables_is_read_by_enter() -> None:
         await it.until(lambda: it.sent == [("resources/read", {"uri": "file:///config.json"})])
 
 
+@pytest.mark.slow
 async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_this_session() -> None:
     drop = tool("drop", {"type": "object"}, annotations={"destructiveHint": True})
     async with bench(link_with(drop)) as it:
@@ -120,6 +121,7 @@ async def test_arguments_that_do_not_fit_are_held_back_once() -> None:
         await it.until(lambda: len(it.sent) == 1)
 
 
+@pytest.mark.slow
 async def test_failures_appear_while_typing_and_go_again() -> None:
     async with bench() as it:
         await it.open("place-order")
@@ -129,6 +131,7 @@ async def test_failures_appear_while_typing_and_go_again() -> None:
         await it.until(lambda: "✗ 999" not in it.shown() and "✗ 99" not in it.shown())
 
 
+@pytest.mark.slow
 async def test_the_same_value_is_edited_as_form_and_as_json() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "4", "2", "ctrl+e")
@@ -168,6 +171,7 @@ async def test_a_value_the_form_cannot_show_stays_json() -> None:
         assert arguments.is_json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out_of", ["field", "JSON", "result"])
 async def test_escape_leads_back_to_the_catalogue_where_digits_are_keys(out_of: str) -> None:
     async with bench() as it:
@@ -185,6 +189,7 @@ async def test_escape_leads_back_to_the_catalogue_where_digits_are_keys(out_of: 
         await it.until(lambda: it.app.main.shown == "clients")
 
 
+@pytest.mark.slow
 async def test_another_server_shows_its_own_items_whatever_was_filtered_before() -> None:
     link = FakeLink()
     greet = tool("greet", {"type": "object"})
@@ -196,6 +201,7 @@ async def test_another_server_shows_its_own_items_whatever_was_filtered_before()
         assert it.pane.catalogue.filter.value == "" and it.pane.catalogue.rows.item == greet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [4, 20, 40])
 async def test_items_opened_in_quick_succession_leave_nothing_half_done(turns: int) -> None:
     async with bench() as it:
@@ -211,6 +217,7 @@ async def test_items_opened_in_quick_succession_leave_nothing_half_done(turns: i
         assert pumps == {widget._task for widget in it.app._registry}
 
 
+@pytest.mark.slow
 async def test_a_running_call_shows_progress_and_can_be_cancelled() -> None:
     async with bench() as it:
         await it.open("slow-report")
@@ -224,6 +231,7 @@ async def test_a_running_call_shows_progress_and_can_be_cancelled() -> None:
         await it.until(lambda: "⊘ cancelled" in it.title)
 
 
+@pytest.mark.slow
 async def test_two_tools_run_at_once_and_each_keeps_its_result() -> None:
     async with bench() as it:
         await it.open("slow-report")
@@ -240,6 +248,7 @@ async def test_two_tools_run_at_once_and_each_keeps_its_result() -> None:
         await it.until(lambda: "Ada" in it.shown())
 
 
+@pytest.mark.slow
 async def test_errors_say_what_they_are() -> None:
     async with bench() as it:
         await it.open("place-order")
@@ -254,6 +263,7 @@ async def test_errors_say_what_they_are() -> None:
         assert "Unknown tool: nowhere" in it.shown()
 
 
+@pytest.mark.slow
 async def test_history_survives_a_restart_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     schema = {
@@ -272,6 +282,7 @@ async def test_history_survives_a_restart_without_secrets(tmp_path: Path) -> Non
         await it.until(lambda: isinstance(it.app.focused, Input) and it.app.focused.value == "ada")
 
 
+@pytest.mark.slow
 async def test_the_same_call_again_is_one_key() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "7", "ctrl+r")
@@ -329,6 +340,7 @@ async def test_violations_of_the_output_schema_are_marked() -> None:
         await it.until(lambda: '✗ name: "Ada" is not of type "integer"' in it.shown())
 
 
+@pytest.mark.slow
 async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
     async with bench() as it:
         await it.open("slow-report")
@@ -341,6 +353,7 @@ async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
         assert time.thread_time() - started < 2
 
 
+@pytest.mark.slow
 async def test_links_are_followed() -> None:
     async with bench() as it:
         await it.open("slow-report")
@@ -373,6 +386,7 @@ async def test_a_reload_shows_the_new_form_and_keeps_what_was_entered() -> None:
         await it.until(lambda: [one.value for one in it.pane.query_one("#form").query(Input)] == ["x", ""])
 
 
+@pytest.mark.slow
 async def test_every_size_shows_form_and_result() -> None:
     for size, has_strip in (((80, 24), False), ((120, 40), True), ((200, 60), True)):
         async with bench(size=size) as it:
@@ -382,6 +396,7 @@ async def test_every_size_shows_form_and_result() -> None:
             assert ("Traffic──" in it.shown()) is has_strip
 
 
+@pytest.mark.slow
 async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -402,6 +417,7 @@ async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> No
             await it.until(lambda: "tools/call add" in it.shown())
 
 
+@pytest.mark.slow
 async def test_a_line_of_the_strip_opens_on_the_traffic_screen(tmp_path: Path) -> None:
     tool = 'async def greet() -> str:\n    """Greet."""\n    return "hi"\n'
     folder = write(tmp_path, {"mcp.json": '{"name": "own"}', "tools/a.py": tool})
@@ -418,6 +434,7 @@ async def test_a_line_of_the_strip_opens_on_the_traffic_screen(tmp_path: Path) -
             assert app.main.shown == "traffic"
 
 
+@pytest.mark.slow
 async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_once_mended(
     tmp_path: Path,
 ) -> None:
@@ -440,6 +457,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
             await it.until(lambda: "✓ ok" in it.title)
 
 
+@pytest.mark.slow
 async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_screen_lives() -> None:
     async with bench(link_with(tool("user-profile", {}))) as it:
         slow = Lingering()
@@ -462,6 +480,7 @@ def unavailable(words: int, **more: Any) -> CatalogueItem:
     return CatalogueItem(ItemKind.TOOL, "mail", "mail", problem=reason, **more)
 
 
+@pytest.mark.slow
 async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_terminal() -> None:
     async with bench(link_with(unavailable(100)), size=(80, 24)) as it:
         await it.until(lambda: all(f"<{number}>" in it.shown() for number in range(100)))
@@ -477,6 +496,7 @@ async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_ter
         await it.until(lambda: "<999>" in it.shown())
 
 
+@pytest.mark.slow
 async def test_why_an_older_version_serves_is_told_in_full_until_it_is_called() -> None:
     definition = {"inputSchema": {}}
     async with bench(link_with(unavailable(50, stale=True, definition=definition)), size=(80, 24)) as it:

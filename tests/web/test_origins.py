@@ -81,7 +81,7 @@ async def tried(served: Served, page_url: str) -> dict[str, str]:
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 async def test_a_page_of_another_port_reaches_nothing(name: str) -> None:
     async with another_server() as port, serving() as served:
@@ -92,7 +92,7 @@ async def test_a_page_of_another_port_reaches_nothing(name: str) -> None:
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_page_of_the_servers_own_and_a_listed_one_reach_everything() -> None:
     async with (
         another_server() as port,

@@ -17,7 +17,7 @@ from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.folders import write
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
 
-pytestmark = [needs_browser, pytest.mark.slow]
+pytestmark = [needs_browser, pytest.mark.browser]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>\u202egnp.\x1b[31m"
 CHECKS = {"question": "Which checks?", "options": ["lint", "types", "tests"], "multiSelect": True}

@@ -115,6 +115,7 @@ async def test_refusals_say_what_they_are(served: Engines, name: str, code: int,
     assert reasons(await search(served, name)) == {name: reason}
 
 
+@pytest.mark.slow
 async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engines) -> None:
     served.answers |= {
         "brave": served.never,

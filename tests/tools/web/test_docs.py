@@ -102,7 +102,7 @@ async def test_a_pdf_is_refused_with_the_way_to_read_it(served: Site, path: str)
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(300)
 async def test_a_page_built_by_a_script_is_drawn(served: Site, way: str) -> None:
     result = await read(f"{served.base}/built", wait_ms=3000)
@@ -112,7 +112,7 @@ async def test_a_page_built_by_a_script_is_drawn(served: Site, way: str) -> None
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(300)
 async def test_a_page_cannot_reach_into_private_networks(served: Site, way: str) -> None:
     port = served.base.rpartition(":")[2]
@@ -125,7 +125,7 @@ async def test_a_page_cannot_reach_into_private_networks(served: Site, way: str)
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(300)
 async def test_what_a_browser_shows_instead_of_a_page_is_none(served: Site, way: str) -> None:
     result = await read(f"{served.base}/astray")
@@ -133,7 +133,7 @@ async def test_what_a_browser_shows_instead_of_a_page_is_none(served: Site, way:
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(300)
 async def test_a_browser_that_is_refused_leaves_what_was_fetched(
     served: Site, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +144,7 @@ async def test_a_browser_that_is_refused_leaves_what_was_fetched(
 
 
 @needs_browser
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("way", "load_s"), [("playwright", 0.2), ("chromium", 65.0)], indirect=["way"])
 async def test_a_picture_that_never_comes_does_not_cost_the_page(

@@ -12,6 +12,7 @@ from mcpdesk.tools.web.fetch import decoded
 from mcpdesk.tools.web.readable import markdown, plain, title_of
 
 
+@pytest.mark.slow
 def test_elements_without_end_do_not_end_us() -> None:
     deep = "<div>" * 20_000 + "deep" + "</div>" * 20_000
     assert "deep" in plain(deep).text
