@@ -1,57 +1,73 @@
-"""The toolkit's driver of a terminal, able to ask it what it can draw pictures with.
+"""What stands between the application and its terminal: typed keys on the way in, drawn lines on the way out.
 
-It is asked when the first picture is there, not at the start. Somebody may be typing then: the answers
-come among the keys, and are taken out before these are read.
+A terminal is asked what it can draw pictures with when the first picture is shown, not at the start. Somebody
+may be typing then. The answers come among the keys and are taken out before the keys are parsed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
 import termios
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fcntl import ioctl
 from functools import partial
+from select import select
+from threading import Thread
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from rich.segment import Segment
-from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.color import Color
-from textual.drivers import linux_driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
 from mcpdesk.plain_text import one_cell_each
 
 if TYPE_CHECKING:
-    from textual.app import App
-    from textual.message import Message
-
     from mcpdesk.tui.results.terminal_graphics import Answers, Graphics
 
 PATIENCE_S = 0.5
 """A terminal that has not answered by then draws half blocks; later pictures profit from a late answer."""
+_POLL_S = 0.1
+"""How often the reading thread sees whether the application is about to end, as Textual's own does."""
+_READ_BYTES = 4096
+_drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
 
-class DeskDriver(linux_driver.LinuxDriver):
-    """One terminal."""
+class DeskDriver(LinuxDriver):
+    """The driver of one terminal, which can be asked what it draws pictures with."""
 
-    def __init__(self, app: App[Any], **more: Any) -> None:
-        super().__init__(app, **more)
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        _drivers[app] = self
         self._answers: Answers | None = None
         self._asking: asyncio.Task[Answers] | None = None
+        self._terminal = self.fileno
+        self._read_error: OSError | None = None
 
     def run_input_thread(self) -> None:
-        """Read what is typed; the parser is not given what the terminal answers."""
-        module: Any = linux_driver
-        module.XTermParser = partial(_Parser, self._take)  # the method makes its parser itself
+        """Let Textual read from a pipe, which is filled with what is typed and not with answers.
+
+        Raises: OSError when the terminal is gone.
+        """
+        self.fileno, typed = os.pipe()
+        reader = Thread(target=self._relay, args=(typed,), name="terminal-input", daemon=True)
+        reader.start()
         try:
             super().run_input_thread()
         finally:
-            module.XTermParser = XTermParser
+            os.close(self.fileno)
+            self.fileno = self._terminal
+            reader.join()
+            os.close(typed)
+        if self._read_error is not None:
+            raise self._read_error
 
-    async def graphics(self) -> Graphics:
-        """What the terminal can draw, as far as it has told; the first time it is asked."""
+    async def graphics(self, has_colours: bool) -> Graphics:
+        """Say what the terminal can draw, as far as it has answered; it is asked the first time."""
         from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, Kind
 
         if self._asking is None:
@@ -60,26 +76,43 @@ class DeskDriver(linux_driver.LinuxDriver):
         cell = self._cell() or answers.cell or CELL
         if answers.knows_sixel:  # first: some that know both do not know kitty's placeholders
             return Graphics(Kind.SIXEL, cell)
-        has_colours = self._app.console.color_system == "truecolor"
         return Graphics(Kind.KITTY if answers.knows_kitty and has_colours else Kind.HALF_BLOCKS, cell)
 
     async def _ask(self) -> Answers:
         from mcpdesk.tui.results.terminal_graphics import QUESTION, Answers
 
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
-        answers = self._answers = Answers(partial(loop.call_soon_threadsafe, told.set))
+        loop, is_complete = asyncio.get_running_loop(), asyncio.Event()
+        answers = self._answers = Answers(partial(loop.call_soon_threadsafe, is_complete.set))
         self.write(QUESTION)
         with suppress(TimeoutError):
-            await asyncio.wait_for(told.wait(), PATIENCE_S)
+            await asyncio.wait_for(is_complete.wait(), PATIENCE_S)
         return answers
 
-    def _take(self, typed: str) -> str:
-        return typed if self._answers is None else self._answers.take(typed)
+    def _relay(self, typed: int) -> None:
+        """Pass on what is typed until the application ends, or the terminal is gone."""
+        try:
+            while not self.exit_event.is_set():
+                if not select([self._terminal], [], [], _POLL_S)[0]:
+                    continue
+                if not (data := os.read(self._terminal, _READ_BYTES)):
+                    return
+                os.write(typed, self.without_answers(data))
+        except BrokenPipeError:
+            return  # nobody reads any more: the application ends
+        except OSError as error:
+            self._read_error = error
+            self.exit_event.set()
+
+    def without_answers(self, data: bytes) -> bytes:
+        """What was read, without what the terminal answered."""
+        if self._answers is None:
+            return data
+        return self._answers.take(data.decode("latin-1")).encode("latin-1")  # one character a byte
 
     def _cell(self) -> tuple[int, int] | None:
         """Pixels of a cell, looked up anew each time: a person may choose another font."""
         try:
-            size = ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
+            size = ioctl(self._terminal, termios.TIOCGWINSZ, bytes(8))
         except OSError:
             return None
         rows, columns, width, height = struct.unpack("HHHH", size)
@@ -88,22 +121,9 @@ class DeskDriver(linux_driver.LinuxDriver):
         return width // columns, height // rows
 
 
-class _Parser(XTermParser):
-    """Does not see the answers."""
-
-    def __init__(self, take: Callable[[str], str], debug: bool = False) -> None:
-        super().__init__(debug)
-        self._take = take
-
-    def feed(self, data: str) -> Iterable[Message]:
-        """The messages in what was read; nothing read means the end."""
-        left = self._take(data)
-        return super().feed(left) if left or not data else ()
-
-
 def driver_of(app: App[Any]) -> DeskDriver | None:
     """The driver of an app that draws on a terminal; None in a browser and in a test."""
-    return app._driver if isinstance(app._driver, DeskDriver) else None
+    return _drivers.get(app)
 
 
 async def graphics_of(app: App[Any]) -> Graphics:
@@ -113,14 +133,14 @@ async def graphics_of(app: App[Any]) -> Graphics:
     if app.no_color:
         return Graphics(Kind.WORDS)
     driver = driver_of(app)
-    return Graphics() if driver is None else await driver.graphics()
+    return Graphics() if driver is None else await driver.graphics(app.console.color_system == "truecolor")
 
 
 class TerminalGate(LineFilter):
-    """Takes control characters out of what is drawn, and draws the stand-ins of fields.
+    """Takes control characters out of every drawn line, and draws the stand-ins of text fields.
 
-    Widgets get cleaned texts; this holds where one of them did not. Links that the terminal itself would
-    follow are taken out, too: their addresses are strangers', and the desk opens links only when asked to.
+    Widgets are given cleaned texts; this holds where one of them was not. Links that the terminal itself
+    would follow are taken out too: strangers wrote their addresses, and the desk opens a link only when asked.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

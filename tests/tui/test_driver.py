@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import queue
+import threading
+
 import pytest
-from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
 from mcpdesk.tui.results.terminal_graphics import Answers, Graphics, Kind
-from mcpdesk.tui.terminal import DeskDriver, _Parser, driver_of, graphics_of
+from mcpdesk.tui.terminal import DeskDriver, driver_of, graphics_of
 from tests.support.frame import running_frame
 
 
@@ -34,9 +38,20 @@ async def test_a_terminal_is_driven_by_it_and_nothing_else(monkeypatch: pytest.M
         assert app.get_driver_class() is HeadlessDriver
 
 
-def test_answers_are_no_keys_and_do_not_end_the_input() -> None:
-    parser = _Parser(Answers(lambda: None).take)
-    assert list(parser.feed("\x1b[?62;4;22c")) == []
-    keys = [event.key for event in parser.feed("a\x1b[6;20;10tb") if isinstance(event, events.Key)]
-    assert keys == ["a", "b"]
-    assert list(parser.feed("")) == []
+async def test_answers_are_no_keys_and_the_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, typing = os.pipe()
+    async with running_frame() as (app, _):
+        driver = DeskDriver(app)
+        monkeypatch.setattr(driver, "_terminal", terminal)
+        monkeypatch.setattr(driver, "_answers", Answers(lambda: None))
+        keys = queue.SimpleQueue[str]()
+        monkeypatch.setattr(driver, "process_message", lambda event: keys.put(event.key))
+        reader = threading.Thread(target=driver.run_input_thread)
+        reader.start()
+        os.write(typing, "\x1b[?62;4;22ca\x1b[6;20;10t\x1b_Gi=31;OK\x1b\\ü".encode())
+        assert [keys.get(timeout=5), keys.get(timeout=5)] == ["a", "ü"]
+        driver.exit_event.set()
+        await asyncio.to_thread(reader.join, 5)
+        assert not reader.is_alive() and driver.fileno == terminal
+    os.close(typing)
+    os.close(terminal)
