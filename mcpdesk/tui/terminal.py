@@ -140,7 +140,7 @@ class TerminalGate(LineFilter):
     """Takes control characters out of every drawn line, and draws the stand-ins of text fields.
 
     Widgets are given cleaned texts; this holds where one of them was not. Links that the terminal itself
-    would follow are taken out too: strangers wrote their addresses, and the desk opens a link only when asked.
+    would follow are taken out too: strangers wrote their addresses, the desk opens them only when asked.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
