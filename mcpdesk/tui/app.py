@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.actions import SkipAction
-from textual.app import App
 from textual.binding import BindingType
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome, NoColor
@@ -24,7 +23,7 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, Place
 from mcpdesk.tui.key_queue import KeyQueue
-from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
+from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
 from mcpdesk.tui.terminal import TerminalGate
 from mcpdesk.tui.themes import ThemeShelf, with_visible_cursor, without_auto, without_colour
 
@@ -45,7 +44,7 @@ COPY_DOUBT = 75_000
 """Characters beyond which some terminals refuse a copy."""
 
 
-class DeskApp(App[None]):
+class DeskApp(MainApp):
     """One desk on one core."""
 
     TITLE = "mcpdesk"
@@ -78,9 +77,6 @@ class DeskApp(App[None]):
         self.main = self.make_main(link, panes, place)
         self.shelf = ThemeShelf()
         self.shelf.dress(self, theme)
-        self.last_key = -math.inf
-        self.last_call = -math.inf
-        """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
@@ -152,9 +148,9 @@ class DeskApp(App[None]):
         Keys are handed over in turn.
         """
         if isinstance(event, events.Key):
-            self.last_key = time.monotonic()
+            self.main.last_key = time.monotonic()
         if isinstance(event, events.InputEvent):
-            self.main.feed.stir()
+            self.main.refresher.wake()
         if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
             return
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
@@ -189,8 +185,8 @@ class DeskApp(App[None]):
             kept = [one for one in self._filters if not isinstance(one, (Monochrome, NoColor))]
             self._filters = [*kept, NoColor() if self.native_ansi_color else Monochrome()]
 
-    def stand(self) -> None:
-        """The frame is painted: the core may begin."""
+    def frame_is_painted(self) -> None:
+        """Let the core begin."""
         self._begin()
         if self._news:
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
@@ -214,8 +210,8 @@ class DeskApp(App[None]):
         if self.crash is None:
             self.crash = Crash.of(error, self.main.place())
 
-    def settle(self) -> None:
-        """What is hosted is painted: now there is time for the rest."""
+    def server_is_painted(self) -> None:
+        """Do what can wait until a server is on the screen."""
         self._settled()
         self.shelf.fill(self)
 

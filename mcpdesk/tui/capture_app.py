@@ -63,7 +63,7 @@ class CaptureApp(DeskApp):
         """The frame without what needs a server."""
         return CaptureScreen(link, panes, place)
 
-    def stand(self) -> None:
-        """The frame is painted, and there is nothing to wait for."""
-        super().stand()
-        self.settle()
+    def frame_is_painted(self) -> None:
+        """There is no server to wait for."""
+        super().frame_is_painted()
+        self.server_is_painted()

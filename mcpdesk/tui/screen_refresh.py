@@ -1,14 +1,17 @@
-"""The pulse of the screen: looks at the core twenty times a second, at rest less often, and shows changes.
+"""Keeps the screen up to date: reads the core's state 20 times a second, at rest less often.
 
-The one place of the screen where any exception is caught: a pane that fails is logged and named in a toast,
-and the rest goes on.
+This is the only place of the screen that catches any exception: a pane that fails is logged and named in a
+toast, and the rest goes on.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+
+from textual.timer import Timer
+from textual.widget import Widget
 
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
@@ -17,93 +20,169 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.tabs import SCREENS
 
-if TYPE_CHECKING:
-    from textual.timer import Timer
-    from textual.widget import Widget
-
-    from mcpdesk.tui.screens.main_screen import MainScreen
-
 PERIOD_S = 1 / 20
 AWAKE_BEATS = 40
-"""Beats after the last movement before the screen rests."""
+"""Beats after the last change or key before the screen rests."""
 REST_S = 1 / 5
-"""At rest: how often it sees whether anything came, which costs next to nothing."""
-GLANCES_A_LOOK = 3
-"""At rest: for what moves without a frame, such as time, and what servers do on their own."""
+"""At rest: how often it sees whether a frame came, which costs next to nothing."""
+RESTING_BEATS_A_REFRESH = 3
+"""At rest: for what changes without a frame, such as time, and what servers do on their own."""
 BUSY_FRAMES = 100
 """Frames in one beat from which on clients have the first call on the processor."""
 BUSY_BEATS = 3
-"""The screen then looks at every third beat, unless somebody types."""
+"""The screen is then refreshed at every third beat, unless somebody types."""
 CATCH_UP_S = 0.02
 """What a beat may spend on pairing frames that a busy time left unpaired."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
 
-class Feed:
-    """Looks on behalf of one main screen."""
+class RefreshedScreen(Protocol):
+    """What the main screen offers to be kept up to date."""
 
-    def __init__(self, main: MainScreen, opened: Collection[int] = ()) -> None:
-        """`opened` are questions that do not open by themselves."""
-        self._main = main
-        self._link = main.link
-        self._frames = -1
-        self._quiet_beats = 0
-        self._busy_beats = 0
-        self._glances = 0
-        self.is_resting = False
-        """Whether nothing came and nobody did anything for a while."""
-        self._timers: tuple[Timer, Timer] | None = None
-        self._notice = -1
-        self._failed: dict[str, str] = {}
-        self._questions_version = -1
-        self._waiting: tuple[Question, ...] = ()
-        self._put = set(opened)
-        self._jobs = JobWatch(main.link)
+    link: Link
+    questions: WaitingQuestions
 
     @property
-    def waiting(self) -> tuple[Question, ...]:
-        """Questions nobody has answered, oldest first."""
-        return self._waiting
+    def shown(self) -> str:
+        """Name of the pane that is shown."""
 
     @property
-    def next_question(self) -> Question | None:
+    def pane(self) -> Widget | None:
+        """The pane that is shown."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether no key was pressed just now."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a question may open by itself."""
+
+    @property
+    def expects_own_question(self) -> bool:
+        """Whether a question of the desk's own call may open by itself."""
+
+    def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
+        """Bring header and tabs up to date."""
+
+    def announce(self, question: Question | None) -> None:
+        """Show the banner of a question, or none."""
+
+    def ask(self, question: Question) -> None:
+        """Open the dialog of a question."""
+
+    def lead_to(self, part: str) -> None:
+        """Show this part of the activity screen at its next visit."""
+
+    def notify(self, message: str, *, severity: Any = "information", markup: bool = True) -> None:
+        """Show a toast."""
+
+    def set_interval(self, interval: float, callback: Callable[[], None], *, pause: bool = False) -> Timer:
+        """Call something again and again."""
+
+
+class WaitingQuestions:
+    """The questions nobody has answered, and which of them were opened."""
+
+    def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
+        """`opened` are numbers of questions that do not open by themselves."""
+        self._link = link
+        self._version = -1
+        self._opened = set(opened)
+        self.waiting: tuple[Question, ...] = ()
+        """Oldest first."""
+
+    @property
+    def opened(self) -> frozenset[int]:
+        """Numbers of the questions that were opened: they do not open by themselves again."""
+        return frozenset(self._opened)
+
+    @property
+    def next(self) -> Question | None:
         """The question that the banner announces and that a key opens.
 
         First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
         waited longest.
         """
-        fresh = [one for one in self._waiting if one.id not in self._put]
+        fresh = [one for one in self.waiting if one.id not in self._opened]
         own = [one for one in fresh if one.peer == DESK]
-        return next(iter([*own, *fresh, *self._waiting]), None)
+        return next(iter([*own, *fresh, *self.waiting]), None)
 
-    def question_after(self, number: int) -> Question | None:
+    def after(self, number: int) -> Question | None:
         """The question that waits after this one, after the last the first; None when no other waits."""
-        others = [one for one in self._waiting if one.id != number]
+        others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
 
-    def start(self) -> None:
-        """Begin to look. Of the two timers one stands still: it wakes nobody."""
-        main = self._main
-        resting = main.set_interval(REST_S, self.glance, pause=True)
-        self._timers = main.set_interval(PERIOD_S, self.pulse), resting
+    def mark_opened(self, question: Question) -> None:
+        """Remember that a question was opened."""
+        self._opened.add(question.id)
 
-    def stir(self) -> None:
-        """Somebody does something, or something came: look often again, and now."""
+    def update(self, view: CoreView) -> None:
+        """Read the questions again where they have changed."""
+        if view.questions_version != self._version:
+            asked = self._link.questions()
+            self._version = view.questions_version
+            self.waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
+
+
+class FailedJobs:
+    """Tells which jobs failed since the last time. Those that had failed before the first are not told."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._version: int | None = None
+        self._known: frozenset[str] | None = None
+        """Ids of those that had failed the last time; None before the first."""
+
+    def new(self, view: CoreView) -> list[JobView]:
+        """Jobs that have failed since the last time, also those that began after it."""
+        if view.work.jobs_version == self._version:
+            return []
+        self._version = view.work.jobs_version
+        failed = [job for job in self._link.jobs() if job.state is JobState.FAILED]
+        known, self._known = self._known, frozenset(job.id for job in failed)
+        return [] if known is None else [job for job in failed if job.id not in known]
+
+
+class ScreenRefresher:
+    """Refreshes one main screen."""
+
+    def __init__(self, main: RefreshedScreen) -> None:
+        self._main = main
+        self._link = main.link
+        self._frames = -1
+        self._quiet_beats = 0
+        self._busy_beats = 0
+        self._resting_beats = 0
+        self.is_resting = False
+        """Whether nothing came and nobody did anything for a while."""
+        self._timers: tuple[Timer, Timer] | None = None
+        self._notice = -1
+        self._problems: dict[str, str] = {}
+        self._failed_jobs = FailedJobs(main.link)
+
+    def start(self) -> None:
+        """Start the timers. One of the two is always paused and wakes nobody."""
+        resting = self._main.set_interval(REST_S, self.resting_beat, pause=True)
+        self._timers = self._main.set_interval(PERIOD_S, self.beat), resting
+
+    def wake(self) -> None:
+        """Refresh often again, and now: somebody does something, or something came."""
         self._quiet_beats = 0
         if self.is_resting:
-            self._turn(is_resting=False)
+            self._set_resting(False)
 
-    def glance(self) -> None:
-        """One beat at rest."""
-        self._glances += 1
+    def resting_beat(self) -> None:
+        """One beat of the timer at rest."""
+        self._resting_beats += 1
         if self._link.traffic.frame_count != self._frames:
-            self.stir()
-        elif self._glances % GLANCES_A_LOOK == 0:
-            self.tick()
+            self.wake()
+        elif self._resting_beats % RESTING_BEATS_A_REFRESH == 0:
+            self.refresh()
 
-    def pulse(self) -> None:
-        """One beat of the timer: look, but less often while very much comes and nobody types."""
+    def beat(self) -> None:
+        """One beat of the timer: refresh, but less often while very much comes and nobody types."""
         traffic = self._link.traffic
         frames = traffic.frame_count
         came, self._frames = frames - self._frames, frames
@@ -114,60 +193,46 @@ class Feed:
         if came < BUSY_FRAMES and is_behind:
             traffic.catch_up(CATCH_UP_S)
         if self._busy_beats % BUSY_BEATS == 0:
-            self.tick()
+            self.refresh()
         if self._quiet_beats > AWAKE_BEATS:
-            self._turn(is_resting=True)
+            self._set_resting(True)
 
-    def tick(self) -> None:
-        """One look at everything that is visible."""
+    def refresh(self) -> None:
+        """Read the core's state once and bring everything visible up to date."""
         view = self._try("core", self._link.view)
         if view is None:
             return
-        self._try("questions", lambda: self._count(view))
-        self._try("header", lambda: self._main.show_header(view, self._waiting))
-        self._try("notices", self._announce)
-        self._try("jobs", lambda: self._mourn(view))
-        self._try("question", self._offer)
-        self.look_at(self._main.pane, view)
+        questions = self._main.questions
+        self._try("questions", lambda: questions.update(view))
+        self._try("header", lambda: self._main.show_header(view, questions.waiting))
+        self._try("notices", self._show_notices)
+        self._try("jobs", lambda: self._report_failed_jobs(view))
+        self._try("question", self._offer_question)
+        self.refresh_pane(self._main.pane, view)
 
-    def look_at(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Let a pane look at the core."""
-        seen = view or self._try("core", self._link.view)
-        look: Callable[[CoreView], None] | None = getattr(pane, "look", None)
-        if look is not None and seen is not None:
-            self._try(f"{self._main.shown} pane", lambda: look(seen))
+    def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
+        """Bring one pane up to date."""
+        current = view or self._try("core", self._link.view)
+        show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
+        if show is not None and current is not None:
+            self._try(f"{self._main.shown} pane", lambda: show(current))
 
-    @property
-    def opened(self) -> frozenset[int]:
-        """Questions that were opened."""
-        return frozenset(self._put)
-
-    def put(self, question: Question) -> None:
-        """Remember that a question was opened: it does not open by itself again."""
-        self._put.add(question.id)
-
-    def _turn(self, *, is_resting: bool) -> None:
+    def _set_resting(self, is_resting: bool) -> None:
         self.is_resting = is_resting
         if self._timers is not None:
             for timer, is_due in zip(self._timers, (not is_resting, is_resting), strict=True):
                 (timer.resume if is_due else timer.pause)()
 
-    def _count(self, view: CoreView) -> None:
-        if view.questions_version != self._questions_version:
-            asked = self._link.questions()
-            self._questions_version = view.questions_version
-            self._waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
-
-    def _offer(self) -> None:
-        question = self.next_question
-        if question is None or question.id in self._put:
-            self._main.banner(None)
+    def _offer_question(self) -> None:
+        question = self._main.questions.next
+        if question is None or question.id in self._main.questions.opened:
+            self._main.announce(None)
         elif self._main.is_idle or (question.peer == DESK and self._main.expects_own_question):
             self._main.ask(question)
         else:
-            self._main.banner(question)
+            self._main.announce(question)
 
-    def _announce(self) -> None:
+    def _show_notices(self) -> None:
         notices = self._link.notices(self._notice)
         if not notices:
             return
@@ -177,10 +242,8 @@ class Feed:
         if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
             self._main.notify(f"and {hidden} more · {SCREENS['logs'].keys} logs", markup=False)
 
-    def _mourn(self, view: CoreView) -> None:
-        """Say which jobs failed."""
-        failed = self._jobs.failed(view)
-        for job in failed[-TOASTS_AT_ONCE:]:
+    def _report_failed_jobs(self, view: CoreView) -> None:
+        for job in self._failed_jobs.new(view)[-TOASTS_AT_ONCE:]:
             which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
             because = job.message.removeprefix(f"{job.name} failed with ")
             because = f" ({because})" if because else ""
@@ -190,46 +253,23 @@ class Feed:
     def _toast(self, notice: Notice) -> None:
         screen, _, part = notice.screen.partition("/")
         target = SCREENS.get(screen)
-        away = target is not None and screen != self._main.shown
+        is_elsewhere = target is not None and screen != self._main.shown
         self._main.lead_to(part)
-        lead = f" · {target.keys} {target.title.lower()}" if target is not None and away else ""
-        text = one_line(notice.text, 90) + lead
+        hint = f" · {target.keys} {target.title.lower()}" if target is not None and is_elsewhere else ""
+        text = one_line(notice.text, 90) + hint
         self._main.notify(text, severity=notice.severity.value, markup=False)
 
-    def _try(self, what: str, look: Callable[[], CoreView | None]) -> CoreView | None:
+    def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
+        """Do one step; an exception is logged and shown, once until the step succeeds again."""
         try:
-            seen = look()
+            view = step()
         except Exception as error:
-            self._report(what, error)
+            problem = f"{type(error).__name__}: {error}"
+            if self._problems.get(what) != problem:
+                self._problems[what] = problem
+                _log.exception("the %s could not be shown", what)
+                text = one_line(f"The {what} could not be shown: {problem}", 110)
+                self._main.notify(text, severity="error", markup=False)
             return None
-        self._failed.pop(what, None)
-        return seen
-
-    def _report(self, what: str, error: Exception) -> None:
-        said = f"{type(error).__name__}: {error}"
-        if self._failed.get(what) == said:
-            return
-        self._failed[what] = said
-        _log.exception("the %s could not be shown", what)
-        self._main.notify(
-            one_line(f"The {what} could not be shown: {said}", 110), severity="error", markup=False
-        )
-
-
-class JobWatch:
-    """Looks on behalf of one screen. Jobs that had failed before its first look are not told."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._version: int | None = None
-        self._failed: frozenset[str] | None = None
-        """Those that had failed at the last look; None before the first one."""
-
-    def failed(self, view: CoreView) -> list[JobView]:
-        """Jobs that have failed since the last look, also those that began after it."""
-        if view.work.jobs_version == self._version:
-            return []
-        self._version = view.work.jobs_version
-        failed = [job for job in self._link.jobs() if job.state is JobState.FAILED]
-        told, self._failed = self._failed, frozenset(job.id for job in failed)
-        return [] if told is None else [job for job in failed if job.id not in told]
+        self._problems.pop(what, None)
+        return view

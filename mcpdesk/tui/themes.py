@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.app import App
 from textual.color import Color, ColorParseError
@@ -18,9 +18,6 @@ from textual.theme import Theme
 
 from mcpdesk.paths import config_folder, package_themes, state_folder
 from mcpdesk.tui.render.safe_text import one_line
-
-if TYPE_CHECKING:
-    from mcpdesk.tui.app import DeskApp
 
 DEFAULT = "night"
 ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
@@ -194,7 +191,7 @@ class ThemeShelf:
         for complaint in [*self._complaints, *(f"theme left out: {problem}" for problem in problems)]:
             app.notify(one_line(complaint, 160), severity="warning", markup=False)
 
-    async def pick(self, app: DeskApp) -> None:
+    async def pick(self, app: App[None]) -> None:
         """Let the person choose; the screen wears each theme the cursor passes."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 

@@ -45,7 +45,7 @@ async def activity(
     asked, link.asked = link.asked, []
     async with running_frame(link, size=size, panes=PANES_HERE) as (app, pilot):
         for question in asked:
-            app.main.feed.put(question)
+            app.main.questions.mark_opened(question)
         link.asked = asked
         await pilot.press("3")
         await pilot.pause()

@@ -29,7 +29,7 @@ class StubPane(Vertical):
         yield Input(id="field")
         yield Button("go", id="go")
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.seen.append(view)

@@ -154,7 +154,7 @@ async def test_without_colour_tab_and_cursor_are_told_by_their_style(
         app.theme = theme
         await pilot.press("4")
         await pilot.pause()
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         lines = app.main._compositor.render_strips()
         reversed_text = ["".join(s.text for s in line if s.style and s.style.reverse) for line in lines]
@@ -164,7 +164,7 @@ async def test_without_colour_tab_and_cursor_are_told_by_their_style(
 
 
 class BreakingDesk(DeskApp):
-    def settle(self) -> None:
+    def server_is_painted(self) -> None:
         token = "".join(("s3cr", "3t"))
         raise RuntimeError(f"\x1b]0;T\x07 {len(token)}")
 
@@ -176,7 +176,7 @@ async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -
         async with app.run_test() as pilot:
             await pilot.pause(5)
     assert app.crash is not None and "s3cr3t" not in app.crash.report
-    assert "in settle" in app.crash.report and "RuntimeError: ␛]0;T␇ 6" in app.crash.report
+    assert "in server_is_painted" in app.crash.report and "RuntimeError: ␛]0;T␇ 6" in app.crash.report
 
 
 async def test_a_click_on_a_widget_that_was_just_removed_ends_nothing() -> None:

@@ -43,7 +43,7 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
         await until(pilot, lambda: app.main.pane is not None)
         pane = app.main.pane
         assert isinstance(pane, TrafficPane) and app.focused is pane.listing
-        pane.look(app.link.view())
+        pane.show_view(app.link.view())
         assert len(pane.listing.view.lines) == 2
         assert "a.jsonl" in said(app.main.header) and "read only" in said(app.main.header)
         assert said(app.main.tabs).split() == ["2", "Traffic"]
@@ -67,7 +67,7 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.main.pane is not None)
-        app.main.pane.look(app.link.view())  # type: ignore[union-attr]
+        app.main.pane.show_view(app.link.view())  # type: ignore[union-attr]
         await pilot.press("g", "y", "t")
         await app.workers.wait_for_complete()
         assert "••••" in app.clipboard and "hunter2" not in app.clipboard
@@ -87,5 +87,5 @@ async def test_a_capture_without_a_message_says_so(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.pane is not None)
         pane = app.main.pane
         assert isinstance(pane, TrafficPane)
-        pane.look(app.link.view())
+        pane.show_view(app.link.view())
         assert "No message has passed" in "".join(cell for cell, _ in pane.listing.lesson)

@@ -24,7 +24,7 @@ def text_of(pane: ClientsPane) -> list[str]:
 async def shown(app, pilot) -> ClientsPane:
     await pilot.press("4")
     await pilot.pause()
-    app.main.feed.tick()
+    app.main.refresher.refresh()
     await pilot.pause()
     return app.main.query_one(ClientsPane)
 
@@ -51,11 +51,11 @@ async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
         assert pane.listing.selected.name == "cursor 1.4"
         first = ClientView(9, "hello", "aaa", "http", "", link.core.clients[0].opened, 0, 0)
         link.core = replace(link.core, clients=(first, *link.core.clients))
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert text_of(pane)[0].startswith(" aaa") and pane.listing.selected.name == "cursor 1.4"
         link.core = replace(link.core, clients=())
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert pane.listing.selected is None
 
@@ -120,7 +120,7 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
         lesson = pane.query_one(".teach")
         assert lesson.display and "mcpdesk stdio ~/servers/profiles" in str(lesson.content)
         link.core = quiet_link().core
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert not lesson.display
 
@@ -186,7 +186,7 @@ async def test_a_client_that_is_gone_has_no_detail() -> None:
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
         link.details.clear()
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert not pane.query_one(".detail").display
 

@@ -28,7 +28,7 @@ async def line(view: CoreView, waiting: int = 0, width: int = 120, server: str =
     app = HeaderApp()
     async with app.run_test(size=(width, 5)) as pilot:
         header = app.query_one(DeskHeader)
-        header.look(view, server, RATES, waiting)
+        header.show_view(view, server, RATES, waiting)
         await pilot.pause()
         return header.render().plain
 

@@ -12,7 +12,7 @@ from tests.support.frame import quiet_link, running_frame
 async def shown(app, pilot) -> LogsPane:
     await pilot.press("5")
     await pilot.pause()
-    app.main.feed.tick()
+    app.main.refresher.refresh()
     await pilot.pause()
     return app.main.query_one(LogsPane)
 
@@ -26,7 +26,7 @@ async def test_lines_arrive_once() -> None:
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
         for _ in range(3):
-            app.main.feed.tick()
+            app.main.refresher.refresh()
         assert pane.listing.row_count == len(link.log_lines)
         assert status(pane) == "following · 6 lines · level debug+ · source all"
 

@@ -48,7 +48,7 @@ async def test_tab_of_the_inbox_counts_what_waits() -> None:
         await pilot.pause()
         link.ask(Page("one?"))
         link.ask(Page("two?"))
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert "3 Activity ?2" in app.main.query_one(DeskTabs).render().plain
 

@@ -48,7 +48,7 @@ async def running(
         await pilot.press("2")
         pane = app.main.pane
         assert isinstance(pane, TrafficPane)
-        pane.look(link.view())
+        pane.show_view(link.view())
         await pilot.pause()
         yield app, pilot, pane
 
@@ -61,7 +61,7 @@ async def typed(pilot: Pilot[None], pane: TrafficPane, query: str) -> None:
 
 
 def status(pane: TrafficPane) -> str:
-    pane.look(pane.link.view())
+    pane.show_view(pane.link.view())
     return str(pane.query_one(".status", Static).content)
 
 
@@ -141,7 +141,7 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
 async def test_nothing_found_says_how_to_see_all() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "nothing-has-this")
-        pane.look(pane.link.view())
+        pane.show_view(pane.link.view())
         assert any("Esc drops it" in cell for cell, _ in pane.listing.lesson)
 
 

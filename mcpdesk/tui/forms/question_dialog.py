@@ -181,7 +181,7 @@ class QuestionScreen(Dialog[None]):
     def action_next_question(self) -> None:
         """Put this question off and open the next one that waits."""
         main = cast("DeskApp", self.app).main
-        following = main.feed.question_after(self.question.id)
+        following = main.questions.after(self.question.id)
         if following is None:
             self.notify("No other question is waiting.", markup=False)
             return

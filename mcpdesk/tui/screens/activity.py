@@ -68,7 +68,7 @@ class ActivityPane(Vertical):
         """The section that is shown."""
         return self.sections[self.shown]
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         """Update the data of all sections, and the clocks of the one that is shown."""
         for section in self.sections.values():
             section.update_data(view)

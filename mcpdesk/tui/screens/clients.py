@@ -229,7 +229,7 @@ class ClientsPane(Vertical):
         lesson.border_title = "Nobody is connected yet"
         yield lesson
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         """Show who is there now."""
         alone = all(client.transport == "memory" for client in view.clients)
         self.set_class(alone, "-alone")
@@ -251,7 +251,7 @@ class ClientsPane(Vertical):
         """Sort by the next column."""
         self._order = (self._order + 1) % len(COLUMNS)
         self.listing.rows = []
-        self.look(self.link.view())
+        self.show_view(self.link.view())
 
     def on_resize(self) -> None:
         """Other columns may fit."""

@@ -44,7 +44,7 @@ class DeskHeader(PartLine):
         super().__init__()
         self._seen: tuple[object, ...] = ()
 
-    def look(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
+    def show_view(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
         """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         due = view.work.next_callback
         left = "" if due is None else countdown(due - time.time())

@@ -227,7 +227,7 @@ class LogsPane(Vertical):
             yield Static(markup=False)
         yield Static(classes="status", markup=False)
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         """Take the lines that came since."""
         if fresh := self.link.logs(self._newest):
             self._newest = fresh[-1].number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -11,7 +12,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.screen import Screen
@@ -23,14 +24,13 @@ from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Place
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.screen_refresh import Feed
+from mcpdesk.tui.screen_refresh import ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, DeskFooter, DeskHeader
 from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
-    from mcpdesk.tui.app import DeskApp
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
@@ -81,6 +81,19 @@ class Placed(Protocol):
         """Come back. The pane is mounted, and has looked at the core."""
 
 
+class MainApp(App[None]):
+    """What the main screen needs of its application."""
+
+    def frame_is_painted(self) -> None:
+        """The frame around the panes is painted for the first time."""
+
+    def server_is_painted(self) -> None:
+        """The first server is painted for the first time."""
+
+    def copy(self, text: str, what: str) -> None:
+        """Put `text` on the clipboard and say that `what` was copied."""
+
+
 class MainScreen(Screen[None]):
     """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
 
@@ -89,20 +102,24 @@ class MainScreen(Screen[None]):
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
-    app: DeskApp
+    app: MainApp
 
     def __init__(self, link: Link, panes: Panes = PANES, place: Place | None = None) -> None:
         super().__init__()
         self.link = link
         self._place = place or Place()
         self.server = self._place.server
-        self.feed = Feed(self, self._place.opened)
+        self.questions = WaitingQuestions(link, self._place.opened)
+        self.refresher = ScreenRefresher(self)
+        self.last_key = -math.inf
+        self.last_call = -math.inf
+        """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner = QuestionBanner()
         self._panes = panes
         self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
-        self._is_settled = False
+        self._has_server = False
         self._lead = ("", 0.0)
         self._adding = asyncio.Lock()
         """The part of the activity screen the last notice was about, and when."""
@@ -116,18 +133,18 @@ class MainScreen(Screen[None]):
     def on_mount(self) -> None:
         """Paint the frame; then bring the first pane and start to look."""
         self.tabs.mark(self._first)
-        self.feed.tick()
+        self.refresher.refresh()
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
-        self.app.stand()
+        self.app.frame_is_painted()
         if not self.shown:
             try:
                 await self.show_screen(self._first)
             except MountError:
                 return  # left before there was a pane
-        self.feed.tick()
-        self.feed.start()
+        self.refresher.refresh()
+        self.refresher.start()
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
@@ -146,7 +163,7 @@ class MainScreen(Screen[None]):
     @property
     def is_calm(self) -> bool:
         """Whether no key was pressed just now."""
-        return time.monotonic() - self.app.last_key > CALM_S
+        return time.monotonic() - self.last_key > CALM_S
 
     @property
     def is_idle(self) -> bool:
@@ -161,7 +178,7 @@ class MainScreen(Screen[None]):
 
         Not while a dialog is open, and not under the fingers of somebody who went on to type after the call.
         """
-        is_waiting = self.is_calm or self.app.last_key <= self.app.last_call
+        is_waiting = self.is_calm or self.last_key <= self.last_call
         return is_waiting and self.app.screen is self
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
@@ -169,11 +186,11 @@ class MainScreen(Screen[None]):
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
-        if not self._is_settled and self.server and self.shown:
-            self._is_settled = True
-            self.call_after_refresh(self.app.settle)
+        if not self._has_server and self.server and self.shown:
+            self._has_server = True
+            self.call_after_refresh(self.app.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
-        self.header.look(view, self.server, rates, len(waiting))
+        self.header.show_view(view, self.server, rates, len(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self.tabs.mark(self.shown or self._first, {"activity": " ".join(marks)} if marks else {})
@@ -204,7 +221,7 @@ class MainScreen(Screen[None]):
                     panes[pane.id] = pane.place()
                 except Exception:
                     _log.exception("where the %s pane was is not known", pane.id)
-        return Place(self.server, self.shown, panes, self.feed.opened)
+        return Place(self.server, self.shown, panes, self.questions.opened)
 
     def lead_to(self, part: str) -> None:
         """A notice concerned a part of the activity screen (empty: it did not): show it at the next visit."""
@@ -224,7 +241,7 @@ class MainScreen(Screen[None]):
             pane.id = name
             await self.switcher.add_content(pane)
             if name in self._place.panes and isinstance(pane, Placed):
-                self.feed.look_at(pane)
+                self.refresher.refresh_pane(pane)
                 pane.return_to(self._place.panes[name])
 
     def _focus_pane(self, name: str) -> None:
@@ -237,22 +254,22 @@ class MainScreen(Screen[None]):
             last = pane
         self.set_focus(last)
 
-    def banner(self, question: Question | None) -> None:
+    def announce(self, question: Question | None) -> None:
         """Announce a question without taking any keys."""
         if self._banner.announce(question):
             self.app.bell()
 
     def ask(self, question: Question) -> None:
         """Open the question's dialog."""
-        self.feed.put(question)
-        self.banner(None)
+        self.questions.mark_opened(question)
+        self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
         self.app.push_screen(QuestionScreen(self.link, question))
 
     def action_open_question(self) -> None:
         """Open the question that the banner announces; without a banner, the one that has waited longest."""
-        if (question := self.feed.next_question) is not None:
+        if (question := self.questions.next) is not None:
             self.ask(question)
         else:
             self.notify("No question is waiting.", markup=False)

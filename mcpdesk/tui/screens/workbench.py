@@ -131,7 +131,7 @@ class WorkbenchPane(Vertical):
         if is_high and not strip.children:
             self._fill_strip(strip)
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         """Follow the server shown in the header, its catalogue, and the calls under way."""
         self._follow(view)
         for draft in self._drafts.settle():
@@ -472,7 +472,7 @@ class WorkbenchPane(Vertical):
         except ValueError as error:
             self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
             return
-        cast("DeskApp", self.app).last_call = time.monotonic()
+        cast("DeskApp", self.app).main.last_call = time.monotonic()
         draft.insisted = None
         self._show_result()
         self.refresh_bindings()

@@ -96,7 +96,7 @@ class TrafficPane(Vertical):
         """The details."""
         return self.query_one(TrafficDetail)
 
-    def look(self, view: CoreView) -> None:
+    def show_view(self, view: CoreView) -> None:
         """Show what came since; cheap when nothing did."""
         listing = self.listing
         if not listing.view.lines:

@@ -20,7 +20,7 @@ from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
 from mcpdesk.tui import screen_refresh
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.screen_refresh import GLANCES_A_LOOK, Feed
+from mcpdesk.tui.screen_refresh import RESTING_BEATS_A_REFRESH, ScreenRefresher
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
@@ -52,7 +52,7 @@ async def test_only_the_visible_pane_is_looked_at() -> None:
         await app.main.show_screen("traffic")
         work, traffic = (app.main.query_one(f"#{name}", StubPane) for name in ("workbench", "traffic"))
         before = len(work.seen)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert len(work.seen) == before and traffic.seen
 
@@ -62,8 +62,8 @@ async def test_pane_that_fails_is_logged_and_named_once(caplog: pytest.LogCaptur
         pane = app.main.query_one("#workbench", StubPane)
         pane.trouble = KeyError("[oops]")
         with caplog.at_level(logging.ERROR):
-            app.main.feed.tick()
-            app.main.feed.tick()
+            app.main.refresher.refresh()
+            app.main.refresher.refresh()
         await pilot.pause()
         assert app.is_running
         said = [text for text in toasts(app) if "workbench" in text]
@@ -75,7 +75,7 @@ async def test_core_that_fails_does_not_take_the_screen_along(monkeypatch: pytes
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         monkeypatch.setattr(link, "view", lambda: 1 / 0)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert app.is_running and "ZeroDivisionError" in toasts(app)[-1]
 
@@ -84,8 +84,8 @@ async def test_notice_becomes_a_toast_with_the_key_to_its_detail() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         link.tell("tools/[x].py:3:\nSyntaxError", Severity.ERROR, "logs")
-        app.main.feed.tick()
-        app.main.feed.tick()
+        app.main.refresher.refresh()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert toasts(app) == ["tools/[x].py:3:⏎SyntaxError · 5 logs"]
 
@@ -94,7 +94,7 @@ async def test_notice_of_the_screen_one_is_on_names_no_key() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         link.tell("reloaded", screen="workbench")
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert toasts(app) == ["reloaded"]
 
@@ -104,7 +104,7 @@ async def test_flood_of_notices_is_summed_up() -> None:
     async with running_frame(link) as (app, pilot):
         for number in range(10):
             link.tell(f"n{number}")
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert [text.split(" ")[0] for text in toasts(app)] == ["n7", "n8", "n9", "and"]
         assert "and 7 more" in toasts(app)[-1]
@@ -114,7 +114,7 @@ async def test_question_opens_by_itself_when_nobody_types(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         question = link.ask(PAGE)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert isinstance(app.screen, FakeDialog) and app.screen.question == question
 
@@ -123,11 +123,11 @@ async def test_question_put_off_is_not_opened_again_by_itself(dialog: None) -> N
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         link.ask(PAGE)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         await pilot.press("escape")
-        app.last_key = -math.inf
-        app.main.feed.tick()
+        app.main.last_key = -math.inf
+        app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is app.main and not app.main.query_one(QuestionBanner).display
         await pilot.press("a")
@@ -145,7 +145,7 @@ async def test_question_never_takes_keys_from_a_person_who_types(
         await pilot.pause()
         link.ask(PAGE)
         for _ in range(3):
-            app.main.feed.tick()
+            app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is app.main and app.main.query_one(QuestionBanner).display and bells == [1]
         await pilot.press("a")
@@ -158,13 +158,13 @@ async def test_question_waits_for_quiet_hands(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         await pilot.press("2")
-        app.last_key = math.inf  # hands that are never quiet
+        app.main.last_key = math.inf  # hands that are never quiet
         link.ask(PAGE)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is app.main and app.main.query_one(QuestionBanner).display
-        app.last_key = -math.inf
-        app.main.feed.tick()
+        app.main.last_key = -math.inf
+        app.main.refresher.refresh()
         await pilot.pause()
         assert isinstance(app.screen, FakeDialog)
 
@@ -175,8 +175,8 @@ async def test_question_stays_away_from_open_dialogs(dialog: None) -> None:
         await pilot.press("ctrl+p")
         palette = app.screen
         link.ask(PAGE)
-        app.last_key = -math.inf
-        app.main.feed.tick()
+        app.main.last_key = -math.inf
+        app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is palette
 
@@ -187,12 +187,12 @@ async def test_waiting_questions_are_counted_when_their_version_grows(dialog: No
         app.main.query_one("#field").focus()
         await pilot.pause()
         first = link.ask(PAGE)
-        app.main.feed.tick()
-        assert app.main.feed.waiting == (first,)
+        app.main.refresher.refresh()
+        assert app.main.questions.waiting == (first,)
         link.decline(first.id)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
-        assert app.main.feed.waiting == () and not app.main.query_one(QuestionBanner).display
+        assert app.main.questions.waiting == () and not app.main.query_one(QuestionBanner).display
 
 
 async def test_answering_with_no_question_says_so() -> None:
@@ -207,10 +207,10 @@ async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
     async with running_frame(link) as (app, _):
         assert app.server == "profiles"
         link.core = replace(link.core, servers=link.core.servers[1:])
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         assert app.server == "hello"
         link.core = replace(link.core, servers=())
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         assert app.server == ""
 
 
@@ -218,56 +218,56 @@ async def test_screen_at_rest_looks_less_often_than_it_glances() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, _):
         looks: list[int] = []
-        app.main.feed.tick = lambda: looks.append(1)  # type: ignore[method-assign]
-        fall_asleep(app.main.feed)
+        app.main.refresher.refresh = lambda: looks.append(1)  # type: ignore[method-assign]
+        fall_asleep(app.main.refresher)
         looks.clear()
         for _ in range(30):
-            app.main.feed.glance()
-        assert len(looks) == 30 / GLANCES_A_LOOK and app.main.feed.is_resting
+            app.main.refresher.resting_beat()
+        assert len(looks) == 30 / RESTING_BEATS_A_REFRESH and app.main.refresher.is_resting
 
 
 async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, _):
-        fall_asleep(app.main.feed)
+        fall_asleep(app.main.refresher)
         link.request("profiles", "ping", {})
-        app.main.feed.glance()
-        assert not app.main.feed.is_resting
+        app.main.refresher.resting_beat()
+        assert not app.main.refresher.is_resting
 
 
 @pytest.mark.parametrize("act", ["press", "click"])
 async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
-        fall_asleep(app.main.feed)
+        fall_asleep(app.main.refresher)
         monkeypatch.setattr(screen_refresh, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
         await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
-        assert not app.main.feed.is_resting
+        assert not app.main.refresher.is_resting
 
 
 async def test_screen_that_woke_looks_at_once_and_goes_on_looking() -> None:
     async with running_frame(quiet_link()) as (app, _):
         looked = asyncio.Event()
-        fall_asleep(app.main.feed)
-        app.main.feed.tick = looked.set  # type: ignore[method-assign]
-        app.main.feed.stir()
+        fall_asleep(app.main.refresher)
+        app.main.refresher.refresh = looked.set  # type: ignore[method-assign]
+        app.main.refresher.wake()
         for _ in range(3):
             looked.clear()
             async with asyncio.timeout(WITHIN_S):
                 await looked.wait()
 
 
-def fall_asleep(feed: Feed) -> None:
+def fall_asleep(refresher: ScreenRefresher) -> None:
     """Let so many quiet beats pass that the screen rests."""
-    while not feed.is_resting:
-        feed.pulse()
+    while not refresher.is_resting:
+        refresher.beat()
 
 
-class CountingFeed(Feed):
+class CountingRefresher(ScreenRefresher):
     """Counts its looks instead of looking."""
 
     looks = 0
 
-    def tick(self) -> None:
+    def refresh(self) -> None:
         self.looks += 1
 
 
@@ -275,11 +275,11 @@ def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     """How often the screen looks while so much comes."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     main = SimpleNamespace(link=SimpleNamespace(traffic=traffic), is_calm=is_calm)
-    feed = CountingFeed(cast(Any, main))
+    refresher = CountingRefresher(cast(Any, main))
     for _ in range(beats):
         traffic.frame_count += frames_a_beat
-        feed.pulse()
-    return feed.looks
+        refresher.beat()
+    return refresher.looks
 
 
 def test_the_screen_looks_less_often_while_very_much_comes() -> None:
@@ -292,12 +292,12 @@ async def test_the_banner_and_its_key_open_the_same_question(dialog: None) -> No
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         link.ask(PAGE)
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         await pilot.press("escape")
-        app.last_key = math.inf
+        app.main.last_key = math.inf
         second = link.ask(Page("The second?"))
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert "The second?" in app.main.query_one(QuestionBanner).render().plain
         app.main.action_open_question()
@@ -310,13 +310,13 @@ async def test_a_question_of_the_desks_own_call_opens_at_once_though_a_key_was_j
 ) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        app.last_key = time.monotonic() + 1_000  # the key that called was pressed just now
+        app.main.last_key = time.monotonic() + 1_000  # the key that called was pressed just now
         link.ask(PAGE)
         link.asked = [structs.replace(link.asked[0], peer="desk")]
-        app.main.feed.tick()
+        app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is app.main, "somebody went on to type after the call"
-        app.last_call = app.last_key
-        app.main.feed.tick()
+        app.main.last_call = app.main.last_key
+        app.main.refresher.refresh()
         await pilot.pause()
         assert isinstance(app.screen, FakeDialog)
