@@ -10,7 +10,7 @@ LEFTOVERS_S = 1.0
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
-    from mcpdesk.transports.replay import Spoken
+    from mcpdesk.transports.replay import ClientState
 
 
 def main() -> None:
@@ -65,10 +65,10 @@ def serve_client(folder: str, mode: str) -> int | None:
         return None
     from mcpdesk.transports import pump
 
-    return pump.serve(folder, mode, lambda spoken: serve_alone(folder, mode, spoken))
+    return pump.serve(folder, mode, lambda client_state: serve_alone(folder, mode, client_state))
 
 
-def serve_alone(folder: str, mode: str, spoken: Spoken) -> int | Moved:
+def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:
     """Run a core for this one client; returns the exit code, or where the client went on."""
     import gc
 
@@ -79,7 +79,7 @@ def serve_alone(folder: str, mode: str, spoken: Spoken) -> int | Moved:
     from mcpdesk.errors import DeskError
 
     try:
-        return lone_core.run(Path(folder).resolve(), mode, spoken)
+        return lone_core.run(Path(folder).resolve(), mode, client_state)
     except KeyboardInterrupt:
         return INTERRUPTED
     except DeskError as error:

@@ -36,10 +36,10 @@ async def connect_to_folder(
     that does not count.
     """
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import Plan, effective_settings
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
 
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
     async with AsyncExitStack() as unless_hosted:
         unless_hosted.push_async_callback(host.stop)
         host.load()

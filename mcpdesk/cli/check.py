@@ -60,12 +60,12 @@ class Looked:
         from mcpdesk.hosting.folder.lint import lint
         from mcpdesk.hosting.folder.manifest import read_manifest
         from mcpdesk.hosting.host import Host
-        from mcpdesk.hosting.host_plan import Plan, effective_settings
+        from mcpdesk.hosting.host_plan import HostPlan, effective_settings
         from mcpdesk.link.catalogue import Shelf
 
         place = server_folder(folder)
         settings = effective_settings({}, os.environ, place).settings
-        host = Host(Plan((place,), settings, http=False, meet=False, watch=False))
+        host = Host(HostPlan((place,), settings, http=False, meet=False, watch=False))
         with claiming(host, "wire"):
             host.load()
             server = host.endpoints()[0].server

@@ -13,7 +13,7 @@ from mcpdesk.cli.options import server_folder
 from mcpdesk.errors import UnknownMode
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.client_config import Facts
+    from mcpdesk.hosting.client_config import ServerAddress
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.settings import Settings
 
@@ -59,11 +59,11 @@ def command(folder: str, client: str, url: str | None, mode: str) -> None:
         click.echo("Callers need a bearer token, too: add it as the header Authorization.", err=True)
 
 
-def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> Facts:
-    from mcpdesk.hosting.client_config import Facts, own_command
+def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> ServerAddress:
+    from mcpdesk.hosting.client_config import ServerAddress, own_command
     from mcpdesk.hosting.host_plan import effective_settings
 
-    facts = Facts(manifest.name, str(folder), mode=mode, command=own_command())
+    facts = ServerAddress(manifest.name, str(folder), mode=mode, command=own_command())
     if not url:
         return facts
     settings = effective_settings({}, os.environ, folder).settings
@@ -86,9 +86,9 @@ def _key(folder: Path, settings: Settings) -> str:
     """The key callers over TCP have to send; empty when none is due."""
     from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import Plan
+    from mcpdesk.hosting.host_plan import HostPlan
 
-    host = Host(Plan((folder,), settings, meet=False, watch=False))
+    host = Host(HostPlan((folder,), settings, meet=False, watch=False))
     with claiming(host, "wire"):
         host.load()
         return host.rules.api_key

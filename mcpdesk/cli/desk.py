@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.host_plan import Plan
+    from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.link.link import Link
     from mcpdesk.transports.descriptors import Claimed
 
@@ -70,7 +70,7 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")
 
 
-def run_desk(plan: Plan, theme: str | None = None) -> int:
+def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     """Show the desk until the person leaves; returns the exit code. Without a `theme`: the one worn last.
 
     Raises: DeskError when the core cannot start.

@@ -66,7 +66,7 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
     from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import Plan, effective_settings
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
     from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient
@@ -74,7 +74,7 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
+    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False, mode=mode))
     with claiming(host, "wire") as claimed:
         # The core's thread imports the folder as well as running it: some objects, like a connection of
         # sqlite3, can be used only by the thread that made them.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.transports.descriptors import Claimed
     from mcpdesk.transports.pump import Moved
-    from mcpdesk.transports.replay import Spoken
+    from mcpdesk.transports.replay import ClientState
     from mcpdesk.transports.stdio import StdioTransport
 
 GRACE_S = 4.5
@@ -29,10 +29,12 @@ GRACE_S = 4.5
 LOOK_S = 0.25
 
 
-def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool = False) -> int | Moved:
+def run(
+    folder: Path, mode: str, client_state: ClientState | None = None, *, is_alone: bool = False
+) -> int | Moved:
     """Serve `folder` on stdin and stdout until the client closes its end, or a desk takes over.
 
-    Returns the exit code, or where the client went on. `spoken`: what the client said to others before.
+    Returns the exit code, or where the client went on. `client_state`: what the client said to others before.
     `is_alone`: no desk takes over. Raises: DeskError when it cannot be hosted.
     """
     from msgspec.structs import replace
@@ -47,7 +49,7 @@ def run(folder: Path, mode: str, spoken: Spoken | None = None, *, is_alone: bool
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
         # The default loop: to import uvloop takes longer than it saves.
-        moved = core_thread.run(core.serve(spoken, last))
+        moved = core_thread.run(core.serve(client_state, last))
     return moved or 0
 
 
@@ -64,7 +66,7 @@ class _LoneCore:
         self._desk: socket | None = None
         """A desk that would go on with the client."""
 
-    async def serve(self, spoken: Spoken | None, last: ExitStack) -> Moved | None:
+    async def serve(self, client_state: ClientState | None, last: ExitStack) -> Moved | None:
         """Serve until the client is gone, or is somebody else's."""
         host, loop = self._host, asyncio.get_running_loop()
         moved = None
@@ -83,7 +85,7 @@ class _LoneCore:
                 # The client waits; whatever else there is to begin with comes a moment later.
                 opening_aio = asyncio.create_task(self._open())
                 telling_aio = asyncio.create_task(_tell(host, last))
-                moved = await self._converse(spoken)
+                moved = await self._converse(client_state)
             finally:
                 if opening_aio is not None:
                     opening_aio.cancel()
@@ -99,32 +101,37 @@ class _LoneCore:
                 opening_aio.result()
         return moved
 
-    async def _converse(self, spoken: Spoken | None) -> Moved | None:
+    async def _converse(self, client_state: ClientState | None) -> Moved | None:
         from mcpdesk.transports.stdio import StdioTransport
 
         claimed, host = self._claimed, self._host
         peer = rendezvous.process_name(os.getppid())
         while True:
             self._transport = transport = StdioTransport(
-                claimed.stdin_fd, claimed.stdout_fd, host.open_pipe, peer=peer, mode=self._mode, spoken=spoken
+                claimed.stdin_fd,
+                claimed.stdout_fd,
+                host.open_pipe,
+                peer=peer,
+                mode=self._mode,
+                client_state=client_state,
             )
             if self._desk is not None:
                 transport.let_go()
             await transport.serve()
-            spoken, desk, self._desk = transport.left, self._desk, None
-            if spoken is None:
+            client_state, desk, self._desk = transport.left, self._desk, None
+            if client_state is None:
                 if desk is not None:
                     desk.close()
                 return None
             if desk is None:
                 continue
             try:
-                await asyncio.to_thread(pump.replay, desk, spoken)
-            except (OSError, pump.Refused) as problem:
+                await asyncio.to_thread(pump.replay, desk, client_state)
+            except (OSError, pump.RefusedByDesk) as problem:
                 host.journal.log("warning", "server", f"the desk does not take over: {problem}")
             else:
                 host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
-                return pump.Moved(desk, spoken)
+                return pump.Moved(desk, client_state)
 
     async def _open(self) -> None:
         """Watch the folder; hear of desks, and look for one that began before we could hear."""

@@ -67,12 +67,12 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     from mcpdesk.cli.core_process import claiming
     from mcpdesk.cli.hosted_client import tell_strays
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import Plan, effective_settings
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
 
     place = server_folder(folder)
     settings = effective_settings({}, os.environ, place).settings
     chosen = _chosen(api, settings.model)
-    host = Host(Plan((place,), settings, http=False, meet=False, watch=False))
+    host = Host(HostPlan((place,), settings, http=False, meet=False, watch=False))
     with claiming(host, "wire"):
         host.load()
         endpoint = host.endpoint("", mode)

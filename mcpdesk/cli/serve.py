@@ -18,7 +18,7 @@ from mcpdesk.cli.signals import Ending
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedDialogue
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import Plan
+    from mcpdesk.hosting.host_plan import HostPlan
 
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
@@ -48,7 +48,7 @@ def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     return run_service(plan)
 
 
-def run_service(plan: Plan) -> int:
+def run_service(plan: HostPlan) -> int:
     """Serve until a signal comes; then let running calls finish. Returns the exit code.
 
     Raises: DeskError when the core cannot start.

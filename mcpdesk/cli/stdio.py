@@ -31,4 +31,4 @@ def command(folder: str, mode: str, alone: bool) -> int:
     if alone:
         ended = lone_core.run(place, mode, is_alone=True)
         return ended if isinstance(ended, int) else 0
-    return pump.serve(str(place), mode, lambda spoken: lone_core.run(place, mode, spoken))
+    return pump.serve(str(place), mode, lambda client_state: lone_core.run(place, mode, client_state))

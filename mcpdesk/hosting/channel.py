@@ -18,7 +18,7 @@ from mcpdesk.recorder.record import Direction
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
-    from mcpdesk.transports.replay import Spoken
+    from mcpdesk.transports.replay import ClientState
 
 LARGE = 64 << 10
 """Bytes from which on a frame counts against what may be in flight."""
@@ -236,12 +236,12 @@ class Pipe(Channel):
             self.take(rest)
         self.dialogue.end_listening()
 
-    def leave(self) -> Spoken | None:
+    def leave(self) -> ClientState | None:
         """End it without a word, for another server to go on; returns what that has to know.
 
         None, with nothing done, while anything of the peer's is under way or kept here.
         """
-        from mcpdesk.transports.replay import LISTEN, Spoken, listening
+        from mcpdesk.transports.replay import LISTEN, ClientState, listening
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()
@@ -250,16 +250,16 @@ class Pipe(Channel):
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):
             return None
-        session, spoken = conversation.session, Spoken()
-        spoken.rest = rest
+        session, client_state = conversation.session, ClientState()
+        client_state.rest = rest
         if session.opening is not None:
-            spoken.opening, spoken.revision = session.opening, session.terms.revision.name
-            spoken.is_ready, spoken.level = session.phase is Phase.READY, session.chosen_level
-            spoken.subscriptions = dict.fromkeys(session.subscriptions)
+            client_state.opening, client_state.revision = session.opening, session.terms.revision.name
+            client_state.is_ready, client_state.level = session.phase is Phase.READY, session.chosen_level
+            client_state.subscriptions = dict.fromkeys(session.subscriptions)
         for call in calls:
-            spoken.in_flight[call.id] = listening(call.id, call.params)
+            client_state.in_flight[call.id] = listening(call.id, call.params)
         self.close("a desk has taken over")
-        return spoken
+        return client_state
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
         if len(frames) > 1:

@@ -18,7 +18,7 @@ Over = Literal["stdio", "http", ""]
 """How a client is to reach a server; empty: as suits the client best."""
 
 
-class Facts(NamedTuple):
+class ServerAddress(NamedTuple):
     """What a configuration says of a server."""
 
     server: str
@@ -50,12 +50,12 @@ class Facts(NamedTuple):
 
 
 class _Client(NamedTuple):
-    pipe: Callable[[Facts], str] | None
-    url: Callable[[Facts], str] | None
+    pipe: Callable[[ServerAddress], str] | None
+    url: Callable[[ServerAddress], str] | None
     prefers_url: bool = False
 
 
-def client_config(client: str, facts: Facts, over: Over = "") -> str:
+def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     """What to paste for `client`.
 
     Raises: DeskUserError for a client we do not know, or one that cannot be reached `over` that.
@@ -85,37 +85,39 @@ def own_command(script: str = "", executable: str = "") -> tuple[str, ...]:
     return (executable, "-m", "mcpdesk")
 
 
-def _command(facts: Facts) -> dict[str, Any]:
+def _command(facts: ServerAddress) -> dict[str, Any]:
     command, *arguments = facts.pipe
     return {"command": command, "args": arguments}
 
 
-def _remote(facts: Facts) -> dict[str, Any]:
+def _remote(facts: ServerAddress) -> dict[str, Any]:
     return {"url": facts.address} | ({"headers": {facts.header: facts.key}} if facts.key else {})
 
 
-def _listed(root: str, make: Callable[[Facts], dict[str, Any]], **more: str) -> Callable[[Facts], str]:
+def _listed(
+    root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
+) -> Callable[[ServerAddress], str]:
     """A JSON file with the server under its name."""
     return lambda facts: json.dumps(
         {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
     )
 
 
-def _claude_pipe(facts: Facts) -> str:
+def _claude_pipe(facts: ServerAddress) -> str:
     return f"claude mcp add {_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 
 
-def _claude_url(facts: Facts) -> str:
+def _claude_url(facts: ServerAddress) -> str:
     key = f" --header {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
     return f"claude mcp add --transport http {_claude_name(facts)} {shlex.quote(facts.address)}{key}"
 
 
-def _claude_name(facts: Facts) -> str:
+def _claude_name(facts: ServerAddress) -> str:
     """It takes letters, digits, `-` and `_` only."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", facts.server)
 
 
-def _curl(facts: Facts) -> str:
+def _curl(facts: ServerAddress) -> str:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
     key = f" -H {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
     where = shlex.quote(facts.address)

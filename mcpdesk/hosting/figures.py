@@ -18,7 +18,7 @@ from mcpdesk.version import __version__
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.job import JobView
+    from mcpdesk.jobs.job import JobSnapshot
     from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.services import Services
 
@@ -145,7 +145,7 @@ def _of_work(core: Core) -> Iterator[Figure]:
     )
 
 
-def _state(job: JobView) -> str:
+def _state(job: JobSnapshot) -> str:
     is_waiting = job.feed is not None and job.started is None and not job.status.is_final
     return QUEUED if is_waiting else job.status
 

@@ -14,7 +14,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import FileGone
 from mcpdesk.jobs import downloads
-from mcpdesk.jobs.downloads import Parcel, Produced
+from mcpdesk.jobs.downloads import Download, ProducedFile
 from mcpdesk.jobs.job import Job, JobStore
 from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -41,7 +41,7 @@ def _forgotten(_: object) -> None:
     """Nothing is to be done with what nobody waits for any more."""
 
 
-def _thrown_away(unwanted: Parcel) -> None:
+def _thrown_away(unwanted: Download) -> None:
     os.close(unwanted.descriptor)
 
 
@@ -167,7 +167,7 @@ class HostedJobs:
             return None
         return HostedJob(self, self._store, job, job_roots(endpoint.server))
 
-    async def digest(self, file: Produced, roots: Sequence[Path]) -> str:
+    async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
         """The SHA-256 of a file. Raises: FileGone."""
         key = file.path, file.stamp
         known = self._digests.get(key)
@@ -180,7 +180,7 @@ class HostedJobs:
             self._digests[key] = known
         return known
 
-    async def pack(self, made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
+    async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
         return await self._read(lambda: downloads.archive(made, roots, name), _thrown_away)
 
@@ -229,7 +229,7 @@ class HostedJob:
         body |= {"files": listed, "total_bytes": sum(file.size for file in job.files)}
         return codec.encode(body)
 
-    async def parcel(self, name: str = "") -> Parcel | None:
+    async def parcel(self, name: str = "") -> Download | None:
         """What there is to download: a file by its name, the only one, or all of them. None: nothing.
 
         Raises: FileGone, ArchiveTooLarge.
@@ -241,7 +241,7 @@ class HostedJob:
             return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
         return await _worked(lambda: downloads.single(made[0], self._roots), _thrown_away)
 
-    async def _listed(self, file: Produced) -> JSONObject:
+    async def _listed(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
         body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
         body["download"] = f"/jobs/{self._job.id}/download?file={quote(file.name, safe='')}"

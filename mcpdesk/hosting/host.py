@@ -16,12 +16,12 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
-from mcpdesk.hosting.host_plan import Plan, ignored_settings, late_settings
+from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.interpreter import collect_rarely
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
-from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.approvals import policies_of
 from mcpdesk.server.services import Services
@@ -56,7 +56,7 @@ CAPTURE_CHECK_S = 0.5
 class Host:
     """One core. Its methods run on the core's loop unless they say otherwise."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: HostPlan) -> None:
         self.plan = plan
         self.settings = plan.settings
         self.journal = Journal()
@@ -189,7 +189,7 @@ class Host:
         if loop is None:
             self._pending.append(function)
         else:
-            later(loop, function)
+            call_soon_safely(loop, function)
 
     def load(self) -> None:
         """Read every folder. Needs no loop.

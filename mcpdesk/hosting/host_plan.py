@@ -25,7 +25,7 @@ from mcpdesk.settings import (
 )
 
 
-class Plan(Struct, frozen=True):
+class HostPlan(Struct, frozen=True):
     """What a core is to host and where it listens."""
 
     folders: tuple[Path, ...]
@@ -76,7 +76,7 @@ def plan_for(
     may_move: bool = False,
     mode: str = "",
     waits: bool = False,
-) -> Plan:
+) -> HostPlan:
     """What a core is to host, and in which mode alone. The first folder's settings are the core's.
 
     With `waits` a folder with a mistake in its manifest is withheld until it is mended. While that leaves the
@@ -94,7 +94,7 @@ def plan_for(
         if not waits:
             raise
         resolved = resolve(flags, environ, folders[0] / ENV_FILE, known)
-    return Plan(
+    return HostPlan(
         folders=tuple(folders),
         settings=resolved.settings,
         origins=dict(resolved.origins),
@@ -107,7 +107,7 @@ def plan_for(
     )
 
 
-def late_settings(plan: Plan, manifest: Manifest, is_first: bool = True) -> list[str]:
+def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> list[str]:
     """Settings of a mended manifest that would have counted, like `settings.port`, had the core been able to
     read them. Those of other folders than the first never count."""
     if not plan.is_unsure or not is_first:

@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
-from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, stand_in
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.server_access import Gate, complaints
+from mcpdesk.hosting.server_access import AccessGate, complaints
 from mcpdesk.paths import config_folder
 from mcpdesk.server.approvals import EVERY, Policy, policies_of
 from mcpdesk.server.authoring import Note, note_of
@@ -73,7 +73,7 @@ class HostedFolder:
             if late is None:
                 raise
             manifest, mistake = stand_in(folder), error
-            self._loaded = Loaded(manifest, Namespace(manifest.folder))
+            self._loaded = LoadedFolder(manifest, Namespace(manifest.folder))
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
         self.server = Server(name, limits=_limits(settings), tools_enabled=settings.tools)
@@ -82,7 +82,7 @@ class HostedFolder:
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         self.server.home = Home(self.folder, state, self._skills, _options(settings))
         self.modes = Modes(self.server)
-        self._gate = Gate(name, self.folder, self._gate_trouble)
+        self._gate = AccessGate(name, self.folder, self._gate_trouble)
         self._apply()
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)

@@ -17,7 +17,7 @@ from mcpdesk.server.tool import Tool
 from mcpdesk.settings import BY_NAME
 
 
-class Gate:
+class AccessGate:
     """Keeps what one server asks equal to its manifest. Known keys stay while the manifest says the same."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import TypeVarTuple, Unpack
 Values = TypeVarTuple("Values")
 
 
-def later(
+def call_soon_safely(
     loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Values]], object], *values: *Values
 ) -> None:
     """Call a function soon on a loop that may be closed by then, when nobody cares any more."""

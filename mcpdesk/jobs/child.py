@@ -223,7 +223,7 @@ CAN_KEEP = sys.platform == "linux"
 """Whether the guard can start programs and adopt what gets away from them."""
 
 
-class Guard:
+class ProgramGuard:
     """Watches over the programs of this process. Any thread may use it.
 
     With `keeps` the guard starts programs (`start`). Otherwise the caller does, and tells their groups.
@@ -349,6 +349,6 @@ def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
     )
 
 
-GUARD = Guard()
+GUARD = ProgramGuard()
 """One for this operating system process, because that is what it watches."""
 atexit.register(GUARD.close)

@@ -26,7 +26,7 @@ CLOCK_S = 2.0
 """How far the clocks of files and of ours may be apart."""
 
 
-class Produced(Struct, frozen=True):
+class ProducedFile(Struct, frozen=True):
     """One file. `name` is unique among those of its job: the path inside the folder, else the last part."""
 
     name: str
@@ -41,13 +41,13 @@ class Produced(Struct, frozen=True):
         return "-".join(f"{part:x}" for part in self.stamp[1:])
 
 
-def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> tuple[Produced, ...]:
+def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> tuple[ProducedFile, ...]:
     """Those of the files that are there, in order; nothing outside `roots`, no links, no devices.
 
     The first of `roots` is the folder names are relative to. What was not touched after `since` (Unix
     seconds) was there before: whoever names it did not make it.
     """
-    found: dict[str, Produced] = {}
+    found: dict[str, ProducedFile] = {}
     homes = [root.resolve() for root in roots]
     for path in paths:
         try:
@@ -60,11 +60,11 @@ def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> t
             continue
         stamp = _stamp(facts)
         name = _name(real, homes[0] if homes else None, found)
-        found[name] = Produced(name, real, stamp[2], stamp)
+        found[name] = ProducedFile(name, real, stamp[2], stamp)
     return tuple(found.values())
 
 
-def opened(file: Produced, roots: Sequence[Path]) -> int:
+def opened(file: ProducedFile, roots: Sequence[Path]) -> int:
     """A descriptor to read it by. Raises: FileGone when it was changed, replaced or removed."""
     descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:
@@ -73,12 +73,12 @@ def opened(file: Produced, roots: Sequence[Path]) -> int:
     return descriptor
 
 
-def check(file: Produced, roots: Sequence[Path]) -> None:
+def check(file: ProducedFile, roots: Sequence[Path]) -> None:
     """Raises: FileGone when it is not any more what the job made."""
     os.close(opened(file, roots))
 
 
-def digest(file: Produced, roots: Sequence[Path]) -> str:
+def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
     """The SHA-256 of its content, in hexadecimal. Reads all of it. Raises: FileGone."""
     found = hashlib.sha256()
     with os.fdopen(opened(file, roots), "rb") as source:
@@ -109,7 +109,7 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _name(path: Path, home: Path | None, taken: dict[str, Produced]) -> str:
+def _name(path: Path, home: Path | None, taken: dict[str, ProducedFile]) -> str:
     inside = home is not None and path.is_relative_to(home)
     text = path.relative_to(home).as_posix() if inside and home is not None else path.name
     name = PurePath(text.encode("utf-8", "replace").decode())
@@ -127,7 +127,7 @@ EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """Archives know no other times."""
 
 
-class Parcel(Struct, frozen=True):
+class Download(Struct, frozen=True):
     """An open file to be sent. Whoever gets it closes `descriptor`."""
 
     descriptor: int
@@ -138,15 +138,15 @@ class Parcel(Struct, frozen=True):
     """The same for the same bytes: what is asked for in ranges fits together."""
 
 
-def single(file: Produced, roots: Sequence[Path]) -> Parcel:
+def single(file: ProducedFile, roots: Sequence[Path]) -> Download:
     """One file as it is. Raises: FileGone."""
     kind, coding = mimetypes.guess_type(file.name, strict=False)
     media_type = "application/octet-stream" if kind is None or coding else kind
     descriptor = opened(file, roots)
-    return Parcel(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
+    return Download(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
 
 
-def archive(made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parcel:
+def archive(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
     """All of them in one zip, the same bytes each time. Raises: FileGone, ArchiveTooLarge."""
     size = sum(file.size for file in made)
     if size > ARCHIVE_BYTES:
@@ -161,10 +161,10 @@ def archive(made: Sequence[Produced], roots: Sequence[Path], name: str) -> Parce
         told = f"an archive of {len(made)} files of {size} bytes finds no room here: {error.strerror}"
         raise ArchiveTooLarge(told) from error
     tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
-    return Parcel(descriptor, length, f"{name}.zip", "application/zip", tag)
+    return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
 
 
-def _packed(made: Sequence[Produced], roots: Sequence[Path]) -> tuple[int, int]:
+def _packed(made: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
     """A descriptor of the archive, and its size."""
     with tempfile.TemporaryFile() as target:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
@@ -173,7 +173,7 @@ def _packed(made: Sequence[Produced], roots: Sequence[Path]) -> tuple[int, int]:
         return os.dup(target.fileno()), target.tell()
 
 
-def _pack(packed: zipfile.ZipFile, file: Produced, roots: Sequence[Path]) -> None:
+def _pack(packed: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
     changed = time.gmtime(file.stamp[3] // 10**9)[:6]
     member = zipfile.ZipInfo(file.name, min(max(changed, EARLIEST), LATEST))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16

@@ -24,7 +24,7 @@ FILES = 1000
 MESSAGE_LENGTH = 1000
 
 
-class Progress(NamedTuple):
+class ProgressReport(NamedTuple):
     """How far it is."""
 
     value: float
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """How far a reader is; made by `Feed.since` alone. The default: it saw nothing."""
+    """How far a reader is; made by `CallFeed.since` alone. The default: it saw nothing."""
 
     stdout: int = 0
     stderr: int = 0
@@ -55,7 +55,7 @@ class News(Struct, frozen=True):
     cursor: Cursor
     stdout: str = ""
     stderr: str = ""
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     """The newest alone."""
     files: tuple[Path, ...] = ()
     missed: tuple[int, int] = (0, 0)
@@ -105,7 +105,7 @@ class _Tail:
         return text
 
 
-class Feed:
+class CallFeed:
     """One running call's. Any thread writes and reads.
 
     Listeners are called after every change, on the thread that made it, and must not block.
@@ -114,7 +114,7 @@ class Feed:
     def __init__(self, tail: int = TAIL) -> None:
         self._lock = Lock()
         self._stdout, self._stderr, self._both = _Tail(tail), _Tail(tail), _Tail(tail)
-        self._progress: Progress | None = None
+        self._progress: ProgressReport | None = None
         self._steps = 0
         """How often progress was reported."""
         self._files: list[Path] = []
@@ -126,7 +126,7 @@ class Feed:
         return self._stdout.size + self._stderr.size
 
     @property
-    def latest(self) -> Progress | None:
+    def latest(self) -> ProgressReport | None:
         """The newest progress; None: there was none."""
         return self._progress
 
@@ -151,7 +151,7 @@ class Feed:
         if total is not None and not (math.isfinite(total) and total > 0):
             total = None
         with self._lock:
-            self._progress = Progress(value, total, _sendable(message[:MESSAGE_LENGTH]))
+            self._progress = ProgressReport(value, total, _sendable(message[:MESSAGE_LENGTH]))
             self._steps += 1
         self._tell()
 

@@ -18,24 +18,24 @@ from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol.task_shapes import TaskStatus, TaskView
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.downloads import Produced
-    from mcpdesk.jobs.feed import Feed
+    from mcpdesk.jobs.downloads import ProducedFile
+    from mcpdesk.jobs.feed import CallFeed
 
 MESSAGE_LENGTH = 200
 """Characters of a status message; the rest is left out."""
 
 
-class Ending(NamedTuple):
+class JobEnding(NamedTuple):
     """How the work ended: an encoded result, or an error."""
 
     result: bytes = b""
     error: ProtocolError | None = None
 
 
-NOT_ENDED = Ending()
+NOT_ENDED = JobEnding()
 
 
-class JobView(Struct, frozen=True):
+class JobSnapshot(Struct, frozen=True):
     """A job at one moment, safe to hand between threads. Times are Unix seconds."""
 
     id: str
@@ -48,12 +48,12 @@ class JobView(Struct, frozen=True):
     updated: float
     ttl_s: float | None
     """Counted from `created`; None: it is kept for good."""
-    feed: Feed | None = None
+    feed: CallFeed | None = None
     """What an asynchronous call puts out; None for a task."""
     exit_code: int | None = None
     started: float | None = None
     """When a call's turn came; None: it waits."""
-    files: tuple[Produced, ...] = ()
+    files: tuple[ProducedFile, ...] = ()
 
 
 class Job(Struct, eq=False):
@@ -79,13 +79,13 @@ class Job(Struct, eq=False):
     updated: float = 0.0
     status: TaskStatus = TaskStatus.WORKING
     message: str = ""
-    ending: Ending = NOT_ENDED
+    ending: JobEnding = NOT_ENDED
     kept_bytes: int = 0
-    feed: Feed | None = None
+    feed: CallFeed | None = None
     started: float | None = None
     """When a call's turn came; None: it waits."""
     exit_code: int | None = None
-    files: tuple[Produced, ...] = ()
+    files: tuple[ProducedFile, ...] = ()
     """What a call made, known once it is over."""
     session: str = ""
     """Mark of the HTTP session a call began in: whoever knows the id of that session may list the call."""
@@ -138,9 +138,9 @@ class Job(Struct, eq=False):
         """What the wire says of it."""
         return TaskView(self.id, self.status, self.created, self.updated, self.ttl_s, self.message)
 
-    def view(self) -> JobView:
+    def view(self) -> JobSnapshot:
         """What a front end sees of it."""
-        return JobView(
+        return JobSnapshot(
             self.id, self.server, self.tool, self.peer, self.status, self.message,
             self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
             self.started, self.files,
@@ -196,7 +196,7 @@ class JobStore:
         most: int,
         stop: Callable[[str], None],
         size: int = 0,
-        feed: Feed | None = None,
+        feed: CallFeed | None = None,
     ) -> Job:
         """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
 
@@ -300,7 +300,7 @@ class JobStore:
         if not job.move(status, self._clock()) and waits and not job.is_over:
             job.touch(self._clock())
 
-    def finish(self, job: Job, status: TaskStatus, ending: Ending, message: str = "") -> None:
+    def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
         """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept.
 
         Without a result it is never refused: what a call wrote is held already.
@@ -343,7 +343,7 @@ class JobStore:
         """Whether the end of this core would take something from a client: what runs, and every task."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
-    def snapshot(self) -> tuple[JobView, ...]:
+    def snapshot(self) -> tuple[JobSnapshot, ...]:
         """All jobs at this moment, oldest first."""
         return tuple(job.view() for job in list(self._jobs.values()))
 

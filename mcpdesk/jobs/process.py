@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
-from mcpdesk.jobs.process_family import Endings, is_surely_alone, marked
+from mcpdesk.jobs.process_family import FamilyReaper, is_surely_alone, marked
 
 EOF_GRACE_S = 0.5
 """How long output of a finished program's helpers is waited for before they are ended."""
@@ -30,12 +30,12 @@ BRIEF_S = 0.25
 """No system gives out all its process numbers in this time."""
 CHUNK = 65_536
 
-ENDINGS = Endings()
+REAPER = FamilyReaper()
 """Of all programs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramEnd:
     """How a program ended."""
 
     exit_code: int
@@ -48,7 +48,7 @@ class Ended:
     """Processes it had left running when it finished; they were ended."""
 
 
-Report = Callable[[Ended | BaseException], None]
+Report = Callable[[ProgramEnd | BaseException], None]
 
 
 async def run(
@@ -58,16 +58,16 @@ async def run(
     environment: dict[str, str],
     output: Output,
     timeout_s: float | None = None,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program and wait for its end. Cancelling ends it, and returns once nothing of it is left.
 
     Raises: OSError when it cannot be started.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Ended] = loop.create_future()
+    done: asyncio.Future[ProgramEnd] = loop.create_future()
     done.add_done_callback(asyncio.Future.exception)  # seen, even if the caller is gone
     process = Process(argv, folder, environment, output, timeout_s)
-    process.start(partial(later, loop, partial(_settle, done)))
+    process.start(partial(call_soon_safely, loop, partial(_settle, done)))
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
@@ -76,10 +76,10 @@ async def run(
         raise
 
 
-def _settle(done: asyncio.Future[Ended], outcome: Ended | BaseException) -> None:
+def _settle(done: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseException) -> None:
     if done.done():
         return
-    if isinstance(outcome, Ended):
+    if isinstance(outcome, ProgramEnd):
         done.set_result(outcome)
     else:
         done.set_exception(outcome)
@@ -128,13 +128,13 @@ class Process:
         self._over.set()
         self._silent.set()
 
-    async def _live(self) -> Ended:
+    async def _live(self) -> ProgramEnd:
         try:
             return await self._run()
         finally:
             self._close()
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> ProgramEnd:
         mark = GUARD.mark()
         started = time.monotonic()
         child = self._child = await start_child(self._argv, self._folder, marked(self._environment, mark))
@@ -148,7 +148,7 @@ class Process:
         GUARD.release(child.pid)
         return ended
 
-    async def _follow(self, child: Child, mark: str, started: float) -> Ended:
+    async def _follow(self, child: Child, mark: str, started: float) -> ProgramEnd:
         self._listen(child)
         await _within(self._timeout_s, self._over)
         finished = child.code is not None
@@ -161,7 +161,7 @@ class Process:
             await _within(EOF_GRACE_S, self._silent)
         if child.code is None:
             await _within(EOF_GRACE_S, self._over)
-        return Ended(
+        return ProgramEnd(
             exit_code=_shell_code(child.code),
             duration_s=duration_s if finished else time.monotonic() - started,
             timed_out=not finished and not self._is_stopped,
@@ -175,7 +175,7 @@ class Process:
             return 0
         if child.code is None:
             self._over.clear()
-        return await ENDINGS.end(child.pid, mark, child.keeper)
+        return await REAPER.end(child.pid, mark, child.keeper)
 
     def _listen(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
@@ -255,7 +255,7 @@ def _has_session_stood_back(leader: int) -> bool:
     return True
 
 
-def remarks(ended: Ended, output: Output, timeout_ms: float) -> list[str]:
+def remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
     """One line each; none for a program that ended well by itself and whose output is whole."""
     notes = {
         f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,

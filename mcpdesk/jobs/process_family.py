@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 
-from mcpdesk.jobs.process_table import MARK, Row, lives, look, marks, newest, rows
+from mcpdesk.jobs.process_table import MARK, ProcessRow, lives, look, marks, newest, rows
 
 NEAR = 64
 """Up to so many numbers given out since a program began are looked at one by one."""
@@ -27,7 +27,7 @@ def marked(environment: dict[str, str], mark: str) -> dict[str, str]:
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
-def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[Row]]:
+def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[ProcessRow]]:
     """Every living process of each job, found in one look. Takes milliseconds.
 
     A job is its leader, who counts while it lives, and its mark. `keepers` has the keeper of a leader; it
@@ -36,7 +36,7 @@ def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -
     table = look()
     leaders_kept = {keeper: leader for leader, keeper in (keepers or {}).items() if keeper}
     leaders = {mark: leader for leader, mark in jobs.items()}
-    found: dict[int, dict[int, Row]] = {leader: {} for leader in jobs}
+    found: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
     for row in table.values():
         if row.session in found:
             found[row.session][row.pid] = row
@@ -62,12 +62,12 @@ def is_surely_alone(leader: int, mark: str) -> bool:
     return not any(row.session == leader or mark in _marks(row) for row in young)
 
 
-def living(processes: Iterable[Row]) -> list[Row]:
+def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
     """Those that still run; what only waits to be collected by its parent counts as gone."""
     return [process for process in processes if lives(process)]
 
 
-def signal_all(processes: Iterable[Row], number: int) -> None:
+def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
     """Send a signal to each; who is gone or not ours is left alone."""
     for process in processes:
         if lives(process):
@@ -75,18 +75,18 @@ def signal_all(processes: Iterable[Row], number: int) -> None:
                 os.kill(process.pid, number)
 
 
-def _marks(row: Row) -> list[str]:
+def _marks(row: ProcessRow) -> list[str]:
     return [] if row.is_zombie or row.session == NO_SESSION else marks(row.pid).split(";")
 
 
-def _children(table: Iterable[Row]) -> dict[int, list[Row]]:
-    children: dict[int, list[Row]] = {}
+def _children(table: Iterable[ProcessRow]) -> dict[int, list[ProcessRow]]:
+    children: dict[int, list[ProcessRow]] = {}
     for row in table:
         children.setdefault(row.parent, []).append(row)
     return children
 
 
-def _add_descendants(family: dict[int, Row], children: Mapping[int, list[Row]]) -> None:
+def _add_descendants(family: dict[int, ProcessRow], children: Mapping[int, list[ProcessRow]]) -> None:
     new = list(family.values())
     while new:
         new = [child for row in new for child in children.get(row.pid, ()) if child.pid not in family]
@@ -102,14 +102,14 @@ FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
 """How soon, and how often at last, it is looked whether those that got a signal are gone."""
 
 
-class Endings:
+class FamilyReaper:
     """Families that are being ended."""
 
     def __init__(self) -> None:
         self._asked: dict[int, str] = {}
         """Families to look for at the next look, and the keepers of those that have one."""
         self._keepers: dict[int, int] = {}
-        self._looking: asyncio.Task[dict[int, list[Row]]] | None = None
+        self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
         self._next_look = 0.0
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
@@ -123,14 +123,14 @@ class Endings:
             await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
         return sum(not row.is_ending for row in first)
 
-    async def _members(self, leader: int, mark: str, keeper: int) -> list[Row]:
+    async def _members(self, leader: int, mark: str, keeper: int) -> list[ProcessRow]:
         self._asked[leader] = mark
         self._keepers[leader] = keeper
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         return (await self._looking)[leader]
 
-    async def _look(self) -> dict[int, list[Row]]:
+    async def _look(self) -> dict[int, list[ProcessRow]]:
         """Look for all that are asked for until it begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
@@ -141,7 +141,7 @@ class Endings:
         self._next_look = ended + (ended - began)
         return found
 
-    async def _signal(self, processes: list[Row], number: int, patience_s: float) -> None:
+    async def _signal(self, processes: list[ProcessRow], number: int, patience_s: float) -> None:
         signal_all(processes, number)
         deadline, pause = time.monotonic() + patience_s, FIRST_LOOK_S
         while (processes := living(processes)) and time.monotonic() < deadline:

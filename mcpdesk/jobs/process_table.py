@@ -17,7 +17,7 @@ EXEC_S = 0.25
 """How long a process may be between two programs; on a busy machine it waits there for its turn."""
 
 
-class Row(NamedTuple):
+class ProcessRow(NamedTuple):
     """A process that is there."""
 
     pid: int
@@ -35,17 +35,17 @@ class Row(NamedTuple):
     """Bytes resident."""
 
 
-def look() -> dict[int, Row]:
+def look() -> dict[int, ProcessRow]:
     """Every process by its number. Takes milliseconds: not for a loop that others wait for."""
     return rows(_pids())
 
 
-def rows(pids: Iterable[int]) -> dict[int, Row]:
+def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
     """Those of the processes that are there."""
     return {pid: found for pid in pids if (found := row(pid)) is not None}
 
 
-def lives(known: Row) -> bool:
+def lives(known: ProcessRow) -> bool:
     """Whether it still runs; what only waits to be collected counts as gone."""
     now = row(known.pid)
     return now is not None and not now.is_zombie and now.born == known.born
@@ -61,7 +61,7 @@ def _pids_of_psutil() -> list[int]:
     return list(psutil.pids())
 
 
-def _row_of_linux(pid: int) -> Row | None:
+def _row_of_linux(pid: int) -> ProcessRow | None:
     """Ten times cheaper than asking psutil for each field."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
@@ -73,7 +73,7 @@ def _row_of_linux(pid: int) -> Row | None:
     if len(fields) < 22:
         return None
     is_zombie = fields[0] in (b"Z", b"X")
-    return Row(
+    return ProcessRow(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),
@@ -85,7 +85,7 @@ def _row_of_linux(pid: int) -> Row | None:
     )
 
 
-def _row_of_psutil(pid: int) -> Row | None:
+def _row_of_psutil(pid: int) -> ProcessRow | None:
     import psutil
 
     try:
@@ -93,7 +93,7 @@ def _row_of_psutil(pid: int) -> Row | None:
         with process.oneshot():
             times = process.cpu_times()
             is_zombie = process.status() == psutil.STATUS_ZOMBIE
-            return Row(
+            return ProcessRow(
                 pid=pid,
                 parent=process.ppid(),
                 session=os.getsid(pid),

@@ -19,9 +19,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.output import NOTE_LENGTH, Output
-from mcpdesk.jobs.process import Ended, Process
+from mcpdesk.jobs.process import Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 
 MOST_RUNNING = 500
@@ -95,7 +95,7 @@ class Program:
         self.over = asyncio.Event()
         self.started = time.time()
         self.ended_at: float | None = None
-        self.ended: Ended | None = None
+        self.ended: ProgramEnd | None = None
         self.error: BaseException | None = None
         self.read_by: dict[str, int] = {}
         """How many bytes each reader has had."""
@@ -211,11 +211,11 @@ class Programs:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
-        tell = partial(later, loop, lambda: self._begun(program, begun))
+        tell = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
         process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
         program = Program(number, command, peer, process, output)
         self._running[number] = program
-        process.start(partial(later, loop, partial(self._over, program, begun)))
+        process.start(partial(call_soon_safely, loop, partial(self._over, program, begun)))
         try:
             await begun
         except asyncio.CancelledError:
@@ -247,15 +247,17 @@ class Programs:
         if not begun.done():
             begun.set_result(None)
 
-    def _over(self, program: Program, begun: asyncio.Future[None], outcome: Ended | BaseException) -> None:
+    def _over(
+        self, program: Program, begun: asyncio.Future[None], outcome: ProgramEnd | BaseException
+    ) -> None:
         self._running.pop(program.id, None)
         program.ended_at = time.time()
-        if isinstance(outcome, Ended):
+        if isinstance(outcome, ProgramEnd):
             program.ended = outcome
         program.over.set()
         if program.id not in self._programs:
             program.output.remove()
-            if not begun.done() and not isinstance(outcome, Ended):
+            if not begun.done() and not isinstance(outcome, ProgramEnd):
                 begun.set_exception(outcome)
             return
         self.version += 1

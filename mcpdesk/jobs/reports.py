@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from mcpdesk.jobs.feed import Progress
+from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output import WHOLE_BYTES, Output, Stream
 
 LONGEST = 64 << 10
@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 class _Read(NamedTuple):
     text: bytes
-    progress: list[Progress]
+    progress: list[ProgressReport]
 
 
 class _Reader(Protocol):
@@ -57,7 +57,7 @@ class _JsonLines:
     def feed(self, data: bytes) -> _Read:
         data, self._rest = self._rest + data, b""
         kept = bytearray()
-        progress: list[Progress] = []
+        progress: list[ProgressReport] = []
         at = 0
         while at < len(data):
             newline = data.find(b"\n", at)
@@ -90,7 +90,7 @@ class _Percent:
 
     def feed(self, data: bytes) -> _Read:
         kept = bytearray()
-        progress: list[Progress] = []
+        progress: list[ProgressReport] = []
         *lines, rest = (self._line + data).split(b"\n")
         if b"%" in data:  # else there is nothing that was not looked at before
             for line in (*lines, rest):
@@ -109,13 +109,13 @@ class _Percent:
         rest, self._line = self._line, b""
         return _last_written(rest)
 
-    def _look(self, line: bytes, progress: list[Progress]) -> None:
+    def _look(self, line: bytes, progress: list[ProgressReport]) -> None:
         for part in line.split(b"\r"):
             shares = [float(share) for share in _PERCENT.findall(part)]
             value = shares[-1] if shares else math.inf
             if value <= 100 and value != self._last:
                 self._last = value
-                progress.append(Progress(value, 100, _message(part.decode("utf-8", "replace"))))
+                progress.append(ProgressReport(value, 100, _message(part.decode("utf-8", "replace"))))
 
 
 _READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLines, "percent": _Percent}
@@ -129,7 +129,7 @@ class Reports(Output):
         folder: Path | None,
         form: str,
         on_text: Callable[[Stream, str], None],
-        on_progress: Callable[[Progress], None],
+        on_progress: Callable[[ProgressReport], None],
         given: int = WHOLE_BYTES,
     ) -> None:
         super().__init__(folder, given=given)
@@ -159,7 +159,7 @@ class Reports(Output):
             self._on_text(stream, told)
 
 
-def _report(line: bytes) -> Progress | None:
+def _report(line: bytes) -> ProgressReport | None:
     """The progress a line tells; None: it is text."""
     try:
         found = orjson.loads(line)
@@ -169,7 +169,9 @@ def _report(line: bytes) -> Progress | None:
     if value is None:
         return None
     message = found.get("message")
-    return Progress(value, _number(found.get("total")), _message(message) if isinstance(message, str) else "")
+    return ProgressReport(
+        value, _number(found.get("total")), _message(message) if isinstance(message, str) else ""
+    )
 
 
 def _number(value: object) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from mcpdesk.hosting.client_config import Facts, Over, client_config, own_command
+from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.catalogue import Shelf
@@ -210,7 +210,7 @@ class LocalLink:
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own
         header, folder = host.rules.api_key_header, str(hosted.folder or "")
-        facts = Facts(server, folder, url, shown, header, mode or hosted.mode, own_command())
+        facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode, own_command())
         return client_config(client, facts, over)
 
     def busy(self) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import DeskError
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.journal import Severity
-from mcpdesk.jobs.feed import Progress
-from mcpdesk.jobs.job import JobView as TaskJob
+from mcpdesk.jobs.feed import ProgressReport
+from mcpdesk.jobs.job import JobSnapshot
 from mcpdesk.link.values import (
     CallbackView,
     JobKind,
@@ -247,7 +247,7 @@ def _program(server: str, view: ProgramView) -> JobView:
     )
 
 
-def _task(view: TaskJob) -> JobView:
+def _task(view: JobSnapshot) -> JobView:
     state, feed = _STATES[view.status], view.feed
     if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
         state = JobState.QUEUED
@@ -266,7 +266,7 @@ def _task(view: TaskJob) -> JobView:
     )
 
 
-def _progress(latest: Progress | None) -> str:
+def _progress(latest: ProgressReport | None) -> str:
     """`40 % reading` with a total, `7 reading` without."""
     if latest is None:
         return ""

@@ -17,7 +17,7 @@ from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.protocol.terms import Terms
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.feed import Feed
+    from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.jobs.job import Job
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.client_requests import ClientRequests
@@ -55,7 +55,7 @@ class Call(Struct, eq=False):
     round: Round | None = None
     connection: int = 0
     """That of its client, by its number in the record."""
-    feed: Feed | None = None
+    feed: CallFeed | None = None
     job: Job | None = None
     """What it goes on as, once it was answered."""
     deadline: float | None = None

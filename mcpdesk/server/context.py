@@ -18,7 +18,7 @@ from mcpdesk.server.home import Home, ToolOptions
 if TYPE_CHECKING:
     from mcpdesk.auth.access import Access
     from mcpdesk.inbox.question import Page, Question
-    from mcpdesk.jobs.feed import Feed
+    from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server import asking
     from mcpdesk.server.asked import Elicited, Root, Sampled
@@ -133,7 +133,7 @@ class CallContext:
         return call.feed is not None or (call.progress_token is not None and self.server.streaming)
 
     @property
-    def feed(self) -> Feed | None:
+    def feed(self) -> CallFeed | None:
         """Takes output while the tool runs, and the files it made; None: nobody looks before the result."""
         return self._call.feed
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal
 from mcpdesk.jobs import downloads
-from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
+from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NullOutlet
@@ -85,7 +85,7 @@ def begin_job(
             most=server.limits.max_tasks,
             stop=work.stop,
             size=len(codec.encode_part(arguments)),
-            feed=Feed(),
+            feed=CallFeed(),
         )
     except NoRoom as error:
         raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
@@ -177,12 +177,12 @@ class JobWork:
             told = outcome.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
             encoded, status, message = codec.encode(told), TaskStatus.FAILED, told["content"][0]["text"]
         try:
-            store.finish(job, status, Ending(encoded, error), message)
+            store.finish(job, status, JobEnding(encoded, error), message)
         except NoRoom:
-            store.finish(job, status, Ending(b"", error), message or DROPPED)
+            store.finish(job, status, JobEnding(b"", error), message or DROPPED)
 
     def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
         if job.is_over:
             return
         job.exit_code = 1
-        store.finish(job, TaskStatus.FAILED, Ending(error=error), error.message)
+        store.finish(job, TaskStatus.FAILED, JobEnding(error=error), error.message)

@@ -8,8 +8,8 @@ from collections.abc import Collection
 import orjson
 from msgspec.structs import replace
 
-from mcpdesk.jobs.call_soon import later
-from mcpdesk.jobs.feed import START, Feed, News
+from mcpdesk.jobs.call_soon import call_soon_safely
+from mcpdesk.jobs.feed import START, CallFeed, News
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -156,7 +156,7 @@ class JobReader:
         if self._is_stirred:
             return
         self._is_stirred = True
-        later(self._loop, self._stirred.set)
+        call_soon_safely(self._loop, self._stirred.set)
 
 
 async def _happens(event: asyncio.Event, within_s: float | None) -> bool:
@@ -184,6 +184,6 @@ def _share(job: Job) -> float:
     return 0.0 if latest is None else latest.share
 
 
-def _feed(job: Job) -> Feed:
+def _feed(job: Job) -> CallFeed:
     assert job.feed is not None
     return job.feed

@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.errors import ProtocolError, StorageError
-from mcpdesk.jobs.downloads import Produced
-from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.downloads import ProducedFile
+from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -102,7 +102,7 @@ class JobRecords:
             except msgspec.DecodeError:
                 job = None
             if job is not None and not job.is_over:
-                job.ending = Ending(error=ProtocolError(ErrorCode.INTERNAL_ERROR, INTERRUPTED))
+                job.ending = JobEnding(error=ProtocolError(ErrorCode.INTERNAL_ERROR, INTERRUPTED))
                 job.move(TaskStatus.FAILED, now, INTERRUPTED)
             is_kept = job is not None and store().restore(job)
             self._changed[identifier] = job if is_kept else None
@@ -116,10 +116,14 @@ class JobRecords:
         )  # fmt: skip
         error = record.error
         problem = None if error is None else ProtocolError(error.code, error.message, error.data)
-        job.ending, job.started, job.session = Ending(record.result, problem), record.started, record.session
-        job.exit_code, job.feed = record.exit_code, Feed()
+        job.ending, job.started, job.session = (
+            JobEnding(record.result, problem),
+            record.started,
+            record.session,
+        )
+        job.exit_code, job.feed = record.exit_code, CallFeed()
         job.files = tuple(
-            Produced(each.name, Path(each.path), each.size, each.stamp) for each in record.files
+            ProducedFile(each.name, Path(each.path), each.size, each.stamp) for each in record.files
         )
         job.feed.stdout(record.stdout)
         job.feed.stderr(record.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, LocalProtocolError, ProtocolError
-from mcpdesk.jobs.job import Ending, Job, JobStore, NoRoom
+from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NULL_OUTLET
@@ -142,12 +142,12 @@ class TaskWork:
             self._complete(outcome.failed(f"{self.job.tool} returned what cannot be sent: {error.message}"))
             return
         try:
-            self._store.finish(self.job, status, Ending(encoded), _said(body) if is_error else "")
+            self._store.finish(self.job, status, JobEnding(encoded), _said(body) if is_error else "")
         except NoRoom as error:
             self._fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
 
     def _fail(self, error: ProtocolError) -> None:
-        self._store.finish(self.job, TaskStatus.FAILED, Ending(error=error), error.message)
+        self._store.finish(self.job, TaskStatus.FAILED, JobEnding(error=error), error.message)
 
     def _push(self, message: bytes) -> None:
         """Say it beside all requests, while its client is there."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.protocol import content
 from mcpdesk.server.authoring import tool
@@ -20,8 +20,8 @@ from mcpdesk.server.context import Context
 from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.feed import Feed
-    from mcpdesk.jobs.process import Ended
+    from mcpdesk.jobs.feed import CallFeed
+    from mcpdesk.jobs.process import ProgramEnd
 
 MAX_MS = 600_000
 COMMAND_BYTES = 100_000
@@ -103,7 +103,7 @@ def environment_of(ctx: Context) -> dict[str, str]:
     return ctx.environment | ctx.trace.environment()
 
 
-async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> Ended:
+async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> ProgramEnd:
     from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
 
     try:
@@ -118,7 +118,7 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> E
         raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
 
 
-def _fed(folder: Path, feed: Feed, most: int) -> Output:
+def _fed(folder: Path, feed: CallFeed, most: int) -> Output:
     """An output that those who follow a job see as it comes."""
     from mcpdesk.jobs.reports import Reports
 
@@ -133,7 +133,7 @@ async def _report(output: Output, context: Context) -> None:
     loop, reported = asyncio.get_running_loop(), 0
     while True:
         more = asyncio.Event()
-        output.notify(partial(later, loop, more.set))
+        output.notify(partial(call_soon_safely, loop, more.set))
         if output.size > reported:
             reported = output.size
             await context.progress(reported, message=output.end(PROGRESS_BYTES))
@@ -142,7 +142,7 @@ async def _report(output: Output, context: Context) -> None:
         await asyncio.sleep(PROGRESS_EVERY_S)
 
 
-def _result(ended: Ended, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
+def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
     from mcpdesk.jobs.process import remarks
 
     notes = remarks(ended, output, timeout_ms)

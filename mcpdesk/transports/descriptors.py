@@ -39,7 +39,7 @@ class Claimed:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
         self._undo = ExitStack()
         self._reader = StrayReader(on_line)
-        self._printers: dict[str, Prints] = {}
+        self._printers: dict[str, PrintedLines] = {}
         self._claim_input()
         self._claim_output("stdout", 1, on_line, folders)
         if mode == "screen":
@@ -73,14 +73,14 @@ class Claimed:
         os.close(nothing)
         self._set("stdin", _stream(0, "r"))
 
-    def _claim_output(self, name: Source, fd: int, on_line: OnLine, folders: Folders) -> None:
+    def _claim_output(self, name: StraySource, fd: int, on_line: OnLine, folders: Folders) -> None:
         entrance = self._reader.open(name)
         stream: TextIO | None = getattr(sys, name)
         if stream is not None:
             stream.flush()
         self._swap(fd, entrance, self.stdout_fd if fd == 1 else self.stderr_fd)
         os.close(entrance)
-        prints = Prints(fd, "print" if fd == 1 else name, on_line, folders)
+        prints = PrintedLines(fd, "print" if fd == 1 else name, on_line, folders)
         self._printers[name] = prints
         self._set(name, prints)
 
@@ -121,7 +121,7 @@ def _private(fd: int) -> int:
         raise TransportError(f"{name} is not open: {error.strerror}") from None
 
 
-Source: TypeAlias = Literal["print", "stdout", "stderr"]
+StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
 
 READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
@@ -134,7 +134,7 @@ FRAMES_SEARCHED = 64
 class StrayLine(Struct, frozen=True):
     """One line that was meant for nobody."""
 
-    source: Source
+    source: StraySource
     """`print`: by `sys.stdout`; `stdout`, `stderr`: on the descriptor, by a child or an extension."""
     text: str
     where: str = ""
@@ -145,13 +145,13 @@ OnLine: TypeAlias = Callable[[StrayLine], None]
 Folders: TypeAlias = Callable[[], Sequence[str]]
 
 
-class Prints(io.TextIOBase):
+class PrintedLines(io.TextIOBase):
     """Stands in for `sys.stdout`: whole lines, each with the place in a hosted folder that wrote it."""
 
     encoding = "utf-8"
     errors = "replace"
 
-    def __init__(self, fd: int, source: Source, on_line: OnLine, folders: Folders) -> None:
+    def __init__(self, fd: int, source: StraySource, on_line: OnLine, folders: Folders) -> None:
         self._fd = fd
         self._source = source
         self._on_line = on_line
@@ -209,12 +209,12 @@ class StrayReader:
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
-        self._names: dict[int, Source] = {}
+        self._names: dict[int, StraySource] = {}
         self._rests: dict[int, bytes] = {}
         self._waker, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
-    def open(self, name: Source) -> int:
+    def open(self, name: StraySource) -> int:
         """A new pipe whose lines carry `name`; returns the end to write to."""
         exit_end, entrance = os.pipe()
         os.set_blocking(exit_end, False)

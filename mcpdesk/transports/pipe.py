@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.replay import Spoken
+    from mcpdesk.transports.replay import ClientState
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ GRACE_S = 1.5
 """How long calls may finish after the peer's end of input. Clients send SIGTERM after two seconds."""
 
 
-class Pipe(Protocol):
+class FramePipe(Protocol):
     """One conversation over newline-delimited frames."""
 
     @property
@@ -51,7 +51,7 @@ class Pipe(Protocol):
     async def drained(self) -> None:
         """Return when no call is under way."""
 
-    def leave(self) -> Spoken | None:
+    def leave(self) -> ClientState | None:
         """End it without a word, for another server to go on; returns what that has to know.
 
         None, with nothing done, while anything of the peer's is under way or kept here.
@@ -75,10 +75,10 @@ class OpenPipe(Protocol):
         send: Callable[[bytes], None],
         peer: str = "",
         mode: str = "",
-    ) -> Pipe: ...
+    ) -> FramePipe: ...
 
 
-async def finish(pipe: Pipe, grace_s: float = GRACE_S) -> None:
+async def finish(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
     """After the peer's end of input: let calls under way finish, for a while, and close."""
     pipe.eof()
     try:

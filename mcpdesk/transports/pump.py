@@ -1,8 +1,8 @@
 """The pump: carries lines between a client's pipes and the desk that hosts the folder it asked for.
 
-It decides nothing, but follows what passes (`spoken`), so that the client can go on with another server when
-the desk ends. One loop of one thread, in which neither direction waits for the other. Standard library only,
-and little of it.
+It decides nothing, but follows what passes (`ClientState`), so that the client can go on with another
+server when the desk ends. One loop of one thread, in which neither direction waits for the other. Imports
+little of the standard library, and nothing else: a client waits for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import socket
 import sys
 
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.replay import Replay, Spoken, is_request
+from mcpdesk.transports.replay import ClientState, Replay, is_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,48 +42,48 @@ EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
 
-class Refused(Exception):
+class RefusedByDesk(Exception):
     """The desk that was asked does not serve us; says why."""
 
 
 class Moved:
     """A client that goes on with a desk: the connection, on which the desk was told what it has to know."""
 
-    def __init__(self, desk: socket.socket, spoken: Spoken) -> None:
+    def __init__(self, desk: socket.socket, client_state: ClientState) -> None:
         self.desk = desk
-        self.spoken = spoken
+        self.client_state = client_state
 
 
-def serve(folder: str, mode: str, alone: Callable[[Spoken], int | Moved]) -> int:
+def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -> int:
     """Serve stdin and stdout until the client leaves: from the desk that hosts `folder` while there is one,
     else by `alone`, which goes on until a desk takes over. Returns the exit code.
     """
-    spoken, desk = Spoken(), None
+    client_state, desk = ClientState(), None
     while True:
-        code = run(folder, mode, spoken, desk)
+        code = run(folder, mode, client_state, desk)
         if code is not None:
             return code
-        ended = alone(spoken)
+        ended = alone(client_state)
         if isinstance(ended, int):
             return ended
-        spoken, desk = ended.spoken, ended.desk
+        client_state, desk = ended.client_state, ended.desk
 
 
-def run(folder: str, mode: str, spoken: Spoken, desk: socket.socket | None = None) -> int | None:
+def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket | None = None) -> int | None:
     """Serve stdin and stdout from the desk that hosts `folder`, until the client leaves.
 
-    Returns the exit code; None when there is no such desk, or no longer: `spoken` says what the next server
-    has to know. `desk` is a connection on which it was told already.
+    Returns the exit code; None when there is no such desk, or no longer: `client_state` says what the next
+    server must know. `desk` is a connection on which it was told already.
     """
     try:
-        while desk is not None or (desk := _found(folder, mode, spoken)) is not None:
+        while desk is not None or (desk := _found(folder, mode, client_state)) is not None:
             with desk:
-                pump = Pump(desk, spoken)
+                pump = Pump(desk, client_state)
                 code = pump.carry()
             if code is not None or not pump.has_heard:
                 return code  # Who took our words and said nothing would do it again.
             desk = None
-    except Refused as refused:
+    except RefusedByDesk as refused:
         from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
 
         sys.stderr.write(f"{clean(str(refused))}\n")
@@ -93,14 +93,14 @@ def run(folder: str, mode: str, spoken: Spoken, desk: socket.socket | None = Non
     return None
 
 
-def _found(folder: str, mode: str, spoken: Spoken) -> socket.socket | None:
+def _found(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
     """A connection to the desk, which knows what the client said before; None: nobody serves us there."""
     try:
         desk = greeted(folder, mode)
-        if desk is None or not (spoken.opening or spoken.in_flight or spoken.asked):
+        if desk is None or not (client_state.opening or client_state.in_flight or client_state.asked):
             return desk
-        replay(desk, spoken)
-    except (OSError, Refused):
+        replay(desk, client_state)
+    except (OSError, RefusedByDesk):
         return None
     return desk
 
@@ -117,32 +117,32 @@ def greeted(folder: str, mode: str) -> socket.socket | None:
     return desk
 
 
-def replay(desk: socket.socket, spoken: Spoken) -> None:
-    """Tell a desk what the client said to others; what came back for the client is left in `spoken`.
+def replay(desk: socket.socket, client_state: ClientState) -> None:
+    """Tell a desk what the client said to others; what came back for the client is left in `client_state`.
 
-    Raises: OSError, Refused; the connection is closed then.
+    Raises: OSError, RefusedByDesk; the connection is closed then.
     """
-    told, rest = Replay(spoken), b""
+    told, rest = Replay(client_state), b""
     try:
         desk.settimeout(REPLAY_S)
         while True:
             if told.failure:
-                raise Refused(told.failure)
+                raise RefusedByDesk(told.failure)
             if told.is_done:
                 # First: the client has to hear of it even if this desk ends right now.
-                spoken.unheard += b"".join(line + b"\n" for line in told.to_client)
+                client_state.unheard += b"".join(line + b"\n" for line in told.to_client)
             lines, told.to_server = told.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
             if told.is_done:
                 break
             if not (data := desk.recv(CHUNK)):
-                raise Refused("it ended")
+                raise RefusedByDesk("it ended")
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
                 told.take(line)
-        spoken.unheard += rest
+        client_state.unheard += rest
         desk.settimeout(None)
-    except (OSError, Refused):
+    except (OSError, RefusedByDesk):
         desk.close()
         raise
 
@@ -166,14 +166,16 @@ def quote(text: str) -> str:
 class Pump:
     """Carries between one client and one desk. Owns none of the descriptors."""
 
-    def __init__(self, desk: socket.socket, spoken: Spoken, source: int = 0, sink: int = 1) -> None:
-        self.has_heard = bool(spoken.unheard)
+    def __init__(
+        self, desk: socket.socket, client_state: ClientState, source: int = 0, sink: int = 1
+    ) -> None:
+        self.has_heard = bool(client_state.unheard)
         """Whether the desk said anything."""
-        self._desk, self._spoken = desk, spoken
+        self._desk, self._client_state = desk, client_state
         self._source, self._sink = source, sink
         self._to_desk = _Queue(desk.send)
         self._to_client = _Queue(lambda data: os.write(sink, data))
-        self._from_client, self._from_desk = _Lines(spoken.rest), _Lines()
+        self._from_client, self._from_desk = _Lines(client_state.rest), _Lines()
         self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
         """Lines that passed and are not read."""
         self._unread = 0
@@ -189,7 +191,7 @@ class Pump:
     def carry(self) -> int | None:
         """Carry both ways until the client has left, which gives the exit code, or the desk has: None.
 
-        Raises: Refused, KeyboardInterrupt.
+        Raises: RefusedByDesk, KeyboardInterrupt.
         """
         was_blocking = os.get_blocking(self._sink)
         os.set_blocking(self._sink, False)
@@ -206,10 +208,10 @@ class Pump:
 
     def _begin(self) -> None:
         """Take up what was under way when the last server left."""
-        spoken = self._spoken
-        self._heard(self._from_desk.feed(spoken.unheard))
-        self._tell(spoken.unsent)
-        spoken.unheard = spoken.unsent = spoken.rest = b""
+        client_state = self._client_state
+        self._heard(self._from_desk.feed(client_state.unheard))
+        self._tell(client_state.unsent)
+        client_state.unheard = client_state.unsent = client_state.rest = b""
 
     def _is_to_end(self) -> bool:
         if self._to_client.is_closed:
@@ -221,19 +223,19 @@ class Pump:
         if not self._is_asked_to_leave or self._to_desk.size:
             return False
         self._settle()
-        return not self._spoken.is_busy
+        return not self._client_state.is_busy
 
     def _end(self) -> int | None:
         """What is left undone is the next server's."""
         self._settle()
         if self._to_client.is_closed or self._is_over:
             return EXIT_DONE
-        spoken = self._spoken
+        client_state = self._client_state
         if self._from_desk.is_long:
             self._to_client.put(b"\n")  # the rest of that line will not come
-        spoken.unheard = self._to_client.left()
-        spoken.unsent = self._to_desk.left_lines() + spoken.unsent
-        spoken.rest = self._from_client.left()
+        client_state.unheard = self._to_client.left()
+        client_state.unsent = self._to_desk.left_lines() + client_state.unsent
+        client_state.rest = self._from_client.left()
         return None
 
     def _turn(self) -> None:
@@ -295,7 +297,7 @@ class Pump:
     def _send(self) -> None:
         """Write to the desk what it takes. Whether it is gone shows when all it said is read."""
         for lines in () if self._is_deaf else self._to_desk.flush():
-            self._pass(self._spoken.said, lines)
+            self._pass(self._client_state.said, lines)
         self._is_deaf = self._is_deaf or self._to_desk.is_closed
         if self._is_over and not self._to_desk.size and not self._is_deaf:
             self._is_deaf = True
@@ -310,7 +312,7 @@ class Pump:
         except OSError:
             data = b""
         if not self.has_heard and data.startswith(REFUSAL):
-            raise Refused(data.decode("utf-8", "replace").strip())
+            raise RefusedByDesk(data.decode("utf-8", "replace").strip())
         self.has_heard = self.has_heard or bool(data)
         self._is_gone = not data
         self._heard(self._from_desk.feed(data))
@@ -325,14 +327,14 @@ class Pump:
             lines = self._without_ended_listeners(lines)
         self._to_client.put(lines)
         self._to_client.flush()
-        self._pass(self._spoken.heard, lines)
+        self._pass(self._client_state.heard, lines)
 
     def _without_requests(self, lines: bytes) -> bytes:
         """What the desk still has to hear; requests wait for the next server."""
-        spoken, passed = self._spoken, []
+        client_state, passed = self._client_state, []
         for line in lines.splitlines(keepends=True):
             if is_request(line):
-                spoken.unsent += line
+                client_state.unsent += line
             else:
                 passed.append(line)
         return b"".join(passed)
@@ -340,7 +342,7 @@ class Pump:
     def _without_ended_listeners(self, lines: bytes) -> bytes:
         """The desk ends its listeners; they go on with the next server."""
         self._settle()
-        ended = self._spoken.ends_listener
+        ended = self._client_state.ends_listener
         return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
 
     def _pass(self, note: Callable[[bytes], None], lines: bytes) -> None:

@@ -127,7 +127,7 @@ def find(folder: AnyPath, state: str | None = None) -> socket.socket | None:
     return _connect(point)
 
 
-class Place:
+class MeetingSocket:
     """A meeting point we listen at: `listener` is bound and listening, `path` is its entry on disk."""
 
     def __init__(self, path: str, listener: socket.socket) -> None:
@@ -149,7 +149,7 @@ class Place:
         self.listener.close()
 
 
-def occupy(folder: AnyPath, state: str | None = None) -> Place | None:
+def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
     """Listen at the meeting point of `folder`; None when a living core already does.
 
     Raises: Untrusted; OSError when the folder does not exist or nothing can be created.
@@ -168,7 +168,7 @@ def sweep(runtime: str) -> None:
                 _clear(point)
 
 
-def listen(point: str) -> Place | None:
+def listen(point: str) -> MeetingSocket | None:
     """Listen on the Unix socket `point`, for this user only; None when somebody living already does.
 
     A stale entry is cleared only after a connect to it failed, and under a lock, so that two cores that start
@@ -214,7 +214,7 @@ def is_stale(point: str) -> bool:
     return False
 
 
-def _take(point: str) -> Place | None:
+def _take(point: str) -> MeetingSocket | None:
     if (living := _connect(point)) is not None:
         living.close()
         return None
@@ -230,7 +230,7 @@ def _take(point: str) -> Place | None:
     except OSError:
         listener.close()
         raise
-    return Place(point, listener)
+    return MeetingSocket(point, listener)
 
 
 def _clear(point: str) -> None:

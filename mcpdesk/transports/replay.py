@@ -1,9 +1,9 @@
 """What one client of a pipe has said that matters to its next server, and telling that server.
 
-A client's connection outlives the process that answers it: a desk ends, or begins and takes over. `Spoken`
-follows the lines that pass; `Replay` repeats to a new server what the old one knew, keeps its answers from
-the client, and settles what the old one left unanswered. Neither reads nor writes anything itself. Standard
-library only, and `json` at first use: a pump imports this before its client's first line.
+A client's connection outlives the process that answers it: a desk ends, or begins and takes over.
+`ClientState` follows the lines that pass; `Replay` repeats to a new server what the old one knew, keeps its
+answers from the client, and settles what the old one left unanswered. Neither reads nor writes anything
+itself. Standard library only, and `json` at first use: a pump imports this before its client's first line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PAGES = 100
 """Of a list of tools, at most."""
 
 
-class Sent:
+class PendingRequest:
     """A request that is not answered yet."""
 
     __slots__ = ("line", "message", "method", "tool")
@@ -61,7 +61,7 @@ class Sent:
         return params if isinstance(params, dict) else {}
 
 
-class Spoken:
+class ClientState:
     """What the servers of one client have to know. Lines are handed in without their newline."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Spoken:
         self.level = ""
         """The log level that was asked for; empty: none."""
         self.subscriptions: dict[str, None] = {}
-        self.in_flight: dict[Any, Sent] = {}
+        self.in_flight: dict[Any, PendingRequest] = {}
         """Requests of the client that a server has and did not answer, by id."""
         self.asked: dict[Any, None] = {}
         """Ids of requests to the client that it did not answer."""
@@ -96,7 +96,7 @@ class Spoken:
             if "method" not in message:
                 self.asked.pop(_id(message), None)
             elif (identifier := _id(message)) is not None:
-                self.in_flight[identifier] = Sent(message, own)
+                self.in_flight[identifier] = PendingRequest(message, own)
             elif message["method"] == "notifications/initialized":
                 self.is_ready = True
             elif message["method"] == "notifications/cancelled":
@@ -150,12 +150,12 @@ class Replay:
     comes to `take`, write what `to_client` holds, until `is_done` or `failure` says why it cannot be.
     """
 
-    def __init__(self, spoken: Spoken) -> None:
+    def __init__(self, client_state: ClientState) -> None:
         self.to_server: list[bytes] = []
         self.to_client: list[bytes] = []
         self.is_done = False
         self.failure = ""
-        self._spoken = spoken
+        self._client_state = client_state
         self._awaited: dict[Any, str] = {}
         """Ids of what is answered to us, and why we asked."""
         self._listening: dict[Any, None] = {}
@@ -164,8 +164,8 @@ class Replay:
         self._capabilities: Message = {}
         self._repeatable: set[str] = set()
         """Tools that say that calling them twice does no harm."""
-        if spoken.opening is not None:
-            self._ask("initialize", spoken.opening)
+        if client_state.opening is not None:
+            self._ask("initialize", client_state.opening)
         else:
             self._tell_rest()
 
@@ -181,15 +181,15 @@ class Replay:
             self._acknowledged(_listener(message), _params(message).get("notifications"))
         else:
             self._listening.pop(_id(message), None)  # a listener that was refused
-            self._spoken.heard(line)
+            self._client_state.heard(line)
             self.to_client.append(line)
         self._look()
 
     def _answered(self, why: str, message: Message) -> None:
         result = message.get("result")
         if why == "initialize":
-            if not isinstance(result, dict) or result.get("protocolVersion") != self._spoken.revision:
-                self.failure = f"it does not speak {self._spoken.revision} to this client"
+            if not isinstance(result, dict) or result.get("protocolVersion") != self._client_state.revision:
+                self.failure = f"it does not speak {self._client_state.revision} to this client"
                 return
             capabilities = result.get("capabilities")
             self._capabilities = capabilities if isinstance(capabilities, dict) else {}
@@ -198,19 +198,19 @@ class Replay:
             self._learn(result)
 
     def _tell_rest(self) -> None:
-        spoken = self._spoken
-        if spoken.opening is not None:
-            if spoken.is_ready:
+        client_state = self._client_state
+        if client_state.opening is not None:
+            if client_state.is_ready:
                 self._say({"method": "notifications/initialized"})
-            if spoken.level:
-                self._ask("logging/setLevel", {"level": spoken.level})
-            for uri in spoken.subscriptions:
+            if client_state.level:
+                self._ask("logging/setLevel", {"level": client_state.level})
+            for uri in client_state.subscriptions:
                 self._ask("resources/subscribe", {"uri": uri})
-        for identifier, sent in spoken.in_flight.items():
+        for identifier, sent in client_state.in_flight.items():
             if sent.method == LISTEN:
                 self._listening[identifier] = None
                 self.to_server.append(sent.line)
-        if any(sent.tool for sent in spoken.in_flight.values()):
+        if any(sent.tool for sent in client_state.in_flight.values()):
             self._ask("tools/list", self._metadata())
         self._look()
 
@@ -220,12 +220,14 @@ class Replay:
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
                 self._repeatable.add(tool.get("name"))
-        if (cursor := result.get("nextCursor")) and self._number < PAGES + len(self._spoken.subscriptions):
+        if (cursor := result.get("nextCursor")) and self._number < PAGES + len(
+            self._client_state.subscriptions
+        ):
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})
 
     def _metadata(self) -> Message:
         """What a request of the stateless era says of its client, as one of the client's own did."""
-        for sent in self._spoken.in_flight.values():
+        for sent in self._client_state.in_flight.values():
             meta = sent.params().get("_meta") if sent.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:
                 return {"_meta": {key: meta[key] for key in (VERSION_KEY, *CLIENT_KEYS) if key in meta}}
@@ -243,27 +245,27 @@ class Replay:
         if self.is_done or self.failure or self._awaited or self._listening:
             return
         self.is_done = True
-        spoken = self._spoken
-        for identifier in spoken.asked:
+        client_state = self._client_state
+        for identifier in client_state.asked:
             params = {"requestId": identifier, "reason": GONE}
             self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
-        spoken.asked.clear()
-        for identifier, sent in list(spoken.in_flight.items()):
+        client_state.asked.clear()
+        for identifier, sent in list(client_state.in_flight.items()):
             if sent.tool is not None and sent.tool not in self._repeatable:
-                del spoken.in_flight[identifier]
+                del client_state.in_flight[identifier]
                 error = {"code": INTERNAL_ERROR, "message": UNCERTAIN}
                 self.to_client.append(_line({"id": identifier, "error": error}))
             elif sent.method != LISTEN:
                 self.to_server.append(sent.line)
         for capability, (_, method) in CHANGES.items():
             offered = self._capabilities.get(capability)
-            if spoken.is_ready and isinstance(offered, dict) and offered.get("listChanged"):
+            if client_state.is_ready and isinstance(offered, dict) and offered.get("listChanged"):
                 self.to_client.append(_line({"method": method}))
 
     def _ask(self, method: str, params: Message) -> None:
         self._number += 1
         identifier = f"mcpdesk-{self._number}"
-        while identifier in self._spoken.in_flight:
+        while identifier in self._client_state.in_flight:
             identifier += "-"
         self._awaited[identifier] = method
         self._say({"id": identifier, "method": method, "params": params})
@@ -277,10 +279,10 @@ def is_request(line: bytes) -> bool:
     return any("method" in message and _id(message) is not None for message, _ in _members(line))
 
 
-def listening(identifier: object, params: Message) -> Sent:
+def listening(identifier: object, params: Message) -> PendingRequest:
     """A listener, as its client asked for it."""
     message = {"id": identifier, "method": LISTEN, "params": params}
-    return Sent(message, _line(message))
+    return PendingRequest(message, _line(message))
 
 
 def _line(message: Message) -> bytes:

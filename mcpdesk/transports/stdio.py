@@ -20,13 +20,13 @@ from mcpdesk.transports.pipe import (
     READ_SIZE,
     UNREAD,
     WRITE_LIMIT,
+    FramePipe,
     OpenPipe,
-    Pipe,
     finish,
 )
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.replay import Spoken
+    from mcpdesk.transports.replay import ClientState
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +42,20 @@ class StdioTransport:
         server: str | None = None,
         peer: str = "",
         mode: str = "",
-        spoken: Spoken | None = None,
+        client_state: ClientState | None = None,
     ) -> None:
-        """`spoken`: what the client said to others before."""
+        """`client_state`: what the client said to others before."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
         self._server = server
         self._peer = peer
         self._mode = mode
-        self._spoken = spoken
-        self.left: Spoken | None = None
+        self._client_state = client_state
+        self.left: ClientState | None = None
         """What the client's next server has to know, once it may go on with another one."""
         self._is_wanted_elsewhere = False
-        self._pipe: Pipe
+        self._pipe: FramePipe
         self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
         """What the system did not take at once, not copied."""
@@ -66,7 +66,7 @@ class StdioTransport:
         self._may_read = asyncio.Event()
         self._lost = False
         self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
-        self._is_replaying = spoken is not None
+        self._is_replaying = client_state is not None
 
     async def serve(self) -> None:
         """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way.
@@ -107,12 +107,12 @@ class StdioTransport:
             self._may_read.set()
 
     async def _converse(self) -> None:
-        send = self._write if self._spoken is None else self._heard
+        send = self._write if self._client_state is None else self._heard
         self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode)
         UNREAD.add(self)
         try:
-            if self._spoken is not None:
-                await self._replay(self._spoken)
+            if self._client_state is not None:
+                await self._replay(self._client_state)
             self._is_begun = True
             if self._is_wanted_elsewhere:
                 self._leave()
@@ -124,16 +124,16 @@ class StdioTransport:
             UNREAD.remove(self)
             self._pipe.close()
 
-    async def _replay(self, spoken: Spoken) -> None:
+    async def _replay(self, client_state: ClientState) -> None:
         """Say here what the client said to others, and settle what these left behind.
 
         Raises: TransportError when it cannot go on here.
         """
         from mcpdesk.transports.replay import Replay
 
-        if spoken.unheard:
-            self._write(spoken.unheard)
-        told, answers = Replay(spoken), self._replayed
+        if client_state.unheard:
+            self._write(client_state.unheard)
+        told, answers = Replay(client_state), self._replayed
         while not told.is_done:
             lines, told.to_server = told.to_server, []
             for line in lines:
@@ -151,7 +151,7 @@ class StdioTransport:
             self._write(b"".join(line + b"\n" for line in told.to_client))
         for line in told.to_server:
             self._pipe.feed(line + b"\n")
-        for rest in (spoken.unsent, spoken.rest):
+        for rest in (client_state.unsent, client_state.rest):
             if rest:
                 self._pipe.feed(rest)
 

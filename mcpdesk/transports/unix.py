@@ -17,8 +17,8 @@ from mcpdesk.transports.pipe import (
     LOW_WATER,
     UNREAD,
     WRITE_LIMIT,
+    FramePipe,
     OpenPipe,
-    Pipe,
     finish,
 )
 from mcpdesk.transports.pump import LEAVE, REFUSAL
@@ -32,7 +32,9 @@ CLOSE_S = 1.0
 class UnixListener:
     """Accepts connections of this user at one place. `server` None serves the first server."""
 
-    def __init__(self, place: rendezvous.Place, open_pipe: OpenPipe, server: str | None = None) -> None:
+    def __init__(
+        self, place: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
+    ) -> None:
         self.place = place
         self._open_pipe = open_pipe
         self._server_name = server
@@ -85,7 +87,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._open_ones = open_ones
         self._greeting = Greeting()
-        self._pipe: Pipe | None = None
+        self._pipe: FramePipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
         self._may_leave = False
 
@@ -183,7 +185,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
         return rest
 
-    def _opened(self, hello: Hello | None) -> Pipe:
+    def _opened(self, hello: Hello | None) -> FramePipe:
         if hello is None:
             return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
         self._may_leave = hello.leaves
@@ -199,7 +201,7 @@ class _Connection(asyncio.Protocol):
             log.warning("ended a connection that left %d bytes of answers unread", WRITE_LIMIT)
             self._transport.abort()
 
-    async def _finish(self, pipe: Pipe) -> None:
+    async def _finish(self, pipe: FramePipe) -> None:
         await finish(pipe, GRACE_S)
         self._transport.close()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import CLIENTS, Facts, client_config, own_command
+from mcpdesk.hosting.client_config import CLIENTS, ServerAddress, client_config, own_command
 
 URL = "http://127.0.0.1:3333/mcp/profiles"
-FACTS = Facts("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
+FACTS = ServerAddress("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
 ROOTS = [("claude-desktop", "mcpServers"), ("cursor", "mcpServers"), ("vscode", "servers")]
 
 
@@ -61,7 +61,7 @@ def test_claude_code_gets_a_command_with_the_key() -> None:
 
 
 @pytest.mark.parametrize("facts", [FACTS, FACTS._replace(url=""), FACTS._replace(url="unix:/x.sock")])
-def test_claude_code_starts_a_pipe_where_that_is_asked_or_all_there_is(facts: Facts) -> None:
+def test_claude_code_starts_a_pipe_where_that_is_asked_or_all_there_is(facts: ServerAddress) -> None:
     words = shlex.split(client_config("claude-code", facts, "stdio" if facts is FACTS else ""))
     assert words == ["claude", "mcp", "add", "profiles", "--", "/opt/x/mcpdesk", "stdio", "/srv/my profiles"]
 
@@ -82,13 +82,13 @@ def test_mode_is_in_every_configuration(client: str) -> None:
 @pytest.mark.parametrize("over", ["stdio", "http"])
 def test_shell_lines_survive_any_folder_and_key(over: str) -> None:
     odd = """it's "quoted" $HOME `x` \\ end"""
-    line = client_config("claude-code", Facts("s", odd, URL, odd), over)  # type: ignore[arg-type]
+    line = client_config("claude-code", ServerAddress("s", odd, URL, odd), over)  # type: ignore[arg-type]
     words = shlex.split(line)
     assert (odd in words) if over == "stdio" else (f"X-API-Key: {odd}" in words)
 
 
 def test_curl_reaches_unix_sockets_too() -> None:
-    text = client_config("curl", Facts("p", "/srv/p", "unix:/tmp/x y.sock"))
+    text = client_config("curl", ServerAddress("p", "/srv/p", "unix:/tmp/x y.sock"))
     words = shlex.split(text)
     assert words[words.index("--unix-socket") + 1] == "/tmp/x y.sock"
     assert words[-1] == "http://localhost/mcp/p"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Name, build, check_template, names_in, parsed
+from mcpdesk.hosting.commands.command_argv import Placeholder, build, check_template, names_in, parsed
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import run
 
@@ -28,13 +28,13 @@ def argv(run: list[str], **values: Any) -> list[str]:
     [
         ("plain", ("plain",)),
         ("", ()),
-        ("{a}", (Name("a"),)),
-        ("--size={w}x{h}", ("--size=", Name("w"), "x", Name("h"))),
-        ("{{a}} {b}", ("{a} ", Name("b"))),
-        ("{a-b.c_1}", (Name("a-b.c_1"),)),
+        ("{a}", (Placeholder("a"),)),
+        ("--size={w}x{h}", ("--size=", Placeholder("w"), "x", Placeholder("h"))),
+        ("{{a}} {b}", ("{a} ", Placeholder("b"))),
+        ("{a-b.c_1}", (Placeholder("a-b.c_1"),)),
     ],
 )
-def test_template_is_texts_and_placeholders(text: str, template: tuple[str | Name, ...]) -> None:
+def test_template_is_texts_and_placeholders(text: str, template: tuple[str | Placeholder, ...]) -> None:
     assert parsed(text) == template
 
 

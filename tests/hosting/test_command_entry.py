@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
-from mcpdesk.hosting.commands.command_argv import Name
-from mcpdesk.hosting.commands.command_entry import Entry, Ready
+from mcpdesk.hosting.commands.command_argv import Placeholder
+from mcpdesk.hosting.commands.command_entry import CommandEntry, ReadyCommand
 from mcpdesk.hosting.folder.manifest import read_manifest
 
 GOOD: dict[str, Any] = {
@@ -24,21 +24,21 @@ GOOD: dict[str, Any] = {
 LINES = {key: number for number, key in enumerate(GOOD, 5)}
 
 
-def entry(place: Path, **changes: Any) -> Entry:
+def entry(place: Path, **changes: Any) -> CommandEntry:
     given = {key: value for key, value in (GOOD | changes).items() if value is not ...}
     body = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in given.items())
     (place / "mcp.json").write_text(f'{{"name": "x",\n"commands": [\n{{\n{body}\n}}]}}')
-    return Entry(read_manifest(place), 0, {"PATH": "/usr/bin:/bin", "SET": "1"})
+    return CommandEntry(read_manifest(place), 0, {"PATH": "/usr/bin:/bin", "SET": "1"})
 
 
-def ready(place: Path, **changes: Any) -> Ready:
+def ready(place: Path, **changes: Any) -> ReadyCommand:
     return entry(place, **changes).ready()
 
 
 def test_entry_is_a_program_with_a_schema(tmp_path: Path) -> None:
     made = ready(tmp_path, timeout_ms=500, progress="percent", annotations={"readOnlyHint": True})
     assert (made.name, made.program, made.folder) == ("image-size", sys.executable, tmp_path)
-    assert made.run == (("size.py",), ("--width",), (Name("width"),), (Name("input"),))
+    assert made.run == (("size.py",), ("--width",), (Placeholder("width"),), (Placeholder("input"),))
     assert made.schema["type"] == "object" and made.schema["additionalProperties"] is False
     assert made.unused == ()
     assert entry(tmp_path).source() == "mcp.json:3"
@@ -104,7 +104,7 @@ def test_mistake_is_named_with_its_line(
 @pytest.mark.parametrize("given", [5, None, "ls", ["ls"]])
 def test_entry_that_is_no_object_is_named(tmp_path: Path, given: Any) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"commands": [GOOD, given]}))
-    wrong = Entry(read_manifest(tmp_path), 1, {})
+    wrong = CommandEntry(read_manifest(tmp_path), 1, {})
     assert wrong.name == "commands[1]"
     with pytest.raises(RegistrationError, match="has to be an object"):
         wrong.ready()

@@ -13,7 +13,7 @@ from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.commands.command_argv import Template, parsed
 from mcpdesk.hosting.commands.command_files import (
     OUTPUT_DIR,
-    Place,
+    OutputPlace,
     claimed,
     output_names,
     placed,
@@ -25,17 +25,17 @@ from mcpdesk.jobs.call_files import MadeFiles
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> OutputPlace:
     for name in ("server", "call", "shared"):
         (tmp_path / name).mkdir()
-    return Place(tmp_path / "server", tmp_path / "call", (tmp_path / "shared",))
+    return OutputPlace(tmp_path / "server", tmp_path / "call", (tmp_path / "shared",))
 
 
 def templates(*texts: str) -> tuple[Template, ...]:
     return tuple(map(parsed, texts))
 
 
-def fixed(place: Place) -> dict[str, str]:
+def fixed(place: OutputPlace) -> dict[str, str]:
     return {OUTPUT_DIR: str(place.output), "folder": str(place.folder)}
 
 
@@ -43,14 +43,14 @@ def test_parameters_that_begin_a_path_are_outputs() -> None:
     assert output_names(templates("{out}", "{out}.json", "{output_dir}/{x}", "y/{z}")) == {"out"}
 
 
-def test_relative_path_leads_into_the_folder_of_the_call(place: Place) -> None:
+def test_relative_path_leads_into_the_folder_of_the_call(place: OutputPlace) -> None:
     assert placed("out", "map.png", place) == str(place.output / "map.png")
     assert placed("out", "a/./b/../map.png", place) == str(place.output / "a/map.png")
     assert placed("out", ["a", "b"], place) == [str(place.output / "a"), str(place.output / "b")]
     assert placed("out", None, place) is None
 
 
-def test_whole_path_may_lead_below_what_is_allowed(place: Place) -> None:
+def test_whole_path_may_lead_below_what_is_allowed(place: OutputPlace) -> None:
     shared = place.allowed[0]
     assert placed("out", f"{shared}/x/map.png", place) == f"{shared}/x/map.png"
     assert placed("out", f"{place.output}/map.png", place) == f"{place.output}/map.png"
@@ -61,7 +61,7 @@ def test_whole_path_may_lead_below_what_is_allowed(place: Place) -> None:
     ["../x", "a/../../x", "/etc/x", "~root/../../x", "{server}/tools/evil.py", "{shared}/../x", "{shared}x",
      "{shared}/link/x", "{shared}/file-link", "{shared}/link/../../x"],
 )  # fmt: skip
-def test_path_that_leads_elsewhere_is_refused(place: Place, path: str) -> None:
+def test_path_that_leads_elsewhere_is_refused(place: OutputPlace, path: str) -> None:
     shared = place.allowed[0]
     (shared / "link").symlink_to(place.folder)
     (shared / "file-link").symlink_to(place.folder / "mcp.json")
@@ -71,7 +71,7 @@ def test_path_that_leads_elsewhere_is_refused(place: Place, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", ".", "/", "a/", "..", "a/.."])
-def test_path_without_a_name_is_refused(place: Place, path: str) -> None:
+def test_path_without_a_name_is_refused(place: OutputPlace, path: str) -> None:
     with pytest.raises(BadArgument, match="is no name of a file"):
         placed("out", path, place)
 
@@ -81,7 +81,7 @@ PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=6), st.booleans())
-def test_no_path_leads_out(place: Place, parts: list[str], is_whole: bool) -> None:
+def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool) -> None:
     link = place.output / "link"
     if not link.is_symlink():
         link.symlink_to(place.folder)
@@ -96,12 +96,12 @@ def test_no_path_leads_out(place: Place, parts: list[str], is_whole: bool) -> No
         assert any(each.path.resolve().is_relative_to(root.resolve()) for root in roots)
 
 
-def make(place: Place, *texts: str, **values: Any) -> list[str]:
+def make(place: OutputPlace, *texts: str, **values: Any) -> list[str]:
     made = wanted(templates(*texts), values, fixed(place), place)
     return [str(each.path) for each in made]
 
 
-def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) -> None:
+def test_authors_folders_are_made_and_values_are_parts_of_names(place: OutputPlace) -> None:
     assert make(place, "maps/{name}.png", name="a b") == [f"{place.folder}/maps/a b.png"]
     assert (place.folder / "maps").is_dir()
     assert make(place, "{output_dir}/{name}/x.txt", name="n") == [f"{place.output}/n/x.txt"]
@@ -120,7 +120,7 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: Place) ->
 @pytest.mark.parametrize(
     "path", ["x" * 256, "ü" * 128, "x" * 252, "x" * 256 + "/y", "/".join(["x" * 200] * 30)]
 )
-def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: Place, path: str) -> None:
+def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: OutputPlace, path: str) -> None:
     refused = pytest.raises(BadArgument, match=r"out: it makes a path that is too long: .* 255 bytes")
     with refused:
         make(place, "{out}.json", out=placed("out", path, place))
@@ -132,7 +132,7 @@ def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: Place, path:
     assert make(place, "{out}.json", out=placed("out", "x" * 250, place))
 
 
-def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> None:
+def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: OutputPlace) -> None:
     made, shared = MadeFiles(), place.allowed[0]
     texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")
     asked = wanted(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
@@ -151,7 +151,9 @@ def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: Place) -> N
     claimed(asked, place, made)
 
 
-def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_claimed(place: Place) -> None:
+def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_claimed(
+    place: OutputPlace,
+) -> None:
     made, shared = MadeFiles(), place.allowed[0]
     (shared / "file").write_text("")
     texts = templates("{first}", "{second}")
@@ -163,7 +165,7 @@ def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_cla
         claimed(wanted(texts, values, fixed(place), place), place, made)
 
 
-def test_only_what_is_there_was_produced(place: Place) -> None:
+def test_only_what_is_there_was_produced(place: OutputPlace) -> None:
     asked = wanted(templates("a.txt", "b.txt", "{output_dir}/*.png"), {}, fixed(place), place)
     (place.folder / "a.txt").write_text("a")
     for name in ("1.png", "2.png", "3.jpg"):
@@ -173,7 +175,7 @@ def test_only_what_is_there_was_produced(place: Place) -> None:
     assert notes == [f"{place.folder}/b.txt was not written"]
 
 
-def test_marks_in_values_are_no_pattern(place: Place) -> None:
+def test_marks_in_values_are_no_pattern(place: OutputPlace) -> None:
     for name in ("[a].png", "a.png", "x.png"):
         (place.output / name).write_text(name)
     files, _ = produced(wanted(templates("{output_dir}/{n}.*"), {"n": "[a]"}, fixed(place), place), place)
@@ -182,7 +184,7 @@ def test_marks_in_values_are_no_pattern(place: Place) -> None:
     assert files == []
 
 
-def test_link_that_leads_out_is_not_given_out(place: Place, tmp_path: Path) -> None:
+def test_link_that_leads_out_is_not_given_out(place: OutputPlace, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     asked = wanted(templates("{output_dir}/*"), {}, fixed(place), place)

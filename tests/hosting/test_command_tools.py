@@ -24,7 +24,7 @@ from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.jobs.call_files import CallFolders, MadeFiles
-from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.process_table import row
 from mcpdesk.server.call import Call
 from mcpdesk.server.registry import Unavailable
@@ -415,7 +415,7 @@ async def test_progress_is_told_and_is_no_output(bench: Bench) -> None:
 
 
 async def test_feed_hears_what_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = Feed()
+    feed = CallFeed()
     monkeypatch.setattr(Call, "feed", feed)
     await bench.result("steps")
     result = await bench.result("draw", output="map.png")

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcpdesk.hosting.figures import figures
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.host_plan import Plan
+from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.inbox.question import Page
-from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.server import tool_figures
 from mcpdesk.server.tool_figures import ToolFigures
 from mcpdesk.settings import resolve
@@ -53,7 +53,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         {"tools/t.py": TOOLS, "tools/broken.py": "1 / 0\n", "prompts/p.md": "Hello.", "resources/r.txt": "r"},
     )
     settings = resolve({"state_dir": str(tmp_path / "state")}, {}).settings
-    host = Host(Plan((folder,), settings, http=False, meet=False, watch=False))
+    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
     await host.start()
     yield host
     await host.stop()
@@ -126,7 +126,7 @@ async def test_jobs_are_counted_by_what_has_become_of_them(host: Host) -> None:
         jobs.add(server="counted", owner="", tool="nap", peer="p", ttl_s=None, most=9, stop=lambda _: None)
         for _ in range(3)
     ]
-    kept[0].feed = Feed()
+    kept[0].feed = CallFeed()
     jobs.cancel(kept[1], "enough")
     found = counted(host)
     assert (found["jobs call queued"], found["jobs call working"], found["jobs call cancelled"]) == (1, 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.folder.file_items import Found, kind_of, name_of, nothing_new, without_duplicates
+from mcpdesk.hosting.folder.file_items import FileItems, kind_of, name_of, nothing_new, without_duplicates
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.resource import Resource, ResourceTemplate
@@ -29,12 +29,12 @@ def test_items_know_their_kind_and_name() -> None:
 
 
 def test_same_name_of_another_kind_is_no_duplicate() -> None:
-    whole = without_duplicates([Found([tool("a")]), Found([PROMPT], remarks=["hm"])])
+    whole = without_duplicates([FileItems([tool("a")]), FileItems([PROMPT], remarks=["hm"])])
     assert (len(whole.items), whole.broken, whole.remarks) == (2, [], ["hm"])
 
 
 def test_later_duplicate_is_left_out_and_tells_both_places() -> None:
-    whole = without_duplicates([Found([tool("a", "a.py:1")]), Found([tool("a", "b.py:2")])])
+    whole = without_duplicates([FileItems([tool("a", "a.py:1")]), FileItems([tool("a", "b.py:2")])])
     assert [item.source for item in whole.items] == ["a.py:1"]
     ((kind, unavailable),) = whole.broken
     assert kind == "tool"
@@ -42,17 +42,17 @@ def test_later_duplicate_is_left_out_and_tells_both_places() -> None:
 
 
 def test_broken_item_is_replaced_by_its_previous_version() -> None:
-    found = Found([tool("b")])
+    found = FileItems([tool("b")])
     found.refuse("tool", "a", RegistrationError("bad", "a.py:3"))
     found.refuse("tool", "new", RegistrationError("bad", "a.py:9"))
-    kept = found.or_previous(Found([tool("a"), tool("b")]))
+    kept = found.or_previous(FileItems([tool("a"), tool("b")]))
     assert [name_of(item) for item in kept.items] == ["b", "a"]
     assert [each.serving for _, each in kept.broken] == [True, False]
     assert [each.serving for _, each in found.or_previous(None).broken] == [False, False]
 
 
 def test_unreadable_file_keeps_what_it_yielded() -> None:
-    before = Found([tool("a")])
+    before = FileItems([tool("a")])
     before.refuse("tool", "b", RegistrationError("needs X", "a.py:5"))
     now = nothing_new(before, "tool", "file", "SyntaxError", "a.py:1")
     assert now.items == before.items
@@ -63,5 +63,5 @@ def test_unreadable_file_keeps_what_it_yielded() -> None:
 
 
 def test_unreadable_file_that_never_yielded_is_one_broken_item() -> None:
-    now = nothing_new(Found(), "prompt", "file", "why", "file.md:1")
+    now = nothing_new(FileItems(), "prompt", "file", "why", "file.md:1")
     assert now.broken == [("prompt", Unavailable("file", "why", "file.md:1"))]

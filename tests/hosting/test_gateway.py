@@ -17,9 +17,9 @@ import pytest
 from mcpdesk.auth.principal import OPEN
 from mcpdesk.hosting.gateway import READING, HostedJobs
 from mcpdesk.jobs import downloads
-from mcpdesk.jobs.downloads import Parcel
-from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import Ending, Job
+from mcpdesk.jobs.downloads import Download
+from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.gateway_jobs import job_owner
 from tests.support.desk import running_desk, until
@@ -139,9 +139,9 @@ def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
     for name in names:
         (folder / name).write_text(name)
     store = peer.services.jobs
-    job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, lambda _: None, feed=Feed())
+    job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, lambda _: None, feed=CallFeed())
     job.files = downloads.noted([folder / name for name in names], [folder])
-    store.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    store.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     return HostedJobs(store, {"sample": peer.endpoint}), job, peer
 
 
@@ -151,13 +151,13 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
 ) -> None:
     jobs, job, peer = finished(tmp_path, *"ab"[:number])
     name = "single" if number == 1 else "archive"
-    make, go_on, made = getattr(downloads, name), threading.Event(), asyncio.Queue[Parcel]()
+    make, go_on, made = getattr(downloads, name), threading.Event(), asyncio.Queue[Download]()
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def slowly(*asked: Any) -> Parcel:
+    def slowly(*asked: Any) -> Download:
         loop.call_soon_threadsafe(begun.set)
         go_on.wait(WITHIN_S)
-        found: Parcel = make(*asked)
+        found: Download = make(*asked)
         loop.call_soon_threadsafe(made.put_nowait, found)
         return found
 

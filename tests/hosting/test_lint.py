@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.hosting.folder.lint import Finding, Level, from_text, lint, parameter_trouble
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.host_plan import Plan
+from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
 from tests.support.folders import write
 
@@ -27,7 +27,7 @@ def look(tmp_path: Path) -> Look:
         folder = write(
             tmp_path / "folder", {"mcp.json": json.dumps({"name": name, **manifest}), **(files or {})}
         )
-        host = Host(Plan((folder,), resolve({}, {}).settings, http=False, meet=False, watch=False))
+        host = Host(HostPlan((folder,), resolve({}, {}).settings, http=False, meet=False, watch=False))
         host.load()
         [hosted] = host.folders.values()
         found = lint(hosted.server, read_manifest(folder), hosted.warnings, {"THERE": "x"})

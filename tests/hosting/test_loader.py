@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError, ManifestError
-from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.server.context import RequestView
 from mcpdesk.server.registry import Unavailable
 from tests.support.folders import write
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedFolder]
 REQUEST = RequestView("tools/call", "memory", "test")
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
     """Writes files into one folder and loads it, each time on top of the time before."""
-    loads: list[Loaded] = []
+    loads: list[LoadedFolder] = []
 
-    def again(files: dict[str, str], environment: dict[str, str] | None = None) -> Loaded:
+    def again(files: dict[str, str], environment: dict[str, str] | None = None) -> LoadedFolder:
         write(tmp_path, files)
         loads.append(load_folder(tmp_path, loads[-1] if loads else None, environment or {}))
         return loads[-1]
@@ -36,7 +36,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
         loads[-1].close()
 
 
-async def call(loaded: Loaded, name: str, context: Any = None, **arguments: Any) -> Any:
+async def call(loaded: LoadedFolder, name: str, context: Any = None, **arguments: Any) -> Any:
     tool = next(tool for tool in loaded.tools if tool.name == name)
     return await tool.handler(arguments, context or SimpleNamespace(context=None))  # type: ignore[arg-type]
 
@@ -45,7 +45,7 @@ def names(items: list[Any]) -> list[str]:
     return [item.name for item in items]
 
 
-def out(loaded: Loaded) -> dict[str, Unavailable]:
+def out(loaded: LoadedFolder) -> dict[str, Unavailable]:
     return {each.name: each for _, each in loaded.unavailable}
 
 

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from mcpdesk.hosting.folder.manifest_errors import Place, joined, parted, place_of, spoken, steps
+from mcpdesk.hosting.folder.manifest_errors import (
+    TextPosition,
+    complaint_and_path,
+    in_plain_words,
+    path_steps,
+    path_text,
+    position_of,
+)
 
 TEXT = """{
   "name": "x",
@@ -41,18 +48,18 @@ TEXT = """{
     ],
 )
 def test_key_or_item_has_its_line_and_column(trail: tuple[str | int, ...], place: tuple[int, int]) -> None:
-    assert place_of(TEXT, *trail) == place
+    assert position_of(TEXT, *trail) == place
 
 
 def test_way_that_ends_early_leads_to_the_last_step_that_is_there() -> None:
-    assert place_of(TEXT, "commands", 1, "description") == (5, 5)
-    assert place_of(TEXT, "name", "further") == (2, 3)
-    assert place_of(TEXT, "nothing") == Place()
-    assert place_of(TEXT) == Place()
+    assert position_of(TEXT, "commands", 1, "description") == (5, 5)
+    assert position_of(TEXT, "name", "further") == (2, 3)
+    assert position_of(TEXT, "nothing") == TextPosition()
+    assert position_of(TEXT) == TextPosition()
 
 
 def test_of_a_key_given_twice_the_last_one_counts() -> None:
-    assert place_of('{"a": 1,\n "a": 2}', "a") == (2, 2)
+    assert position_of('{"a": 1,\n "a": 2}', "a") == (2, 2)
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -83,7 +90,7 @@ def test_whatever_stands_at_a_place_is_what_was_looked_for(
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
     lines = text.split("\n")
     for trail, inner in trails(value):
-        line, column = place_of(text, *trail)
+        line, column = position_of(text, *trail)
         assert line is not None and column is not None
         rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
         found, _ = json.JSONDecoder().raw_decode(rest)
@@ -112,9 +119,9 @@ class Outer(Struct):
 def test_a_complaint_is_put_into_words_and_placed(given: Any, way: str, told: str) -> None:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.convert(given, Outer)
-    message, where = parted(caught.value)
-    assert (joined(steps(where)), spoken(message, "a, b")) == (way, told)
+    message, where = complaint_and_path(caught.value)
+    assert (path_text(path_steps(where)), in_plain_words(message, "a, b")) == (way, told)
 
 
 def test_a_way_leads_as_far_as_it_is_told() -> None:
-    assert steps(".tools[...].scopes[1]") == ("tools",)
+    assert path_steps(".tools[...].scopes[1]") == ("tools",)

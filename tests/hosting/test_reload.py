@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.folder import reload
-from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.reload import Changes, apply, is_watched, watch
 from mcpdesk.server.registry import Unavailable
 from mcpdesk.server.server import Server
@@ -36,7 +36,7 @@ def server() -> Server:
 @pytest.fixture
 def save(tmp_path: Path, server: Server) -> Iterator[Save]:
     """Writes files and applies the folder to the server."""
-    loads: list[Loaded] = []
+    loads: list[LoadedFolder] = []
 
     def write_and_apply(files: dict[str, str]) -> Changes:
         write(tmp_path, files)

@@ -16,7 +16,7 @@ from mcpdesk.hosting import server_access
 from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (
     LARGEST,
-    Gate,
+    AccessGate,
     complaints,
     file_keys,
     guarded,
@@ -44,11 +44,11 @@ def shared(**more: Any) -> Auth:
 
 
 def test_nothing_is_asked_where_nothing_is_said(tmp_path: Path) -> None:
-    assert Gate("wallet", tmp_path, print).settle(Auth()) is NOTHING_ASKED
+    assert AccessGate("wallet", tmp_path, print).settle(Auth()) is NOTHING_ASKED
 
 
 async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
-    gate = Gate("wallet", tmp_path, print, {"S": SECRET})
+    gate = AccessGate("wallet", tmp_path, print, {"S": SECRET})
     servers = ["https://i.example"]
     access = gate.settle(
         shared(requires_jwt=True, scopes=["a"], includes={"b": ["a"]}, authorization_servers=servers)
@@ -62,7 +62,7 @@ async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
 
 def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) -> None:
     environment = {"S": SECRET}
-    gate = Gate("wallet", tmp_path, print, environment)
+    gate = AccessGate("wallet", tmp_path, print, environment)
     first = gate.settle(shared())
     assert gate.settle(shared()) is first
     assert gate.settle(shared(requires_jwt=True)) is not first
@@ -77,7 +77,7 @@ def test_keys_that_do_not_count_any_more_are_looked_for_no_more(
 ) -> None:
     closed: list[Verifier] = []
     monkeypatch.setattr(Verifier, "close", lambda self: closed.append(self))
-    gate = Gate("wallet", tmp_path, print, {"S": SECRET})
+    gate = AccessGate("wallet", tmp_path, print, {"S": SECRET})
     first = gate.settle(shared()).verifier
     second = gate.settle(shared(requires_jwt=True)).verifier
     assert closed == [first]
@@ -90,7 +90,7 @@ def test_keys_that_do_not_count_any_more_are_looked_for_no_more(
 
 def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
     told: list[str] = []
-    Gate("wallet", tmp_path, told.append, {}).settle(shared())
+    AccessGate("wallet", tmp_path, told.append, {}).settle(shared())
     assert told == ["auth.jwt: S is not set, so no token counts"]
 
 
@@ -141,7 +141,7 @@ async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
     path, told = tmp_path / "keys.json", list[str]()
     path.write_bytes(jwks(jwk("ES256", "first")))
     named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)
-    verifier = Gate("wallet", tmp_path, told.append).settle(Auth(jwt=named)).verifier
+    verifier = AccessGate("wallet", tmp_path, told.append).settle(Auth(jwt=named)).verifier
     assert verifier is not None
     old, new = token("ES256", "first"), token("ES256", "second")
     assert (await verifier.verify(old)).name == "ada"

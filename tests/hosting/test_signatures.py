@@ -13,7 +13,7 @@ import pytest
 from mcp.server import mcpserver
 
 from mcpdesk.errors import BadArgument, RegistrationError
-from mcpdesk.hosting.folder.signatures import typed
+from mcpdesk.hosting.folder.signatures import read_signature
 
 if TYPE_CHECKING:
     from mcpdesk import Context
@@ -46,7 +46,7 @@ async def everything(
 
 
 def test_signature_becomes_a_closed_object_schema() -> None:
-    schema = typed(everything, "a.py:1").input_schema
+    schema = read_signature(everything, "a.py:1").input_schema
     assert schema["type"] == "object"
     assert schema["required"] == ["at"]
     assert schema["additionalProperties"] is False
@@ -62,7 +62,7 @@ def test_signature_becomes_a_closed_object_schema() -> None:
 
 
 def test_arguments_become_what_the_hints_say() -> None:
-    bound = typed(everything, "a.py:1").bind(
+    bound = read_signature(everything, "a.py:1").bind(
         {"at": {"x": 5.0}, "when": "2026-01-02", "path": "/x", "name": "null"}, "the context"
     )
     assert bound == {
@@ -84,13 +84,13 @@ def test_arguments_become_what_the_hints_say() -> None:
 )
 def test_argument_of_no_use_is_a_readable_failure(arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadArgument, match=complaint):
-        typed(everything, "a.py:1").bind(arguments, None)
+        read_signature(everything, "a.py:1").bind(arguments, None)
 
 
 def test_function_without_parameters_takes_an_empty_object() -> None:
     async def nothing(): ...
 
-    assert typed(nothing, "a.py:1").input_schema == {
+    assert read_signature(nothing, "a.py:1").input_schema == {
         "type": "object",
         "properties": {},
         "additionalProperties": False,
@@ -108,7 +108,7 @@ async def not_a_context(context: str) -> None: ...
     [(by_annotation, "c"), (by_name, "context"), (optional, "context"), (not_a_context, "")],
 )
 def test_context_parameter_is_found_by_annotation_or_name(function: Any, name: str) -> None:
-    found = typed(function, "a.py:1")
+    found = read_signature(function, "a.py:1")
     assert found.context_name == name
     assert list(found.input_schema["properties"]) == ([] if name else ["context"])
 
@@ -122,15 +122,15 @@ async def returns_unsaid(): ...
 
 
 def test_return_type_with_structure_is_the_output_schema() -> None:
-    schema = typed(returns_point, "").output_schema
+    schema = read_signature(returns_point, "").output_schema
     assert schema is not None
     assert schema["type"] == "object"
-    assert typed(returns_list, "").output_schema == {"type": "array", "items": {"type": "integer"}}
+    assert read_signature(returns_list, "").output_schema == {"type": "array", "items": {"type": "integer"}}
 
 
 @pytest.mark.parametrize("function", [returns_text, returns_maybe, returns_blocks, returns_unsaid])
 def test_return_type_without_structure_declares_nothing(function: Any) -> None:
-    assert typed(function, "").output_schema is None
+    assert read_signature(function, "").output_schema is None
 
 
 async def bad_parameter(fine: int, odd: complex): ...
@@ -156,7 +156,7 @@ async def positional(value: int, /): ...
 )
 def test_what_cannot_be_expressed_is_refused_with_its_place(function: Any, complaint: str) -> None:
     with pytest.raises(RegistrationError, match=f"tools/a.py:7: .*{complaint}"):
-        typed(function, "tools/a.py:7")
+        read_signature(function, "tools/a.py:7")
 
 
 async def words(text: str, loud: Annotated[bool, "shout"] = False) -> str:
@@ -168,10 +168,10 @@ async def sums(number: float, text: str) -> str:
 
 
 def test_texts_and_flags_are_taken_as_they_are_and_numbers_are_not() -> None:
-    assert typed(words, "x:1").takes_json
-    assert typed(words, "x:1").input_schema["additionalProperties"] is False
-    assert not typed(sums, "x:1").takes_json
-    assert not typed(everything, "x:1").takes_json
+    assert read_signature(words, "x:1").takes_json
+    assert read_signature(words, "x:1").input_schema["additionalProperties"] is False
+    assert not read_signature(sums, "x:1").takes_json
+    assert not read_signature(everything, "x:1").takes_json
 
 
 def test_bounds_of_pydantic_and_annotated_types_reach_the_schema() -> None:
@@ -186,7 +186,7 @@ def test_bounds_of_pydantic_and_annotated_types_reach_the_schema() -> None:
     ) -> str:
         return f"{share} {ids}"
 
-    signature = typed(order, "a.py:1")
+    signature = read_signature(order, "a.py:1")
     properties = signature.input_schema["properties"]
     assert signature.input_schema["required"] == ["amount", "code", "marks", "must"]
     assert properties["amount"] == {
@@ -206,7 +206,7 @@ def test_a_parameter_left_out_gets_the_default_its_field_gives() -> None:
         ids: list[int] = pydantic.Field(default_factory=list),  # noqa: B008
     ) -> None: ...
 
-    signature = typed(order, "a.py:1")
+    signature = read_signature(order, "a.py:1")
     first = signature.bind({}, None)
     assert first == {"share": 0.5, "ids": []}
     first["ids"].append(1)
@@ -222,7 +222,7 @@ class Row:
 def test_bounds_of_fields_of_a_dataclass_are_honoured() -> None:
     async def put(row: Row) -> None: ...
 
-    row = typed(put, "a.py:1").input_schema["$defs"]["Row"]
+    row = read_signature(put, "a.py:1").input_schema["$defs"]["Row"]
     assert row["properties"]["size"] == {
         "type": "integer", "exclusiveMinimum": 3, "description": "in pixels",
     }  # fmt: skip
@@ -232,12 +232,12 @@ def test_an_alias_is_refused_because_arguments_have_the_names_of_parameters() ->
     async def put(row: Annotated[int, pydantic.Field(alias="zeile")]) -> None: ...
 
     with pytest.raises(RegistrationError, match=r"parameter row: Field.alias"):
-        typed(put, "a.py:1")
+        read_signature(put, "a.py:1")
 
 
 def test_the_context_of_another_framework_is_refused_with_its_place() -> None:
     async def put(row: int, ctx: mcpserver.Context) -> None: ...
 
     with pytest.raises(RegistrationError, match=r"ctx is a Context of mcp.*use .from mcpdesk") as told:
-        typed(put, "tools/a.py:7")
+        read_signature(put, "tools/a.py:7")
     assert told.value.source == "tools/a.py:7"

@@ -14,9 +14,9 @@ from mcp.client.session import ClientSession
 
 from mcpdesk.errors import RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.folder import text_items
-from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.file_items import FileItems
 from mcpdesk.hosting.folder.text_items import (
-    Document,
+    TextDocument,
     mapping_of,
     read_document,
     read_prompt_file,
@@ -43,7 +43,7 @@ def resource(folder: Path, name: str, data: bytes | str) -> Resource:
     return item
 
 
-def offered(folder: Path, name: str, data: bytes | str) -> Found:
+def offered(folder: Path, name: str, data: bytes | str) -> FileItems:
     path = folder.resolve() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -235,8 +235,8 @@ def test_prompt_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_text_without_front_matter_is_all_body() -> None:
-    assert read_document("# Title\n---\nx", "a.md") == Document("# Title\n---\nx")
-    assert read_document("----\nx\n", "a.md") == Document("----\nx\n")
+    assert read_document("# Title\n---\nx", "a.md") == TextDocument("# Title\n---\nx")
+    assert read_document("----\nx\n", "a.md") == TextDocument("----\nx\n")
 
 
 def test_front_matter_is_split_from_the_body() -> None:
@@ -246,7 +246,7 @@ def test_front_matter_is_split_from_the_body() -> None:
 
 
 def test_empty_front_matter_is_no_mistake() -> None:
-    assert read_document("---\n---\nx", "a.md") == Document("x")
+    assert read_document("---\n---\nx", "a.md") == TextDocument("x")
 
 
 @pytest.mark.parametrize(

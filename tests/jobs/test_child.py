@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcpdesk.jobs.child import CAN_KEEP, Guard
+from mcpdesk.jobs.child import CAN_KEEP, ProgramGuard
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 
@@ -72,9 +72,9 @@ def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals
 
 
 @pytest.fixture
-def guard() -> Iterator[Guard]:
+def guard() -> Iterator[ProgramGuard]:
     """One that is told the groups of programs its owner starts itself."""
-    guard = Guard(keeps=False)
+    guard = ProgramGuard(keeps=False)
     guard.mark()
     yield guard
     guard.close()
@@ -100,7 +100,7 @@ def wait_until_deaf(pid: int) -> None:
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
-    guard: Guard, sleeper: subprocess.Popen[bytes]
+    guard: ProgramGuard, sleeper: subprocess.Popen[bytes]
 ) -> None:
     program = guard._program
     assert program is not None
@@ -113,7 +113,7 @@ def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
     assert sleeper.wait(WITHIN_S) == -signal.SIGKILL
 
 
-def test_a_released_group_is_left_alone(guard: Guard, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_released_group_is_left_alone(guard: ProgramGuard, sleeper: subprocess.Popen[bytes]) -> None:
     guard.watch(sleeper.pid)
     guard.release(sleeper.pid)
     guard.close()
@@ -121,7 +121,7 @@ def test_a_released_group_is_left_alone(guard: Guard, sleeper: subprocess.Popen[
 
 
 def test_a_guard_that_was_killed_is_replaced_and_knows_the_groups(
-    guard: Guard, sleeper: subprocess.Popen[bytes]
+    guard: ProgramGuard, sleeper: subprocess.Popen[bytes]
 ) -> None:
     guard.watch(sleeper.pid)
     assert guard._program is not None

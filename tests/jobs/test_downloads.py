@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.errors import ArchiveTooLarge, FileGone
 from mcpdesk.jobs import downloads
-from mcpdesk.jobs.downloads import Parcel, Produced
+from mcpdesk.jobs.downloads import Download, ProducedFile
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def made(home: Path, name: str = "out.txt", text: str = "hello") -> Produced:
+def made(home: Path, name: str = "out.txt", text: str = "hello") -> ProducedFile:
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -156,14 +156,14 @@ def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
         downloads.opened(file, [home])
 
 
-def several_files(home: Path, *names: str) -> tuple[Produced, ...]:
+def several_files(home: Path, *names: str) -> tuple[ProducedFile, ...]:
     for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(f"this is {name}")
     return downloads.noted([home / name for name in names], [home])
 
 
-def content(sent: Parcel) -> bytes:
+def content(sent: Download) -> bytes:
     with os.fdopen(sent.descriptor, "rb") as source:
         source.seek(0)
         return source.read()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs.feed import FILES, START, Feed, Progress
+from mcpdesk.jobs.feed import FILES, START, CallFeed, ProgressReport
 
 
 def test_a_reader_gets_what_came_since_its_last_look_and_nothing_twice() -> None:
-    feed = Feed()
+    feed = CallFeed()
     feed.stdout("one ")
     first = feed.since()
     feed.stdout("two")
@@ -27,7 +27,7 @@ def test_a_reader_gets_what_came_since_its_last_look_and_nothing_twice() -> None
 
 
 def test_readers_do_not_take_from_each_other() -> None:
-    feed = Feed()
+    feed = CallFeed()
     feed.stdout("a")
     early = feed.since()
     feed.stdout("b")
@@ -36,7 +36,7 @@ def test_readers_do_not_take_from_each_other() -> None:
 
 
 def test_who_falls_behind_misses_the_middle_and_is_told_how_much() -> None:
-    feed = Feed(tail=10)
+    feed = CallFeed(tail=10)
     seen = feed.since().cursor
     for number in range(100):
         feed.stdout(f"{number:05}")
@@ -47,7 +47,7 @@ def test_who_falls_behind_misses_the_middle_and_is_told_how_much() -> None:
 
 
 def test_memory_stays_level_while_output_grows() -> None:
-    feed = Feed(tail=1000)
+    feed = CallFeed(tail=1000)
     for _ in range(2000):
         feed.stdout("x" * 997)
         assert sys.getsizeof(feed.since().stdout) < 2200
@@ -57,7 +57,7 @@ def test_memory_stays_level_while_output_grows() -> None:
 
 @pytest.mark.parametrize("looks_every", [1, 7, 255, 256, 257, 10_000])
 def test_what_is_kept_does_not_depend_on_the_size_of_the_pieces_nor_on_who_looks(looks_every: int) -> None:
-    feed, text, seen = Feed(tail=300), "".join(chr(97 + number % 26) for number in range(2000)), START
+    feed, text, seen = CallFeed(tail=300), "".join(chr(97 + number % 26) for number in range(2000)), START
     for number, character in enumerate(text, 1):
         feed.stdout(character)
         if number % looks_every == 0:
@@ -72,7 +72,7 @@ def test_what_is_kept_does_not_depend_on_the_size_of_the_pieces_nor_on_who_looks
 
 @pytest.mark.parametrize("size", [1, 997])
 def test_memory_stays_level_where_nobody_looks(size: int) -> None:
-    feed = Feed(tail=1000)
+    feed = CallFeed(tail=1000)
     gc.collect()
     tracemalloc.start()
     try:
@@ -85,39 +85,39 @@ def test_memory_stays_level_where_nobody_looks(size: int) -> None:
 
 
 def test_one_huge_piece_is_cut_to_its_end() -> None:
-    feed = Feed(tail=8)
+    feed = CallFeed(tail=8)
     feed.stderr("0123456789" * 1000)
     assert feed.since().stderr == feed.tails()[1] == "23456789"
 
 
 def test_only_the_newest_progress_is_told() -> None:
-    feed = Feed()
+    feed = CallFeed()
     feed.progress(1, 4, "reading")
     feed.progress(2, 4, "drawing")
     news = feed.since()
-    assert news.progress == Progress(2, 4, "drawing")
+    assert news.progress == ProgressReport(2, 4, "drawing")
     assert news.progress.share == 0.5
     assert feed.since(news.cursor).progress is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_progress_that_is_no_number_is_left_out(value: float) -> None:
-    feed = Feed()
+    feed = CallFeed()
     feed.progress(value, 10)
     assert feed.latest is None
     feed.progress(3, value)
-    assert feed.latest == Progress(3, None, "")
+    assert feed.latest == ProgressReport(3, None, "")
 
 
 @pytest.mark.parametrize(
     ("value", "total", "share"), [(5, 10, 0.5), (20, 10, 1.0), (-1, 10, 0.0), (7, None, 7)]
 )
 def test_share_of_progress_lies_between_nothing_and_all(value: float, total: float, share: float) -> None:
-    assert Progress(value, total).share == share
+    assert ProgressReport(value, total).share == share
 
 
 def test_a_file_is_listed_once_and_not_without_end() -> None:
-    feed = Feed()
+    feed = CallFeed()
     for _ in range(2):
         feed.produced(Path("/tmp/a.png"))
     assert feed.files == feed.since().files == (Path("/tmp/a.png"),)
@@ -127,15 +127,15 @@ def test_a_file_is_listed_once_and_not_without_end() -> None:
 
 
 def test_halves_of_characters_become_something_that_can_be_sent() -> None:
-    feed = Feed()
+    feed = CallFeed()
     feed.stdout("ü\udc80")
     feed.progress(1, 2, "\ud800")
     assert feed.since().stdout == "ü?"
-    assert feed.latest == Progress(1, 2, "?")
+    assert feed.latest == ProgressReport(1, 2, "?")
 
 
 def test_listeners_hear_every_change_until_they_leave() -> None:
-    feed, heard = Feed(), []
+    feed, heard = CallFeed(), []
     forget = feed.listen(lambda: heard.append(feed.size))
     feed.stdout("a")
     feed.progress(1)
@@ -148,7 +148,7 @@ def test_listeners_hear_every_change_until_they_leave() -> None:
 
 
 def test_threads_write_at_one_time_and_nothing_is_lost() -> None:
-    feed = Feed(tail=1 << 20)
+    feed = CallFeed(tail=1 << 20)
 
     def write() -> None:
         for _ in range(5000):
@@ -163,7 +163,7 @@ def test_threads_write_at_one_time_and_nothing_is_lost() -> None:
 
 
 def test_both_streams_are_read_in_the_order_they_came() -> None:
-    feed = Feed(tail=4)
+    feed = CallFeed(tail=4)
     feed.stdout("one ")
     feed.stderr("two ")
     assert feed.written(-1) == ("one two ", 0, 8)

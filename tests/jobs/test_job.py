@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.jobs import job as module
-from mcpdesk.jobs.feed import Feed
-from mcpdesk.jobs.job import MESSAGE_LENGTH, Ending, Job, JobStore, NoRoom
+from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.job import MESSAGE_LENGTH, Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol.task_shapes import TaskStatus
 from tests.support.patience import WITHIN_S
 
@@ -164,12 +164,12 @@ async def test_one_owner_leaves_room_for_the_others() -> None:
 async def test_results_are_bounded_in_bytes_and_freed_with_their_jobs() -> None:
     shelf = Shelf(kept_bytes=100)
     big, small = shelf.new(ttl_s=10), shelf.new()
-    shelf.finish(big, TaskStatus.COMPLETED, Ending(b"x" * 90))
+    shelf.finish(big, TaskStatus.COMPLETED, JobEnding(b"x" * 90))
     with pytest.raises(NoRoom, match="a result of 20 bytes would be more than is kept"):
-        shelf.finish(small, TaskStatus.COMPLETED, Ending(b"x" * 20))
+        shelf.finish(small, TaskStatus.COMPLETED, JobEnding(b"x" * 20))
     assert small.status is TaskStatus.WORKING
     shelf.time.now += 11
-    shelf.finish(small, TaskStatus.COMPLETED, Ending(b"x" * 20))
+    shelf.finish(small, TaskStatus.COMPLETED, JobEnding(b"x" * 20))
     assert small.ending.result == b"x" * 20 and len(shelf.snapshot()) == 1
     shelf.close()
 
@@ -179,7 +179,7 @@ async def test_what_the_work_holds_counts_until_it_ends() -> None:
     held = shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=80)
     with pytest.raises(NoRoom, match="arguments of 30 bytes"):
         shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=30)
-    shelf.finish(held, TaskStatus.COMPLETED, Ending(b"x" * 90))
+    shelf.finish(held, TaskStatus.COMPLETED, JobEnding(b"x" * 90))
     assert shelf._bytes["s"] == 90
     shelf.cancel(shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=10), "enough")
     assert shelf._bytes["s"] == 90
@@ -192,7 +192,7 @@ async def test_a_cancelled_job_stays_cancelled_whatever_its_work_does() -> None:
     shelf = Shelf()
     job = shelf.new()
     assert shelf.cancel(job, "enough") and not shelf.cancel(job, "again")
-    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     shelf.wait_for_input(job, waits=True)
     assert (job.status, job.message, job.ending.result) == (TaskStatus.CANCELLED, "enough", b"")
     assert shelf.stopped == ["enough"]
@@ -219,7 +219,7 @@ async def test_every_change_grows_the_version() -> None:
     seen.append(shelf.version)
     shelf.wait_for_input(job, waits=True)
     seen.append(shelf.version)
-    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     seen.append(shelf.version)
     shelf.cancel(shelf.new(), "enough")
     seen.append(shelf.version)
@@ -251,7 +251,7 @@ async def test_a_store_that_is_closed_looks_for_expired_jobs_no_more() -> None:
 
 
 def call(shelf: Shelf, owner: str = "", most: int = 4, size: int = 0, ttl_s: float = 60.0) -> Job:
-    return shelf.add("s", owner, "tool", "peer", ttl_s, most, shelf.stopped.append, size, Feed())
+    return shelf.add("s", owner, "tool", "peer", ttl_s, most, shelf.stopped.append, size, CallFeed())
 
 
 async def test_calls_are_kept_from_their_end_and_for_as_long_as_they_run() -> None:
@@ -259,7 +259,7 @@ async def test_calls_are_kept_from_their_end_and_for_as_long_as_they_run() -> No
     job = call(shelf, ttl_s=10)
     shelf.time.now += 1e6
     assert shelf.find(job.id, "") is job
-    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     shelf.time.now += 9.9
     assert shelf.find(job.id, "") is job
     shelf.time.now += 0.2
@@ -281,7 +281,7 @@ async def test_the_call_that_is_over_for_longest_makes_room_and_nothing_else_doe
     task = shelf.new("ada", most=8)
     for job in (second, first):
         shelf.time.now += 1
-        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+        shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     third = call(shelf, "ada", 8)
     assert shelf.find(second.id, "ada") is None and shelf.find(first.id, "ada") is first
     assert call(shelf, "ada", 8) is not None and shelf.find(first.id, "ada") is None
@@ -296,7 +296,7 @@ async def test_calls_of_others_make_room_when_the_server_is_full() -> None:
     done = [call(shelf, owner) for owner in ("ada", "ada", "bob", "bob")]
     for job in done:
         shelf.time.now += 1
-        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
+        shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     assert call(shelf, "eve") is not None
     assert shelf.find(done[0].id, "ada") is None and len(shelf) == 4
     shelf.close()
@@ -305,42 +305,42 @@ async def test_calls_of_others_make_room_when_the_server_is_full() -> None:
 async def test_results_make_room_for_results_until_one_is_too_large() -> None:
     shelf = Shelf(kept_bytes=1000)
     first, second, third = (call(shelf, most=10) for _ in range(3))
-    shelf.finish(first, TaskStatus.COMPLETED, Ending(b"x" * 600))
-    shelf.finish(second, TaskStatus.COMPLETED, Ending(b"x" * 600))
+    shelf.finish(first, TaskStatus.COMPLETED, JobEnding(b"x" * 600))
+    shelf.finish(second, TaskStatus.COMPLETED, JobEnding(b"x" * 600))
     assert shelf.find(first.id, "") is None and shelf.find(second.id, "") is second
     with pytest.raises(NoRoom):
-        shelf.finish(third, TaskStatus.COMPLETED, Ending(b"x" * 1001))
+        shelf.finish(third, TaskStatus.COMPLETED, JobEnding(b"x" * 1001))
     assert shelf.find(second.id, "") is second and not third.is_over
     assert third.feed is not None
     third.feed.stdout("x" * 300)
     with pytest.raises(NoRoom, match="a result of 1100 bytes"):
-        shelf.finish(third, TaskStatus.COMPLETED, Ending(b"x" * 500))
+        shelf.finish(third, TaskStatus.COMPLETED, JobEnding(b"x" * 500))
     shelf.close()
 
 
 async def test_what_a_call_wrote_keeps_it_from_ending_in_no_way() -> None:
     shelf = Shelf(kept_bytes=1000)
-    shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=1000, feed=Feed())
+    shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=1000, feed=CallFeed())
     job = call(shelf, most=10)
     assert job.feed is not None
     job.feed.stdout("x" * 600)
     with pytest.raises(NoRoom):
-        shelf.finish(job, TaskStatus.COMPLETED, Ending(b"{}"))
-    shelf.finish(job, TaskStatus.COMPLETED, Ending())
+        shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
+    shelf.finish(job, TaskStatus.COMPLETED, JobEnding())
     assert job.status is TaskStatus.COMPLETED and job.feed.tails()[0] == "x" * 600
     shelf.close()
 
 
 async def test_who_takes_no_more_room_is_not_refused_where_there_is_none() -> None:
     shelf = Shelf(kept_bytes=1000)
-    first = shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=900, feed=Feed())
+    first = shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=900, feed=CallFeed())
     second = call(shelf, most=10)
     assert second.feed is not None
     second.feed.stdout("x" * 600)
-    shelf.finish(second, TaskStatus.COMPLETED, Ending())
+    shelf.finish(second, TaskStatus.COMPLETED, JobEnding())
     assert shelf._bytes["s"] > 1000
     shelf.new(most=10)
-    shelf.finish(first, TaskStatus.COMPLETED, Ending(b"x" * 900))
+    shelf.finish(first, TaskStatus.COMPLETED, JobEnding(b"x" * 900))
     assert first.status is TaskStatus.COMPLETED and shelf.find(second.id, "") is second
     shelf.close()
 
@@ -352,7 +352,7 @@ async def test_what_a_cancelled_call_wrote_counts_until_it_makes_room() -> None:
     cancelled.feed.stdout("x" * 450)
     shelf.cancel(cancelled, "enough")
     assert cancelled.kept_bytes == 900
-    shelf.finish(job, TaskStatus.COMPLETED, Ending(b"x" * 600))
+    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"x" * 600))
     assert shelf.find(cancelled.id, "") is None and shelf.find(job.id, "") is job
     shelf.close()
 
@@ -369,7 +369,7 @@ async def test_stopping_waits_for_the_work_of_calls() -> None:
             ended.set()
 
     tasks: list[asyncio.Task[None]] = []
-    job = shelf.add("s", "", "tool", "peer", 60, 4, lambda _: (tasks[0].cancel(), None)[1], feed=Feed())
+    job = shelf.add("s", "", "tool", "peer", 60, 4, lambda _: (tasks[0].cancel(), None)[1], feed=CallFeed())
     tasks.append(shelf.run(job, work()))
     await asyncio.sleep(0)
     await shelf.stop()

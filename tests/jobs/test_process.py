@@ -22,10 +22,19 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process
-from mcpdesk.jobs.call_soon import later
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.child import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
-from mcpdesk.jobs.process import FLOOD_RATE, MOST_REST_S, NICE, Ended, Process, Supervisor, run, stand_back
+from mcpdesk.jobs.process import (
+    FLOOD_RATE,
+    MOST_REST_S,
+    NICE,
+    Process,
+    ProgramEnd,
+    Supervisor,
+    run,
+    stand_back,
+)
 from mcpdesk.jobs.process_family import TERM_GRACE_S
 from mcpdesk.jobs.process_table import MARK, row
 from tests.support.desk import until
@@ -55,7 +64,7 @@ ENVIRON = dict(os.environ)
 
 async def bash(
     command: str, output: Output | None = None, timeout_s: float | None = 20, folder: Path = Path("/")
-) -> Ended:
+) -> ProgramEnd:
     return await run(
         ["bash", "-c", command],
         folder=folder,
@@ -234,7 +243,7 @@ async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(
     process = Process(
         ["bash", "-c", f"{UNMARKED.format(path=path)}; sleep 300"], Path("/"), ENVIRON, Output()
     )
-    process.start(partial(later, asyncio.get_running_loop(), lambda _: over.set()))
+    process.start(partial(call_soon_safely, asyncio.get_running_loop(), lambda _: over.set()))
     daemon = psutil.Process(int(await until_written(path)))
     other = await bash("true")
     assert other.left_over == 0 and is_alive(daemon)

@@ -14,14 +14,14 @@ from mcpdesk.jobs import process_family
 from mcpdesk.jobs.process_family import (
     NEAR,
     TERM_GRACE_S,
-    Endings,
+    FamilyReaper,
     is_surely_alone,
     living,
     marked,
     members,
     signal_all,
 )
-from mcpdesk.jobs.process_table import MARK, Row
+from mcpdesk.jobs.process_table import MARK, ProcessRow
 from tests.support.patience import WITHIN_S
 
 NOBODY = 2**22 + 1
@@ -130,7 +130,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     members = process_family.members
 
-    def looking(jobs: dict[int, str], keepers: dict[int, int]) -> dict[int, list[Row]]:
+    def looking(jobs: dict[int, str], keepers: dict[int, int]) -> dict[int, list[ProcessRow]]:
         counted.append(len(jobs))
         return members(jobs, keepers)
 
@@ -143,7 +143,7 @@ async def test_one_look_serves_all_that_end_at_once(
 ) -> None:
     monkeypatch.setattr(process_family, "TERM_GRACE_S", WITHIN_S)
     children = [started("sleep 300 & echo; wait") for _ in range(MANY)]
-    ended = Endings()
+    ended = FamilyReaper()
     found = await asyncio.gather(*(ended.end(child.pid, "e.1") for child in children))
     assert found == [2] * MANY
     assert looks[0] == MANY and sum(looks[1:]) == MANY
@@ -154,10 +154,10 @@ async def test_one_look_serves_all_that_end_at_once(
 async def test_who_ignores_term_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_family, "TERM_GRACE_S", TERM_GRACE_S / 10)
     child = started("trap '' TERM; sleep 300 & echo; while :; do wait; done")
-    assert await Endings().end(child.pid, "e.2") == 2
+    assert await FamilyReaper().end(child.pid, "e.2") == 2
     assert child.wait(WITHIN_S) == -9
 
 
 async def test_nobody_is_left_to_end(looks: list[int]) -> None:
-    assert await Endings().end(os.getpid() + 2**22, "e.3") == 0
+    assert await FamilyReaper().end(os.getpid() + 2**22, "e.3") == 0
     assert looks == [1]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.jobs import reports
-from mcpdesk.jobs.feed import Progress
+from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output import WHOLE_BYTES, Stream
 from mcpdesk.jobs.reports import LONGEST, Reports
 
@@ -21,7 +21,7 @@ class Heard:
 
     def __init__(self, form: str, pieces: list[bytes], stream: Stream = "stdout") -> None:
         self.texts: list[tuple[str, str]] = []
-        self.progress: list[Progress] = []
+        self.progress: list[ProgressReport] = []
         output = Reports(None, form, lambda *told: self.texts.append(told), self.progress.append)
         for piece in pieces:
             output.add(stream, piece)

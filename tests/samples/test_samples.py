@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.folder.loader import Loaded, load_folder
+from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
 from mcpdesk.server.context import RequestView
@@ -24,26 +24,26 @@ from tests.tools.support import ToolContext, use
 
 
 @pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat", "dataviz", "wallet"])
-def sample(request: pytest.FixtureRequest) -> Iterator[Loaded]:
+def sample(request: pytest.FixtureRequest) -> Iterator[LoadedFolder]:
     yield from opened(request.param)
 
 
 @pytest.fixture
-def hello() -> Iterator[Loaded]:
+def hello() -> Iterator[LoadedFolder]:
     yield from opened("hello")
 
 
 @pytest.fixture
-def profiles() -> Iterator[Loaded]:
+def profiles() -> Iterator[LoadedFolder]:
     yield from opened("profiles")
 
 
 @pytest.fixture
-def desk() -> Iterator[Loaded]:
+def desk() -> Iterator[LoadedFolder]:
     yield from opened("desk")
 
 
-def opened(name: str) -> Iterator[Loaded]:
+def opened(name: str) -> Iterator[LoadedFolder]:
     loaded = load_folder(sample_servers() / name, environment={})
     yield loaded
     loaded.close()
@@ -70,7 +70,7 @@ class Caller:
         return SimpleNamespace(state=state, answers=self._answers, reason="")
 
 
-async def call(loaded: Loaded, name: str, caller: Caller | None = None, /, **arguments: Any) -> Any:
+async def call(loaded: LoadedFolder, name: str, caller: Caller | None = None, /, **arguments: Any) -> Any:
     tool = next(tool for tool in loaded.tools if tool.name == name)
     accepts = compile_schema(tool.input_schema)
     assert accepts.failures(arguments) == []
@@ -78,7 +78,7 @@ async def call(loaded: Loaded, name: str, caller: Caller | None = None, /, **arg
         return await tool.handler(arguments, caller or Caller())  # type: ignore[arg-type]
 
 
-def test_samples_are_without_fault(sample: Loaded) -> None:
+def test_samples_are_without_fault(sample: LoadedFolder) -> None:
     assert sample.problems == ()
     assert [name for name in sample.manifest.builtins if name not in BUILTINS] == []
     for item in (*sample.tools, *sample.prompts, *sample.templates):
@@ -89,24 +89,24 @@ def test_samples_are_without_fault(sample: Loaded) -> None:
         assert all(each.get("description") for each in described) or tool.name == "greet", tool.name
 
 
-def test_only_the_tool_without_its_variable_is_unavailable(sample: Loaded) -> None:
+def test_only_the_tool_without_its_variable_is_unavailable(sample: LoadedFolder) -> None:
     expected = {"profiles": ["send-mail"], "wallet": ["mint"]}.get(sample.manifest.name, [])
     assert [each.name for _, each in sample.unavailable] == expected
 
 
-async def test_hello_greets_and_counts(hello: Loaded) -> None:
+async def test_hello_greets_and_counts(hello: LoadedFolder) -> None:
     assert await call(hello, "greet", name="Ann", language="german", loudly=True) == "HALLO, ANN!"
     count = await call(hello, "word-count", text="one three")
     assert (count.words, count.characters, count.longest) == (2, 9, "three")
 
 
-async def test_hello_counts_down_with_progress(hello: Loaded) -> None:
+async def test_hello_counts_down_with_progress(hello: LoadedFolder) -> None:
     caller = Caller()
     assert await call(hello, "countdown", caller, start=1) == "Lift-off!"
     assert caller.reports == [(0, 1, "1 ..."), (1, 1, "lift-off")]
 
 
-async def test_hello_asks_a_person(hello: Loaded) -> None:
+async def test_hello_asks_a_person(hello: LoadedFolder) -> None:
     answers = (Answer(("Assam",)), Answer(("Milk",), "honey"))
     assert (
         await call(hello, "order-tea", Caller(answers=answers)) == "One Assam with Milk and honey, coming up."
@@ -115,7 +115,7 @@ async def test_hello_asks_a_person(hello: Loaded) -> None:
         await call(hello, "order-tea", Caller())
 
 
-async def test_profiles_injects_who_asks(profiles: Loaded) -> None:
+async def test_profiles_injects_who_asks(profiles: LoadedFolder) -> None:
     assert profiles.create_context is not None
     headers = {"x-request-id": "r-1", "x-user-id": "124"}
     made = await profiles.create_context(RequestView("tools/call", "http", "curl", headers=headers))
@@ -137,12 +137,12 @@ async def test_profiles_injects_who_asks(profiles: Loaded) -> None:
     assert (await call(profiles, "user-profile", Caller(piped)))["name"] == "Alan Turing"
 
 
-def test_profiles_offers_what_its_documentation_names(profiles: Loaded) -> None:
+def test_profiles_offers_what_its_documentation_names(profiles: LoadedFolder) -> None:
     assert [item.uri for item in profiles.resources] == ["resource://getting-started"]
     assert [item.name for item in profiles.prompts] == ["summarize"]
 
 
-async def test_desk_plans_a_trip(desk: Loaded) -> None:
+async def test_desk_plans_a_trip(desk: LoadedFolder) -> None:
     plan = await call(
         desk,
         "plan-trip",
@@ -156,7 +156,7 @@ async def test_desk_plans_a_trip(desk: Loaded) -> None:
     assert plan.cost_per_person == 750
 
 
-async def test_desk_brews_and_fails_and_draws(desk: Loaded) -> None:
+async def test_desk_brews_and_fails_and_draws(desk: LoadedFolder) -> None:
     caller = Caller()
     assert await call(desk, "brew-coffee", caller, seconds=0) == "2 cups of coffee, still hot."
     assert [report[0] for report in caller.reports] == [0, 1, 2, 3, 4, 5]
@@ -169,7 +169,7 @@ async def test_desk_brews_and_fails_and_draws(desk: Loaded) -> None:
     assert [block["type"] for block in drawn] == ["text", "image"]
 
 
-async def test_desk_has_a_picture_and_clocks(desk: Loaded) -> None:
+async def test_desk_has_a_picture_and_clocks(desk: LoadedFolder) -> None:
     picture = next(item for item in desk.resources if item.name == "picture")
     assert picture.mime_type == "image/png"
     context: Any = Caller()

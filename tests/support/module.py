@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcpdesk.hosting.folder.file_items import Found
+from mcpdesk.hosting.folder.file_items import FileItems
 from mcpdesk.hosting.folder.module_items import ModuleFile
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.python_items import read_module
@@ -29,7 +29,7 @@ def module_file(folder: Path, text: str, name: str = "tools/my_file.py") -> Iter
         namespace.close()
 
 
-def found_in(folder: Path, text: str, name: str = "tools/my_file.py", kind: str = "tool") -> Found:
+def found_in(folder: Path, text: str, name: str = "tools/my_file.py", kind: str = "tool") -> FileItems:
     """What the file offers."""
     with module_file(folder, text, name) as file:
         return read_module(file, kind)

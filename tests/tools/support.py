@@ -13,7 +13,7 @@ import msgspec
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
-from mcpdesk.jobs.feed import Feed
+from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.protocol.trace import NONE, Trace
 from mcpdesk.server.ask_order import ask_in_order
 from mcpdesk.server.home import Home, ToolOptions
@@ -36,7 +36,7 @@ class ToolContext:
         self.caller = "client"
         self.session = "client"
         self.is_desk = False
-        self.feed: Feed | None = None
+        self.feed: CallFeed | None = None
         self.reports: list[tuple[float, str]] = []
         self.reported = asyncio.Event()
 

@@ -19,7 +19,7 @@ import pytest
 
 from mcpdesk.errors import TransportError
 from mcpdesk.transports import descriptors
-from mcpdesk.transports.descriptors import LINE_LIMIT, Prints, StrayLine, StrayReader
+from mcpdesk.transports.descriptors import LINE_LIMIT, PrintedLines, StrayLine, StrayReader
 from tests.support.patience import WITHIN_S as WAIT_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -248,8 +248,8 @@ def lines() -> list[StrayLine]:
 
 
 @pytest.fixture
-def prints(lines: list[StrayLine], tmp_path: Path) -> Prints:
-    return Prints(1, "print", lines.append, lambda: [str(tmp_path)])
+def prints(lines: list[StrayLine], tmp_path: Path) -> PrintedLines:
+    return PrintedLines(1, "print", lines.append, lambda: [str(tmp_path)])
 
 
 def hosted(tmp_path: Path, source: str, **names: object) -> None:
@@ -258,13 +258,15 @@ def hosted(tmp_path: Path, source: str, **names: object) -> None:
     exec(compile(source, file, "exec"), dict(names))
 
 
-def test_print_is_one_line_with_its_place(prints: Prints, lines: list[StrayLine], tmp_path: Path) -> None:
+def test_print_is_one_line_with_its_place(
+    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
+) -> None:
     hosted(tmp_path, "\nprint('a', 1, file=out)", out=prints)
     assert lines == [StrayLine("print", "a 1", "tools/slow.py:2")]
 
 
 def test_place_is_the_nearest_line_of_the_folder(
-    prints: Prints, lines: list[StrayLine], tmp_path: Path
+    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
 ) -> None:
     hosted(
         tmp_path,
@@ -275,19 +277,19 @@ def test_place_is_the_nearest_line_of_the_folder(
     assert lines == [StrayLine("print", "deep", "tools/slow.py:3")]
 
 
-def test_print_from_elsewhere_has_no_place(prints: Prints, lines: list[StrayLine]) -> None:
+def test_print_from_elsewhere_has_no_place(prints: PrintedLines, lines: list[StrayLine]) -> None:
     print("hello", file=prints)
     assert lines == [StrayLine("print", "hello", "")]
 
 
 def test_folder_whose_name_only_begins_alike_is_not_the_place(
-    prints: Prints, lines: list[StrayLine], tmp_path: Path
+    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
 ) -> None:
     hosted(Path(f"{tmp_path}-other"), "print('x', file=out)", out=prints)
     assert lines == [StrayLine("print", "x", "")]
 
 
-def test_line_is_delivered_when_it_ends(prints: Prints, lines: list[StrayLine]) -> None:
+def test_line_is_delivered_when_it_ends(prints: PrintedLines, lines: list[StrayLine]) -> None:
     prints.write("one")
     prints.flush()
     assert lines == []
@@ -297,12 +299,12 @@ def test_line_is_delivered_when_it_ends(prints: Prints, lines: list[StrayLine]) 
     assert lines[-1].text == "fo"
 
 
-def test_endless_line_is_cut(prints: Prints, lines: list[StrayLine]) -> None:
+def test_endless_line_is_cut(prints: PrintedLines, lines: list[StrayLine]) -> None:
     prints.write("x" * (LINE_LIMIT + 1))
     assert len(lines) == 1
 
 
-def test_threads_do_not_mix_their_lines(prints: Prints, lines: list[StrayLine]) -> None:
+def test_threads_do_not_mix_their_lines(prints: PrintedLines, lines: list[StrayLine]) -> None:
     prints.write("main ")
     thread = threading.Thread(target=lambda: print("other", file=prints))
     thread.start()
@@ -311,7 +313,7 @@ def test_threads_do_not_mix_their_lines(prints: Prints, lines: list[StrayLine]) 
     assert [line.text for line in lines] == ["other", "main line"]
 
 
-def test_it_passes_for_a_text_stream(prints: Prints) -> None:
+def test_it_passes_for_a_text_stream(prints: PrintedLines) -> None:
     assert prints.fileno() == 1
     assert not prints.isatty()
     assert prints.writable() and not prints.readable()

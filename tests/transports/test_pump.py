@@ -16,7 +16,7 @@ import pytest
 
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
-from mcpdesk.transports.replay import Spoken
+from mcpdesk.transports.replay import ClientState
 from mcpdesk.transports.unix import read, refusal
 from tests.support.patience import WITHIN_S as WAIT_S
 
@@ -30,7 +30,7 @@ STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[rendezvous.Place]:
+def place(tmp_path: Path) -> Iterator[rendezvous.MeetingSocket]:
     """The meeting point of the test's folder, taken."""
     taken = rendezvous.occupy(tmp_path, "")
     assert taken is not None
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Iterator[rendezvous.Place]:
     taken.leave()
 
 
-def accept(place: rendezvous.Place) -> tuple[socket.socket, BinaryIO, bytes]:
+def accept(place: rendezvous.MeetingSocket) -> tuple[socket.socket, BinaryIO, bytes]:
     """The next connection that says something: cores starting elsewhere only try who listens."""
     while True:
         desk, _ = place.listener.accept()
@@ -54,7 +54,7 @@ def accept(place: rendezvous.Place) -> tuple[socket.socket, BinaryIO, bytes]:
 class Pumping:
     """A running pump and the desk's end of its connection, past the hello."""
 
-    def __init__(self, folder: Path, place: rendezvous.Place, *options: str) -> None:
+    def __init__(self, folder: Path, place: rendezvous.MeetingSocket, *options: str) -> None:
         self.process = subprocess.Popen(
             [*PROGRAM, "stdio", str(folder), *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=STRIPPED,
@@ -82,7 +82,7 @@ class Pumping:
 
 
 @pytest.fixture
-def pumping(tmp_path: Path, place: rendezvous.Place) -> Iterator[Pumping]:
+def pumping(tmp_path: Path, place: rendezvous.MeetingSocket) -> Iterator[Pumping]:
     running = Pumping(tmp_path, place, "--mode", "review")
     yield running
     running.stream.close()
@@ -164,7 +164,7 @@ def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int
     assert pumping.stream.read() == b""
 
 
-def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.Place) -> None:
+def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.MeetingSocket) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", "import subprocess,sys; subprocess.run(sys.argv[1:], stdin=subprocess.PIPE)",
          *PROGRAM, "stdio", str(tmp_path)],
@@ -178,8 +178,8 @@ def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.Plac
 
 
 def test_no_pump_without_a_desk(tmp_path: Path) -> None:
-    assert pump.run(str(tmp_path), "", Spoken()) is None
-    assert pump.run(str(tmp_path / "missing"), "", Spoken()) is None
+    assert pump.run(str(tmp_path), "", ClientState()) is None
+    assert pump.run(str(tmp_path / "missing"), "", ClientState()) is None
 
 
 def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
@@ -188,7 +188,7 @@ def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
     ours, theirs = socket.socketpair()
     theirs.close()
     monkeypatch.setattr(rendezvous, "find", lambda *_: ours)
-    assert pump.run(str(tmp_path), "", Spoken()) is None
+    assert pump.run(str(tmp_path), "", ClientState()) is None
 
 
 def test_no_pump_through_a_place_that_is_not_private(
@@ -197,7 +197,7 @@ def test_no_pump_through_a_place_that_is_not_private(
     foreign = tmp_path_factory.mktemp("open")
     foreign.chmod(0o777)
     monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(foreign))
-    assert pump.run(str(tmp_path), "", Spoken()) is None
+    assert pump.run(str(tmp_path), "", ClientState()) is None
 
 
 def test_only_the_plain_form_is_for_the_pump() -> None:

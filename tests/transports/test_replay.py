@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.transports.replay import UNCERTAIN, Replay, Spoken, is_request
+from mcpdesk.transports.replay import UNCERTAIN, ClientState, Replay, is_request
 
 
 def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode()
 
 
-def opened(**capabilities: Any) -> Spoken:
+def opened(**capabilities: Any) -> ClientState:
     """A client whose handshake is done."""
-    spoken = Spoken()
-    spoken.said(line(id=0, method="initialize", params={"protocolVersion": "2025-06-18"}))
-    spoken.heard(line(id=0, result={"protocolVersion": "2025-06-18"}))
-    spoken.said(line(method="notifications/initialized"))
-    return spoken
+    client_state = ClientState()
+    client_state.said(line(id=0, method="initialize", params={"protocolVersion": "2025-06-18"}))
+    client_state.heard(line(id=0, result={"protocolVersion": "2025-06-18"}))
+    client_state.said(line(method="notifications/initialized"))
+    return client_state
 
 
 def hello(number: int = 1, **capabilities: Any) -> bytes:
@@ -37,45 +37,47 @@ def sent(replay: Replay) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("identifier", [5, "5", 'a,"b', "a,", "x" * 3000, 1.5, "ä"])
 @pytest.mark.parametrize("spaced", [False, True])
 def test_answer_is_found_to_its_request_whatever_the_id(identifier: object, spaced: bool) -> None:
-    spoken = Spoken()
-    spoken.said(json.dumps({"id": identifier, "method": "ping", "jsonrpc": "2.0"}).encode())
-    assert spoken.is_busy
+    client_state = ClientState()
+    client_state.said(json.dumps({"id": identifier, "method": "ping", "jsonrpc": "2.0"}).encode())
+    assert client_state.is_busy
     answer = {"jsonrpc": "2.0", "id": identifier, "result": {"id": 7, "method": "no"}}
-    spoken.heard(json.dumps(answer, separators=None if spaced else (",", ":"), ensure_ascii=False).encode())
-    assert not spoken.is_busy and not spoken.asked
+    client_state.heard(
+        json.dumps(answer, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
+    )
+    assert not client_state.is_busy and not client_state.asked
 
 
 def test_requests_of_both_sides_are_told_apart_though_their_ids_are_the_same() -> None:
-    spoken = opened()
-    spoken.said(line(id=1, method="ping"))
-    spoken.heard(line(id=1, method="roots/list", params={}))
-    spoken.said(line(id=1, result={"roots": []}))
-    assert (list(spoken.in_flight), list(spoken.asked)) == ([1], [])
-    spoken.heard(line(id=1, error={"code": 1, "message": ""}))
-    assert not spoken.in_flight
+    client_state = opened()
+    client_state.said(line(id=1, method="ping"))
+    client_state.heard(line(id=1, method="roots/list", params={}))
+    client_state.said(line(id=1, result={"roots": []}))
+    assert (list(client_state.in_flight), list(client_state.asked)) == ([1], [])
+    client_state.heard(line(id=1, error={"code": 1, "message": ""}))
+    assert not client_state.in_flight
 
 
 def test_cancelled_request_is_waited_for_no_more() -> None:
-    spoken = Spoken()
-    spoken.said(line(id=1, method="tools/call", params={"name": "x"}))
-    spoken.said(line(method="notifications/cancelled", params={"requestId": 1}))
-    assert not spoken.is_busy
+    client_state = ClientState()
+    client_state.said(line(id=1, method="tools/call", params={"name": "x"}))
+    client_state.said(line(method="notifications/cancelled", params={"requestId": 1}))
+    assert not client_state.is_busy
 
 
 def test_batch_counts_one_by_one_and_what_is_no_message_not_at_all() -> None:
-    spoken = Spoken()
-    spoken.said(b'[{"id":1,"method":"ping"},{"id":2,"method":"ping"},5]')
+    client_state = ClientState()
+    client_state.said(b'[{"id":1,"method":"ping"},{"id":2,"method":"ping"},5]')
     for nonsense in (b"{", b"5", b"null", b'{"id":[],"method":"x"}', b'{"id":null,"method":"x"}', b"\xff"):
-        spoken.said(nonsense)
-        spoken.heard(nonsense)
+        client_state.said(nonsense)
+        client_state.heard(nonsense)
         assert not is_request(nonsense)
-    assert list(spoken.in_flight) == [1, 2]
-    spoken.heard(b'[{"id":1,"result":{}},{"id":2,"error":{}}]')
-    assert not spoken.in_flight
+    assert list(client_state.in_flight) == [1, 2]
+    client_state.heard(b'[{"id":1,"result":{}},{"id":2,"error":{}}]')
+    assert not client_state.in_flight
 
 
 def test_only_what_a_server_accepted_is_repeated() -> None:
-    spoken = opened()
+    client_state = opened()
     asked = [
         ("logging/setLevel", {"level": "nonsense"}, False),
         ("resources/subscribe", {"uri": "a://1"}, True),
@@ -84,9 +86,9 @@ def test_only_what_a_server_accepted_is_repeated() -> None:
         ("resources/subscribe", {"uri": "a://3"}, False),
     ]
     for number, (method, params, is_accepted) in enumerate(asked, 1):
-        spoken.said(line(id=number, method=method, params=params))
-        spoken.heard(line(id=number, **({"result": {}} if is_accepted else {"error": {"code": 1}})))
-    replay = Replay(spoken)
+        client_state.said(line(id=number, method=method, params=params))
+        client_state.heard(line(id=number, **({"result": {}} if is_accepted else {"error": {"code": 1}})))
+    replay = Replay(client_state)
     assert [each["method"] for each in sent(replay)] == ["initialize"]
     replay.take(hello())
     told = sent(replay)
@@ -100,11 +102,11 @@ def test_only_what_a_server_accepted_is_repeated() -> None:
 
 
 def test_unanswered_calls_are_repeated_if_their_tools_allow_it_on_whatever_page_they_are() -> None:
-    spoken = opened()
+    client_state = opened()
     for number, name in enumerate(("reads", "writes", "unknown"), 1):
-        spoken.said(line(id=number, method="tools/call", params={"name": name}))
-    spoken.said(line(id=4, method="prompts/get", params={"name": "p"}))
-    replay = Replay(spoken)
+        client_state.said(line(id=number, method="tools/call", params={"name": name}))
+    client_state.said(line(id=4, method="prompts/get", params={"name": "p"}))
+    replay = Replay(client_state)
     sent(replay)
     replay.take(hello(tools={"listChanged": True}))
     tools = [{"name": "writes", "annotations": {"idempotentHint": False}}]
@@ -117,13 +119,13 @@ def test_unanswered_calls_are_repeated_if_their_tools_allow_it_on_whatever_page_
     told = [json.loads(each) for each in replay.to_client]
     assert [each["error"]["message"] for each in told[:2]] == [UNCERTAIN, UNCERTAIN]
     assert told[2]["method"] == "notifications/tools/list_changed"
-    assert list(spoken.in_flight) == [1, 4]
+    assert list(client_state.in_flight) == [1, 4]
 
 
 def test_ids_of_ours_are_none_of_the_clients() -> None:
-    spoken = opened()
-    spoken.said(line(id="mcpdesk-1", method="ping"))
-    replay = Replay(spoken)
+    client_state = opened()
+    client_state.said(line(id="mcpdesk-1", method="ping"))
+    replay = Replay(client_state)
     assert sent(replay)[0]["id"] == "mcpdesk-1-"
 
 
@@ -142,5 +144,5 @@ def test_server_that_cannot_go_on_is_said_to_fail(answer: bytes) -> None:
 
 
 def test_client_that_said_nothing_needs_no_repeating() -> None:
-    replay = Replay(Spoken())
+    replay = Replay(ClientState())
     assert replay.is_done and not replay.to_server and not replay.to_client

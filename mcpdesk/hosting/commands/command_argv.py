@@ -27,13 +27,13 @@ WHOLE = 10**16
 """Numbers from there on are written with an exponent."""
 
 
-class Name(Struct, frozen=True):
+class Placeholder(Struct, frozen=True):
     """A placeholder."""
 
     name: str
 
 
-Template = tuple[str | Name, ...]
+Template = tuple[str | Placeholder, ...]
 """Texts and placeholders in turns; no text is empty."""
 
 
@@ -42,13 +42,13 @@ def parsed(text: str) -> Template:
 
     Raises: ValueError for a brace that belongs to none.
     """
-    parts: list[str | Name] = []
+    parts: list[str | Placeholder] = []
     plain, end = "", 0
     for found in _PARTS.finditer(text):
         plain += text[end : found.start()]
         end = found.end()
         if found[1]:
-            parts += [plain, Name(found[1])] if plain else [Name(found[1])]
+            parts += [plain, Placeholder(found[1])] if plain else [Placeholder(found[1])]
             plain = ""
         elif found[0] in ("{{", "}}"):
             plain += found[0][0]
@@ -60,7 +60,7 @@ def parsed(text: str) -> Template:
 
 def names_in(template: Template) -> list[str]:
     """The placeholders of a template."""
-    return [part.name for part in template if isinstance(part, Name)]
+    return [part.name for part in template if isinstance(part, Placeholder)]
 
 
 def check_template(template: Template) -> None:
@@ -119,7 +119,7 @@ def _elements(
     flag: str | None,
     is_behind_end: bool,
 ) -> list[str]:
-    only = template[0].name if len(template) == 1 and isinstance(template[0], Name) else None
+    only = template[0].name if len(template) == 1 and isinstance(template[0], Placeholder) else None
     if only is not None and flag is not None and isinstance(values.get(only), bool):
         return [flag] if values[only] else []
     columns = [[part] if isinstance(part, str) else _texts(part.name, values, fixed) for part in template]
@@ -139,7 +139,7 @@ def _begins_with_text(template: Template, fixed: Mapping[str, str]) -> bool:
     return isinstance(first, str) or bool(fixed.get(first.name))
 
 
-def _own(part: str | Name, fixed: Mapping[str, str]) -> str:
+def _own(part: str | Placeholder, fixed: Mapping[str, str]) -> str:
     return part if isinstance(part, str) else fixed[part.name]
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
 from mcpdesk.hosting.commands.command_argv import (
-    Name,
+    Placeholder,
     Template,
     check_template,
     names_in,
@@ -21,7 +21,13 @@ from mcpdesk.hosting.commands.command_argv import (
 )
 from mcpdesk.hosting.commands.command_files import OUTPUT_DIR, is_own
 from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.hosting.folder.manifest_errors import Step, joined, parted, spoken, steps
+from mcpdesk.hosting.folder.manifest_errors import (
+    Step,
+    complaint_and_path,
+    in_plain_words,
+    path_steps,
+    path_text,
+)
 from mcpdesk.protocol.annotations import HINTS
 from mcpdesk.protocol.headers import Mirrored, mirrored
 from mcpdesk.server.schema import SchemaError, compile_schema
@@ -59,7 +65,7 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     task: Literal["optional", "required"] | None = None
 
 
-class Ready(Struct, frozen=True):
+class ReadyCommand(Struct, frozen=True):
     """An entry without a mistake, on a system that has its program."""
 
     command: Command
@@ -76,7 +82,7 @@ class Ready(Struct, frozen=True):
     """Parameters without a placeholder."""
 
 
-class Entry:
+class CommandEntry:
     """The entry at a position of the list."""
 
     def __init__(self, manifest: Manifest, index: int, environment: Mapping[str, str]) -> None:
@@ -97,7 +103,7 @@ class Entry:
         """`mcp.json:12`."""
         return self._manifest.source("commands", self._index, *trail)
 
-    def ready(self) -> Ready:
+    def ready(self) -> ReadyCommand:
         """Check everything. Raises: RegistrationError; MissingPrecondition where nothing is wrong with it."""
         command = self._converted()
         self._check_names(command)
@@ -120,7 +126,7 @@ class Entry:
         for variable in command.requires_env:
             if not self._environment.get(variable):
                 raise MissingPrecondition.of_variable(variable, self.source("requires_env"))
-        return Ready(
+        return ReadyCommand(
             command=command,
             name=self.name,
             program=self._program(run[0], folder),
@@ -141,11 +147,11 @@ class Entry:
         try:
             return msgspec.convert(self._given, Command)
         except msgspec.ValidationError as error:
-            message, where = parted(error)
-            trail = steps(where)
+            message, where = complaint_and_path(error)
+            trail = path_steps(where)
             key = str(trail[0]) if trail else ""
             choices = CHOICES.get(key, "")
-            raise self._mistake(spoken(message, choices), *trail) from None
+            raise self._mistake(in_plain_words(message, choices), *trail) from None
 
     def _check_names(self, command: Command) -> None:
         for key in ("stage", "command"):
@@ -208,20 +214,20 @@ class Entry:
         names = names_in(template)
         if PYTHON in names or FOLDER in names:
             raise self._mistake("paths begin in the working folder by themselves", "produces", number)
-        literal = "".join("x" if isinstance(part, Name) else part for part in template)
+        literal = "".join("x" if isinstance(part, Placeholder) else part for part in template)
         if not is_own(template) and (os.path.isabs(literal) or ".." in literal.split("/")):
             told = "has to lie in the working folder, or begin with a placeholder"
             raise self._mistake(told, "produces", number)
 
     def _program(self, template: Template, folder: Path) -> str:
-        if names_in(template) and template not in ((Name(PYTHON),), *_in_folder(template)):
+        if names_in(template) and template not in ((Placeholder(PYTHON),), *_in_folder(template)):
             told = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
             raise self._mistake(told, "run", 0)
-        if template == (Name(PYTHON),):
+        if template == (Placeholder(PYTHON),):
             import sys
 
             return sys.executable
-        text = "".join(str(folder) if isinstance(part, Name) else part for part in template)
+        text = "".join(str(folder) if isinstance(part, Placeholder) else part for part in template)
         if not text:
             raise self._mistake("the program has no name", "run", 0)
         return self._found(text, folder)
@@ -258,7 +264,7 @@ class Entry:
         return self._mistake(f"unknown key; {hint}", key)
 
     def _mistake(self, message: str, *trail: Step) -> RegistrationError:
-        return RegistrationError(f"{joined(trail)}: {message}" if trail else message, self.source(*trail))
+        return RegistrationError(f"{path_text(trail)}: {message}" if trail else message, self.source(*trail))
 
 
 CHOICES = {"progress": "json-lines, percent", "task": "optional, required"}
@@ -266,7 +272,7 @@ CHOICES = {"progress": "json-lines, percent", "task": "optional, required"}
 
 def _in_folder(template: Template) -> tuple[Template, ...]:
     """The template itself, if it is a path in the working folder."""
-    is_path = len(template) == 2 and template[0] == Name(FOLDER) and str(template[1]).startswith("/")
+    is_path = len(template) == 2 and template[0] == Placeholder(FOLDER) and str(template[1]).startswith("/")
     return (template,) if is_path else ()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Name, Template, names_in, texts_of
+from mcpdesk.hosting.commands.command_argv import Placeholder, Template, names_in, texts_of
 from mcpdesk.jobs.call_files import Foreign, MadeFiles
 
 OUTPUT_DIR = "output_dir"
@@ -29,7 +29,7 @@ LONGEST_NAME, LONGEST_PATH = 255, 4095
 _MARKS = ("*", "?")
 
 
-class Place(Struct, frozen=True):
+class OutputPlace(Struct, frozen=True):
     """Where one call may put files."""
 
     folder: Path
@@ -42,7 +42,7 @@ class Place(Struct, frozen=True):
     """The server folder."""
 
 
-class Wanted(Struct, frozen=True):
+class ExpectedFile(Struct, frozen=True):
     """A file that is to be made, or with a `pattern` any number of them."""
 
     path: Path
@@ -53,16 +53,16 @@ class Wanted(Struct, frozen=True):
 
 def is_own(template: Template) -> bool:
     """Whether a template of `produces` begins with a path of the client's, or the folder of the call."""
-    return bool(template) and isinstance(template[0], Name)
+    return bool(template) and isinstance(template[0], Placeholder)
 
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
     """The parameters that are paths of files to be made."""
     first = (template[0] for template in produces if template)
-    return frozenset(part.name for part in first if isinstance(part, Name)) - {OUTPUT_DIR}
+    return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
-def placed(name: str, value: Any, place: Place) -> Any:
+def placed(name: str, value: Any, place: OutputPlace) -> Any:
     """A path a client chose, or a list of them, as where it leads.
 
     Raises: BadArgument, with what is allowed, for one that leads elsewhere.
@@ -84,18 +84,18 @@ def placed(name: str, value: Any, place: Place) -> Any:
 
 
 def wanted(
-    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: Place
-) -> list[Wanted]:
+    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: OutputPlace
+) -> list[ExpectedFile]:
     """What one call is to make; its folders are made where they are ours. `values` are placed ones.
 
     Raises: BadArgument for a value that is no part of a file's name, or too long for one.
     """
-    found: list[Wanted] = []
+    found: list[ExpectedFile] = []
     for template in produces:
         chosen = template[0] if is_own(template) else None
         given = [name for name in names_in(template) if name not in fixed]
         for name in given:
-            if Name(name) != chosen:
+            if Placeholder(name) != chosen:
                 _check_part(name, values.get(name))
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
@@ -106,12 +106,12 @@ def wanted(
             if not _is_elsewhere(each, place):
                 each.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(place.folder))
-            argument = chosen.name if isinstance(chosen, Name) else ""
-            found.append(Wanted(each, os.path.join(folder, pattern) if pattern else "", argument))
+            argument = chosen.name if isinstance(chosen, Placeholder) else ""
+            found.append(ExpectedFile(each, os.path.join(folder, pattern) if pattern else "", argument))
     return found
 
 
-def claimed(asked: Sequence[Wanted], place: Place, made: MadeFiles) -> tuple[Path, ...]:
+def claimed(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
     """Those of the files that lie neither in the folder of the call nor in that of the server.
 
     Folders for them are made. Raises: BadArgument where something of somebody else is in the way.
@@ -129,18 +129,18 @@ def claimed(asked: Sequence[Wanted], place: Place, made: MadeFiles) -> tuple[Pat
     return tuple(found)
 
 
-def settled(asked: Sequence[Wanted], own: tuple[Path, ...], made: MadeFiles) -> None:
+def settled(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
     """What was claimed is there now, as far as it was made."""
     if own:
         made.settle(own, [path for each in asked for path in matching(each)])
 
 
-def matching(asked: Wanted) -> list[Path]:
+def matching(asked: ExpectedFile) -> list[Path]:
     """What is there now that fits a pattern."""
     return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
-def produced(asked: Sequence[Wanted], place: Place) -> tuple[list[Path], list[str]]:
+def produced(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
     """The files that are there, and remarks about those that are not, or may not be given out."""
     roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
     files: dict[Path, None] = {}
@@ -169,11 +169,11 @@ def _check_length(name: str, path: Path) -> None:
         raise BadArgument(name, f"it makes a path that is too long: {told}")
 
 
-def _is_elsewhere(path: Path, place: Place) -> bool:
+def _is_elsewhere(path: Path, place: OutputPlace) -> bool:
     return not any(path.is_relative_to(root) for root in (place.output, place.folder))
 
 
-def _allowed(name: str, path: Path, place: Place) -> Path:
+def _allowed(name: str, path: Path, place: OutputPlace) -> Path:
     target = Path(os.path.normpath(path))
     if _is_below(target, place.output):
         return target
@@ -191,7 +191,7 @@ def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _elsewhere(name: str, text: str, place: Place) -> BadArgument:
+def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
     below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
     told = "allowed is a relative path, which leads into the folder of this call"
     return BadArgument(name, f"no file may be written at {text!r}; {told}{below}")

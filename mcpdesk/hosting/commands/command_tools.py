@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.errors import HandlerError, RegistrationError
 from mcpdesk.hosting.commands.command_argv import build
-from mcpdesk.hosting.commands.command_entry import Entry, Ready
+from mcpdesk.hosting.commands.command_entry import CommandEntry, ReadyCommand
 from mcpdesk.hosting.commands.command_files import (
     OUTPUT_DIR,
-    Place,
+    OutputPlace,
     claimed,
     output_names,
     placed,
@@ -28,18 +28,18 @@ from mcpdesk.hosting.commands.command_files import (
     settled,
     wanted,
 )
-from mcpdesk.hosting.folder.file_items import Found, digest
+from mcpdesk.hosting.folder.file_items import FileItems, digest
 from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.jobs.call_soon import later
-from mcpdesk.jobs.feed import Feed, Progress
-from mcpdesk.jobs.process import Ended, remarks, run
+from mcpdesk.jobs.call_soon import call_soon_safely
+from mcpdesk.jobs.feed import CallFeed, ProgressReport
+from mcpdesk.jobs.process import ProgramEnd, remarks, run
 from mcpdesk.jobs.reports import Reports
 from mcpdesk.protocol import content
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.commands.command_files import Wanted
+    from mcpdesk.hosting.commands.command_files import ExpectedFile
     from mcpdesk.jobs.output import Stream
 
 
@@ -81,7 +81,7 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 class CommandRun:
     """What stands behind the tool of a command."""
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: ReadyCommand) -> None:
         self._ready = ready
         self._defaults = {
             name: each["default"]
@@ -114,10 +114,10 @@ class CommandRun:
                 return await self._run(argv, files, place, context)
 
     @contextlib.asynccontextmanager
-    async def _place(self, context: Context) -> AsyncIterator[Place]:
+    async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:
         """The folders of the call, for as long as it runs."""
         if not self._has_folder:
-            yield Place(self._ready.folder, self._ready.folder)
+            yield OutputPlace(self._ready.folder, self._ready.folder)
             return
         folders, server = context.home.call_folders, context.server
 
@@ -129,10 +129,10 @@ class CommandRun:
                 raise HandlerError(told) from error
 
         async with _held(begin, folders.end) as output:
-            yield Place(self._ready.folder, output, server.limits.output_dirs, server.folder)
+            yield OutputPlace(self._ready.folder, output, server.limits.output_dirs, server.folder)
 
     async def _run(
-        self, argv: list[str], files: list[Wanted], place: Place, context: Context
+        self, argv: list[str], files: list[ExpectedFile], place: OutputPlace, context: Context
     ) -> ToolResult[dict[str, Any]]:
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
@@ -161,7 +161,7 @@ class CommandRun:
         return await self._result(ended, output, made, notes, failed, most)
 
     async def _result(
-        self, ended: Ended, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
+        self, ended: ProgramEnd, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
         notes = [*(f"[wrote {path}]" for path in made), *notes]
@@ -202,10 +202,10 @@ class _Reporter:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._feed: Feed | None = context.feed
+        self._feed: CallFeed | None = context.feed
         self._loop = asyncio.get_running_loop()
         self._more = asyncio.Event()
-        self._reports: deque[Progress] = deque(maxlen=KEPT_REPORTS)
+        self._reports: deque[ProgressReport] = deque(maxlen=KEPT_REPORTS)
         self._report_aio: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
@@ -213,10 +213,10 @@ class _Reporter:
         if self._feed is not None:
             (self._feed.stdout if stream == "stdout" else self._feed.stderr)(text)
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: ProgressReport) -> None:
         """It came so far."""
         self._reports.append(progress)
-        later(self._loop, self._more.set)
+        call_soon_safely(self._loop, self._more.set)
 
     async def __aenter__(self) -> None:
         self._report_aio = asyncio.create_task(self._report())
@@ -264,11 +264,11 @@ def _pictures(made: list[Path]) -> list[content.Block]:
     return found
 
 
-def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> Found:
+def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
     """The tools, and what is left out with its line and reason."""
-    found = Found()
+    found = FileItems()
     for index in range(len(manifest.commands)):
-        entry = Entry(manifest, index, environment)
+        entry = CommandEntry(manifest, index, environment)
         try:
             ready = entry.ready()
         except RegistrationError as error:
@@ -281,7 +281,7 @@ def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> Found:
     return found
 
 
-def _tool(ready: Ready, source: str) -> Tool:
+def _tool(ready: ReadyCommand, source: str) -> Tool:
     command = ready.command
     said = json.dumps([str(ready.folder), ready.program, *_said(ready)])
     return Tool(
@@ -303,7 +303,7 @@ def _tool(ready: Ready, source: str) -> Tool:
     )
 
 
-def _said(ready: Ready) -> list[object]:
+def _said(ready: ReadyCommand) -> list[object]:
     """What of an entry its tool does not show."""
     command = ready.command
     return [command.run, command.produces, command.environment, command.progress]

@@ -24,7 +24,7 @@ KINDS: dict[type[Item], str] = {
 }
 
 
-class Found(Struct):
+class FileItems(Struct):
     """The yield of one file."""
 
     items: list[Item] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Found(Struct):
         is_fit = isinstance(error, MissingPrecondition)
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
-    def or_previous(self, previous: Found | None) -> Found:
+    def or_previous(self, previous: FileItems | None) -> FileItems:
         """This, with the previous version of whatever is broken now still serving.
 
         What is fit and lacks something is not served: its previous version would lack the same.
@@ -59,7 +59,9 @@ class Found(Struct):
             if item is not None:
                 kept.append(item)
             broken.append((kind, replace(each, serving=item is not None)))
-        return Found([*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept, self.asked)
+        return FileItems(
+            [*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept, self.asked
+        )
 
 
 def digest(data: bytes) -> str:
@@ -72,7 +74,7 @@ def mark_of(value: str) -> int:
     return hash(value) or 1 if value else 0
 
 
-def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str) -> Found:
+def nothing_new(previous: FileItems, kind: str, name: str, reason: str, source: str) -> FileItems:
     """For a file that cannot be read now: what it yielded before, each item marked with the reason.
 
     A file that yielded no item is one broken item of this kind and name.
@@ -82,7 +84,7 @@ def nothing_new(previous: Found, kind: str, name: str, reason: str, source: str)
         (each, Unavailable(its, reason, source, serving=bool(previous.items))) for each, its in affected
     ]
     earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
-    return Found(list(previous.items), broken + earlier, [], asked=previous.asked)
+    return FileItems(list(previous.items), broken + earlier, [], asked=previous.asked)
 
 
 def unfit(path: Path, folder: Path) -> str:
@@ -105,9 +107,9 @@ def name_of(item: Item) -> str:
     return item.uri_template if isinstance(item, ResourceTemplate) else item.name
 
 
-def without_duplicates(files: Iterable[Found]) -> Found:
+def without_duplicates(files: Iterable[FileItems]) -> FileItems:
     """All files as one; of two items of the same name the later is left out and both places are told."""
-    whole = Found()
+    whole = FileItems()
     seen: dict[tuple[str, str], Item] = {}
     for found in files:
         whole.broken += found.broken

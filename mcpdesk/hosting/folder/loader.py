@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError, RegistrationError
-from mcpdesk.hosting.folder.file_items import Found, nothing_new, unfit, without_duplicates
+from mcpdesk.hosting.folder.file_items import FileItems, nothing_new, unfit, without_duplicates
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, read_manifest
 from mcpdesk.hosting.folder.module_items import ModuleFile, awaitable, dashed
 from mcpdesk.hosting.folder.namespace import Namespace
@@ -38,7 +38,7 @@ WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
 _log = logging.getLogger(__name__)
 
 
-class Loaded(Struct):
+class LoadedFolder(Struct):
     """What a folder offers at one moment, and what is needed to look at it again."""
 
     manifest: Manifest
@@ -52,7 +52,7 @@ class Loaded(Struct):
     create_context: CreateContext | None = None
     problems: tuple[str, ...] = ()
     """Trouble that belongs to no single item, with its place."""
-    files: dict[Path, Found] = field(default_factory=dict)
+    files: dict[Path, FileItems] = field(default_factory=dict)
     """What each file yielded."""
     modules: dict[Path, object] = field(default_factory=dict)
     """The module behind each Python file that could be read."""
@@ -63,15 +63,15 @@ class Loaded(Struct):
 
 
 def load_folder(
-    folder: Path, previous: Loaded | None = None, environment: Mapping[str, str] = os.environ
-) -> Loaded:
+    folder: Path, previous: LoadedFolder | None = None, environment: Mapping[str, str] = os.environ
+) -> LoadedFolder:
     """Read a server folder; with `previous`, only what changed is run again and what broke keeps serving.
 
     Raises: ManifestError for a missing folder or a bad `mcp.json`; nothing has changed then.
     """
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
-    loaded = Loaded(manifest, namespace)
+    loaded = LoadedFolder(manifest, namespace)
     namespace.refresh(
         {path for path, found in previous.files.items() if found.is_outdated(environment)} if previous else ()
     )
@@ -96,7 +96,7 @@ def load_folder(
     return loaded
 
 
-def _without_helpers(loaded: Loaded) -> Iterator[Found]:
+def _without_helpers(loaded: LoadedFolder) -> Iterator[FileItems]:
     """What the files yielded, except files others import that hold nothing to be offered."""
     imported = {path for source in loaded.namespace.sources.values() for path in source.depends}
     for path, found in loaded.files.items():
@@ -104,7 +104,9 @@ def _without_helpers(loaded: Loaded) -> Iterator[Found]:
             yield found
 
 
-def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> list[str]:
+def _read_files(
+    loaded: LoadedFolder, previous: LoadedFolder | None, environment: Mapping[str, str]
+) -> list[str]:
     """Fill `files` and `modules`; returns remarks."""
     remarks: list[str] = []
     for kind, name in FOLDERS.items():
@@ -118,7 +120,9 @@ def _read_files(loaded: Loaded, previous: Loaded | None, environment: Mapping[st
     return remarks
 
 
-def _read_commands(loaded: Loaded, previous: Loaded | None, environment: Mapping[str, str]) -> None:
+def _read_commands(
+    loaded: LoadedFolder, previous: LoadedFolder | None, environment: Mapping[str, str]
+) -> None:
     """What the manifest offers itself: programs."""
     from mcpdesk.hosting.commands.command_tools import read_commands
 
@@ -144,14 +148,19 @@ def _is_item(kind: str, path: Path, base: Path) -> bool:
 
 
 def _read_file(
-    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, base: Path, environment: Mapping[str, str]
-) -> Found:
+    loaded: LoadedFolder,
+    previous: LoadedFolder | None,
+    kind: str,
+    path: Path,
+    base: Path,
+    environment: Mapping[str, str],
+) -> FileItems:
     folder = loaded.manifest.folder
-    before = previous.files.get(path, Found()) if previous else Found()
+    before = previous.files.get(path, FileItems()) if previous else FileItems()
     place = path.relative_to(folder).as_posix()
     name = path.relative_to(base).with_suffix("").as_posix()
     if reason := unfit(path, folder):
-        return nothing_new(Found(), kind, dashed(name), reason, place)
+        return nothing_new(FileItems(), kind, dashed(name), reason, place)
     try:
         if path.suffix == ".py":
             return _read_python(loaded, previous, kind, path, environment)
@@ -167,8 +176,8 @@ def _read_file(
 
 
 def _read_python(
-    loaded: Loaded, previous: Loaded | None, kind: str, path: Path, environment: Mapping[str, str]
-) -> Found:
+    loaded: LoadedFolder, previous: LoadedFolder | None, kind: str, path: Path, environment: Mapping[str, str]
+) -> FileItems:
     namespace = loaded.namespace
     place = path.relative_to(loaded.manifest.folder).as_posix()
     if "." in path.stem:
@@ -184,7 +193,7 @@ def _read_python(
     return read_module(file, kind).or_previous(before)
 
 
-def _read_context(loaded: Loaded, previous: Loaded | None) -> list[str]:
+def _read_context(loaded: LoadedFolder, previous: LoadedFolder | None) -> list[str]:
     """Find `create_context`; returns problems."""
     folder = loaded.manifest.folder
     path = next(

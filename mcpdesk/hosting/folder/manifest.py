@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting.folder import manifest_auth
-from mcpdesk.hosting.folder.manifest_auth import Auth, Part, Refuse, check_auth
+from mcpdesk.hosting.folder.manifest_auth import Auth, ManifestPart, Refuse, check_auth
 from mcpdesk.server.approvals import Policy
 from mcpdesk.settings import Given, converted
 
@@ -25,14 +25,14 @@ POLICIES = [policy.value for policy in Policy]
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 
 
-class Mode(Part):
+class Mode(ManifestPart):
     """A selection of tools."""
 
     tools: list[str]
     description: str = ""
 
 
-class Icon(Part):
+class Icon(ManifestPart):
     """A picture of the server."""
 
     src: str
@@ -41,7 +41,7 @@ class Icon(Part):
     theme: Literal["light", "dark"] | None = None
 
 
-class _File(Part):
+class _File(ManifestPart):
     """The whole file."""
 
     name: str = ""
@@ -86,9 +86,9 @@ class Manifest(Struct, frozen=True):
 
     def source(self, *trail: Step) -> str:
         """`mcp.json:12`: where the file says something."""
-        from mcpdesk.hosting.folder.manifest_errors import place_of
+        from mcpdesk.hosting.folder.manifest_errors import position_of
 
-        line = place_of(self.text, *trail).line
+        line = position_of(self.text, *trail).line
         return FILE if line is None else f"{FILE}:{line}"
 
 
@@ -200,21 +200,21 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 
 def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     def refuse(message: str, *trail: Step) -> ManifestError:
-        from mcpdesk.hosting.folder.manifest_errors import place_of
+        from mcpdesk.hosting.folder.manifest_errors import position_of
 
         key = next((step for step in reversed(trail) if isinstance(step, str)), "")
-        return ManifestError(message, str(path), key, *place_of(text, *trail))
+        return ManifestError(message, str(path), key, *position_of(text, *trail))
 
     _refuse_unknown(data, refuse)
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        from mcpdesk.hosting.folder.manifest_errors import joined, parted, spoken
+        from mcpdesk.hosting.folder.manifest_errors import complaint_and_path, in_plain_words, path_text
 
-        message, where = parted(error)
+        message, where = complaint_and_path(error)
         way = _way(data, where)
-        told = spoken(message, CHOICES.get(str(way[-1]) if way else "", ""))
-        raise refuse(f"{joined(way)}: {told}", *way) from error
+        told = in_plain_words(message, CHOICES.get(str(way[-1]) if way else "", ""))
+        raise refuse(f"{path_text(way)}: {told}", *way) from error
     if file.name and not re.fullmatch(NAME, file.name):
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
@@ -239,16 +239,18 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
 
 def _way(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     """The way to what the library complains about; for a key of an object it writes `[...]`."""
-    from mcpdesk.hosting.folder.manifest_errors import steps
+    from mcpdesk.hosting.folder.manifest_errors import path_steps
 
     before, unknown, behind = trail.partition("[...]")
-    way = steps(before)
+    way = path_steps(before)
     if not unknown:
         return way
     parent: Any = data
     for step in way:
         parent = parent[step]
-    return next(((*way, key, *steps(behind)) for key in parent if _is_wrong(way, {key: parent[key]})), way)
+    return next(
+        ((*way, key, *path_steps(behind)) for key in parent if _is_wrong(way, {key: parent[key]})), way
+    )
 
 
 def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
@@ -266,9 +268,9 @@ def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
     for trail, given, known in _parts(data):
         for key in given:
             if key not in known:
-                from mcpdesk.hosting.folder.manifest_errors import joined
+                from mcpdesk.hosting.folder.manifest_errors import path_text
 
-                told = f"{joined((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
+                told = f"{path_text((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
                 raise refuse(told, *trail, key)
 
 

@@ -25,11 +25,11 @@ class Refuse(Protocol):
     def __call__(self, message: str, *trail: Step) -> ManifestError: ...
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class ManifestPart(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A part of the manifest; unknown keys are mistakes."""
 
 
-class Jwt(Part):
+class Jwt(ManifestPart):
     """How tokens are checked."""
 
     algorithms: list[str] = []
@@ -41,14 +41,14 @@ class Jwt(Part):
     leeway_s: float = 0
 
 
-class Needs(Part):
+class Needs(ManifestPart):
     """What one tool asks of its callers."""
 
     requires_jwt: bool = True
     scopes: list[str] = []
 
 
-class Auth(Part):
+class Auth(ManifestPart):
     """Who may call."""
 
     requires_jwt: bool = False

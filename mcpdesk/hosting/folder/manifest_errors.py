@@ -17,7 +17,7 @@ Step = str | int
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-class Place(NamedTuple):
+class TextPosition(NamedTuple):
     """Both counted from 1; None: not found."""
 
     line: int | None = None
@@ -31,7 +31,7 @@ class _Member(NamedTuple):
     value: int
 
 
-def place_of(text: str, *trail: Step) -> Place:
+def position_of(text: str, *trail: Step) -> TextPosition:
     """The place of a key, or of an item of a list; as far as the way to it leads."""
     import json
 
@@ -44,8 +44,8 @@ def place_of(text: str, *trail: Step) -> Place:
             break
         found, value = members[-1].start, members[-1].value
     if found is None:
-        return Place()
-    return Place(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+        return TextPosition()
+    return TextPosition(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
@@ -78,7 +78,7 @@ _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "fl
           "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
 
 
-def spoken(message: str, choices: str = "") -> str:
+def in_plain_words(message: str, choices: str = "") -> str:
     """A complaint; `choices` are what is allowed where only some texts are."""
     told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
     told = told.replace("Expected", "has to be", 1).replace("Object missing required field", "lacks the key")
@@ -87,18 +87,18 @@ def spoken(message: str, choices: str = "") -> str:
     return told
 
 
-def parted(error: Exception) -> tuple[str, str]:
+def complaint_and_path(error: Exception) -> tuple[str, str]:
     """What the library complains about, and the way to it as it writes it: `.run[1]`."""
     message, _, where = str(error).partition(" - at `$")
     return message, where.strip("`")
 
 
-def joined(way: Iterable[Step]) -> str:
+def path_text(way: Iterable[Step]) -> str:
     """The way to a value, as people read it: `run[1]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
-def steps(trail: str) -> tuple[Step, ...]:
+def path_steps(trail: str) -> tuple[Step, ...]:
     """The way to a value, as the library writes it: `.run[1]` is `run`, 1. It leads as far as it is told."""
     found: list[Step] = []
     for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
 from mcpdesk.hosting.folder.file_items import digest
-from mcpdesk.hosting.folder.signatures import Typed, typed
+from mcpdesk.hosting.folder.signatures import CallSignature, read_signature
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.server.authoring import Note
@@ -106,7 +106,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
-    """The tool a typed function is.
+    """The tool a function with type hints is.
 
     Raises: RegistrationError.
     """
@@ -115,7 +115,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     if note.timeout_s is not None and note.timeout_s <= 0:
         raise RegistrationError(f"timeout has to be more than 0 seconds, not {note.timeout_s}")
     place = file.place(function)
-    signature = typed(function, place)
+    signature = read_signature(function, place)
     _check_patterns(signature, place)
 
     return Tool(
@@ -141,7 +141,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
     )
 
 
-def _handler(function: Callable[..., Awaitable[Any]], signature: Typed) -> Handler:
+def _handler(function: Callable[..., Awaitable[Any]], signature: CallSignature) -> Handler:
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         return await function(**signature.bind(arguments, context))
 
@@ -167,7 +167,7 @@ def _task_support(note: Note) -> str:
     return note.task
 
 
-def _check_patterns(signature: Typed, place: str) -> None:
+def _check_patterns(signature: CallSignature, place: str) -> None:
     """Compile schemas whose regular expressions JSON Schema may not know; the usual ones need no proof."""
     for schema in (signature.input_schema, signature.output_schema):
         if schema is not None and "'pattern'" in (told := repr(schema)) and re.search(UNUSUAL, told):
@@ -261,7 +261,7 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
         raise RegistrationError(
             f"{note.uri!r} is not a URI: it has to start with a scheme like resource://", place
         )
-    signature = typed(function, place, with_output=False)
+    signature = read_signature(function, place, with_output=False)
     wants_uri = _check_variables(signature, template, place)
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
@@ -293,7 +293,7 @@ def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
-def _check_variables(signature: Typed, template: UriTemplate, place: str) -> bool:
+def _check_variables(signature: CallSignature, template: UriTemplate, place: str) -> bool:
     """Parameters and template variables have to be the same; says whether the URI is asked for besides."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
@@ -315,7 +315,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
     """
     awaited = awaitable(function)
     place = file.place(function)
-    signature = typed(function, place, with_output=False)
+    signature = read_signature(function, place, with_output=False)
     properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
     required = signature.input_schema.get("required", ())
     arguments = tuple(
@@ -369,7 +369,10 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Map
 
 
 async def _call(
-    function: Callable[..., Awaitable[Any]], signature: Typed, given: Mapping[str, str], context: Context
+    function: Callable[..., Awaitable[Any]],
+    signature: CallSignature,
+    given: Mapping[str, str],
+    context: Context,
 ) -> Any:
     """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller.
 

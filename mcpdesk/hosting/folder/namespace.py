@@ -30,7 +30,7 @@ FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
 _numbers = count(1)
 
 
-class Source(Struct, frozen=True):
+class SourceFile(Struct, frozen=True):
     """One file as it was when its module was made."""
 
     path: Path
@@ -47,8 +47,8 @@ class Namespace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefix = f"{ROOT}.{re.sub(r'[^A-Za-z0-9_]', '_', folder.name)}_{next(_numbers)}"
-        self.sources: dict[str, Source] = {}
-        self._replaced: dict[str, tuple[ModuleType, Source]] = {}
+        self.sources: dict[str, SourceFile] = {}
+        self._replaced: dict[str, tuple[ModuleType, SourceFile]] = {}
         self._builtins = {**vars(builtins), "__import__": self._import}
         _FINDER.namespaces[self.prefix] = self
         sys.modules[self.prefix] = _package(self.prefix, folder)
@@ -86,7 +86,7 @@ class Namespace:
         parts = path.relative_to(self.folder).with_suffix("").parts
         return ".".join((self.prefix, *(parts[:-1] if parts[-1:] == ("__init__",) else parts)))
 
-    def users(self, path: Path) -> Iterator[Source]:
+    def users(self, path: Path) -> Iterator[SourceFile]:
         """The files a file imports, directly or not."""
         by_path = {source.path: source for source in self.sources.values()}
         waiting, seen = [path], {path}
@@ -121,7 +121,7 @@ class Namespace:
         module.__dict__["__builtins__"] = self._builtins
         exec(code, module.__dict__)
         depends = frozenset(self._imported(tree, path))
-        self.sources[module.__name__] = Source(path, tree, digest(data), depends)
+        self.sources[module.__name__] = SourceFile(path, tree, digest(data), depends)
 
     def _import(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mcpdesk.errors import LocalProtocolError, MissingPrecondition, RegistrationError
-from mcpdesk.hosting.folder.file_items import Found, Item, mark_of
+from mcpdesk.hosting.folder.file_items import FileItems, Item, mark_of
 from mcpdesk.hosting.folder.module_items import Function, ModuleFile, dashed, handler_tool, typed_tool
 from mcpdesk.protocol.annotations import check_icons, check_meta_keys
 from mcpdesk.protocol.codec import encode_part
@@ -19,10 +19,10 @@ from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.tool import Tool
 
 
-def read_module(file: ModuleFile, kind: str) -> Found:
+def read_module(file: ModuleFile, kind: str) -> FileItems:
     """Everything a module offers. `kind` is what its undecorated public functions are: `tool`, `prompt`, or
     `resource`, which always needs the decorator."""
-    found = Found()
+    found = FileItems()
     offered = list(_offered(file.module, kind))
     functions = [function for function, _ in offered]
     for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):

@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.file_items import Item, name_of
-from mcpdesk.hosting.folder.loader import Loaded
+from mcpdesk.hosting.folder.loader import LoadedFolder
 from mcpdesk.hosting.server_access import guarded
 from mcpdesk.server.registry import Registry, Unavailable
 from mcpdesk.server.server import Server
@@ -53,7 +53,7 @@ class Changes(Struct, frozen=True):
 
 
 def apply(
-    loaded: Loaded,
+    loaded: LoadedFolder,
     server: Server,
     built_in: Iterable[Tool] = (),
     refused: Iterable[Unavailable] = (),
@@ -120,7 +120,7 @@ def _with_built_in(own: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool
     return tools, clashes
 
 
-def _of(loaded: Loaded, kind: str) -> list[Unavailable]:
+def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
     return [each for its_kind, each in loaded.unavailable if its_kind == kind]
 
 

@@ -40,7 +40,7 @@ TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
 """JSON has whole numbers of any size; beyond 64 bits they are read as others are."""
 
 
-class Typed(Struct, frozen=True):
+class CallSignature(Struct, frozen=True):
     """A function ready to be called with JSON arguments."""
 
     doc: Doc
@@ -72,7 +72,7 @@ class Typed(Struct, frozen=True):
         return bound
 
 
-def typed(function: Callable[..., Any], place: str, with_output: bool = True) -> Typed:
+def read_signature(function: Callable[..., Any], place: str, with_output: bool = True) -> CallSignature:
     """Read a function's signature. `place` is its `file:line` for errors.
 
     Raises: RegistrationError naming the parameter that cannot be expressed.
@@ -102,7 +102,7 @@ def typed(function: Callable[..., Any], place: str, with_output: bool = True) ->
         schema["properties"][name] |= _default(make())
     output = _output_schema(hints.get("return", Any), place) if with_output else None
     takes_json = not defaults and all(_plain(hint) in (str, bool) for hint in fields.values())
-    return Typed(doc, schema, output, context_name, converter, takes_json, defaults)
+    return CallSignature(doc, schema, output, context_name, converter, takes_json, defaults)
 
 
 def _unfit(complaint: str) -> BadArgument:
@@ -198,7 +198,7 @@ def _field(
     """A parameter as Python's own would be, and its hint with its description.
 
     Without a hint its default tells the type. A `Field(...)` in place of the default counts as a note; the
-    default it gives is left to `Typed.defaults`, and None stands for it.
+    default it gives is left to `CallSignature.defaults`, and None stands for it.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)

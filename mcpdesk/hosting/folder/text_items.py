@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.folder.file_items import Found, digest, unfit
+from mcpdesk.hosting.folder.file_items import FileItems, digest, unfit
 from mcpdesk.hosting.folder.module_items import check_arguments, listed
 from mcpdesk.server.completion import Completer
 from mcpdesk.server.context import Context
@@ -44,21 +44,21 @@ PROMPT_KEYS = ("name", "title", "description", "arguments")
 ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
 
 
-def read_resource_file(path: Path, folder: Path, name: str) -> Found:
+def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
     """A file below `resources/` as a resource. `name` is its path there without the suffix."""
     place = path.relative_to(folder).as_posix()
     try:
-        return Found([_resource(path, folder, name, place)])
+        return FileItems([_resource(path, folder, name, place)])
     except RegistrationError as error:
-        found = Found()
+        found = FileItems()
         found.refuse("resource", _uri(name), error)
         return found
 
 
-def read_prompt_file(path: Path, folder: Path, name: str) -> Found:
+def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
     """A Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
     place = path.relative_to(folder).as_posix()
-    found = Found()
+    found = FileItems()
     try:
         text = _text(path.read_bytes())
         if text is None:
@@ -75,7 +75,7 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
     is_small = size <= SMALL_BYTES
     data = path.read_bytes() if is_small else b""
     text = _text(data) if data else None
-    document = Document("") if text is None else _document(path, text, place)
+    document = TextDocument("") if text is None else _document(path, text, place)
     fields = document.fields
     name = text_of(fields, "name", place) or name
     mime_type = text_of(fields, "mimeType", place) or mime_type_of(path, data, text)
@@ -122,11 +122,11 @@ def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callabl
     return read
 
 
-def _document(path: Path, text: str, place: str) -> Document:
-    return read_document(text, place) if path.suffix.lower() in WITH_FRONT_MATTER else Document(text)
+def _document(path: Path, text: str, place: str) -> TextDocument:
+    return read_document(text, place) if path.suffix.lower() in WITH_FRONT_MATTER else TextDocument(text)
 
 
-def _prompt(document: Document, name: str, place: str, remarks: list[str]) -> Prompt:
+def _prompt(document: TextDocument, name: str, place: str, remarks: list[str]) -> Prompt:
     fields = document.fields
     name = text_of(fields, "name", place) or name
     used = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
@@ -197,7 +197,7 @@ def _choices(given: Any, place: str) -> dict[str, Completer]:
 
 
 def _remark(
-    document: Document,
+    document: TextDocument,
     name: str,
     place: str,
     used: list[str],
@@ -257,20 +257,20 @@ MAX_BLOCK = 64 << 10
 """Characters; YAML can expand a small text enormously."""
 
 
-class Document(Struct, frozen=True):
+class TextDocument(Struct, frozen=True):
     """A text without its front matter, and the front matter."""
 
     body: str
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def read_document(text: str, place: str) -> Document:
+def read_document(text: str, place: str) -> TextDocument:
     """Split a text. One that does not start with a closed `---` block is all body.
 
     Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
     """
     if text.partition("\n")[0].rstrip() != "---":
-        return Document(text)
+        return TextDocument(text)
     from frontmatter.default_handlers import YAMLHandler
 
     try:
@@ -279,7 +279,7 @@ def read_document(text: str, place: str) -> Document:
         raise RegistrationError(
             "the front matter is not closed: a line --- is missing", f"{place}:1"
         ) from None
-    return Document(body.lstrip("\n"), _fields(block, place))
+    return TextDocument(body.lstrip("\n"), _fields(block, place))
 
 
 def text_of(fields: dict[str, Any], key: str, place: str) -> str:

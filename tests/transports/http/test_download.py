@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from aiohttp import web
 
-from mcpdesk.jobs.downloads import Parcel
+from mcpdesk.jobs.downloads import Download
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.download import Source, Span, disposition, send, wanted
@@ -104,7 +104,7 @@ async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         serving.append(asyncio.current_task())
-        return await send(request, Parcel(descriptor, 10, "large", "text/plain", "tag"))
+        return await send(request, Download(descriptor, 10, "large", "text/plain", "tag"))
 
     monkeypatch.setattr(os, "pread", slow)
     handler = HttpConnections(handle, Rules)
