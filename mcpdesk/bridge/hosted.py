@@ -84,9 +84,9 @@ async def caller(server: Server, token: str | None) -> Principal:
 
     Raises: RpcError (-32001), with the words a server has for it.
     """
-    from mcpdesk.auth.access import INVALID
-    from mcpdesk.auth.key_source import KeysMissing
-    from mcpdesk.auth.token import Rejected
+    from mcpdesk.auth.keys import KeysMissing
+    from mcpdesk.auth.token_rules import INVALID
+    from mcpdesk.auth.tokens import Rejected
 
     if token is None or not server.access.is_asked:
         return OPEN

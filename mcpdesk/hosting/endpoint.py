@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import Access
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.revisions import BY_NAME

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import Access
 from mcpdesk.errors import FileGone
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download, ProducedFile

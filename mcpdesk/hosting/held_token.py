@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import Access
 from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
 
 EXPIRED = "it has expired"
@@ -134,8 +134,8 @@ class HeldToken:
 
     async def _verified(self, text: str) -> _Held:
         """Raises: ValueError with the reason, in words that follow `it`."""
-        from mcpdesk.auth.key_source import KeysMissing
-        from mcpdesk.auth.token import Rejected
+        from mcpdesk.auth.keys import KeysMissing
+        from mcpdesk.auth.tokens import Rejected
 
         access = self._endpoint.access
         try:

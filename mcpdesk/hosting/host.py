@@ -142,7 +142,7 @@ class Host:
     @property
     def is_exposed(self) -> bool:
         """Whether other machines can call a server of it without a key and without a token."""
-        from mcpdesk.auth.policy import is_loopback
+        from mcpdesk.auth.http_origin import is_loopback
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
             return False

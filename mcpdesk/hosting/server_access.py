@@ -9,9 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
-from mcpdesk.auth.key_source import CONSTANT, FILE, URL, KeySource, Load, constant
-from mcpdesk.auth.keys import KeySet, jwk_keys, secret_keys
+from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, constant, jwk_keys, secret_keys
+from mcpdesk.auth.token_rules import NOTHING_ASKED, Access
 from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, audiences
 from mcpdesk.server.tool import Tool
 from mcpdesk.settings import BY_NAME
@@ -52,7 +51,7 @@ class AccessGate:
     def _access(self, auth: Auth) -> Access:
         if auth.jwt is None:
             return NOTHING_ASKED
-        from mcpdesk.auth.verifier import Terms, Verifier
+        from mcpdesk.auth.tokens import Terms, Verifier
         from mcpdesk.hosting.server_access import key_source
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcpdesk.inbox.bounds import number
+from mcpdesk.inbox.answers import number
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.access import INVALID, MISSING
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import INVALID, MISSING
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet

@@ -16,7 +16,7 @@ from mcpdesk.protocol.handshake import log_level
 from mcpdesk.server.home import Home, ToolOptions
 
 if TYPE_CHECKING:
-    from mcpdesk.auth.access import Access
+    from mcpdesk.auth.token_rules import Access
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.protocol.trace import Trace

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from mcpdesk.auth.expiry import until_expired
+from mcpdesk.auth.principal import until_expired
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, shaping, task_shapes
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params

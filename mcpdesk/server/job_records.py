@@ -24,7 +24,7 @@ from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.storage import jobs as kept
+from mcpdesk.storage import facts
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
@@ -94,7 +94,7 @@ class JobRecords:
 
     async def recall(self, store: Callable[[], JobStore], now: float) -> None:
         """Take back the calls of cores that have ended. Raises: StorageError."""
-        for identifier, core, encoded in await self._home.data.run(kept.everything):
+        for identifier, core, encoded in await self._home.data.run(facts.all_jobs):
             if core != self._core and is_running(core):
                 continue  # they are that process's own
             try:
@@ -142,7 +142,7 @@ class JobRecords:
                     if job is not None
                 ]
                 gone = [identifier for identifier, job in changed.items() if job is None]
-                await self._home.data.run(partial(kept.update, rows=rows, gone=gone))
+                await self._home.data.run(partial(facts.update_jobs, rows=rows, gone=gone))
         except StorageError as error:
             self._complain(f"jobs are not kept for a restart: {error}")
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.token_rules import NOTHING_ASKED, Access
 from mcpdesk.server.home import Home
 from mcpdesk.server.prompt import Prompt
 from mcpdesk.server.registry import Registry

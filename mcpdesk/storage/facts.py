@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from sqlite3 import Connection
 
 MOST_ID = (1 << 63) - 1
@@ -38,3 +39,17 @@ def keep(connection: Connection, key: str, value: str | None) -> None:
         connection.execute(
             "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (key, value)
         )
+
+
+def update_jobs(
+    connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
+) -> None:
+    """Keep calls and remove others by id. A row is an id, its core, its begin in Unix seconds, its record."""
+    sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
+    connection.executemany(sql + "record = excluded.record", rows)
+    connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in gone))
+
+
+def all_jobs(connection: Connection) -> list[tuple[str, str, bytes]]:
+    """Id, core and record of every call, oldest first."""
+    return list(connection.execute("SELECT id, core, record FROM jobs ORDER BY created"))

@@ -9,16 +9,16 @@ from __future__ import annotations
 BUILTINS = {
     "Bash": "mcpdesk.tools.shell",
     "AskUserQuestion": "mcpdesk.tools.ask",
-    "BackgroundBash": "mcpdesk.tools.background",
+    "BackgroundBash": "mcpdesk.tools.shell",
     "InvokeSkill": "mcpdesk.tools.skills",
-    "KillBgTask": "mcpdesk.tools.background",
-    "ListBgTasks": "mcpdesk.tools.background",
+    "KillBgTask": "mcpdesk.tools.shell",
+    "ListBgTasks": "mcpdesk.tools.shell",
     "PlanMode": "mcpdesk.tools.plan",
-    "ReadBgOutput": "mcpdesk.tools.background",
-    "ReadDocs": "mcpdesk.tools.docs",
+    "ReadBgOutput": "mcpdesk.tools.shell",
+    "ReadDocs": "mcpdesk.tools.web.docs",
     "ReadImage": "mcpdesk.tools.images",
     "SetCallback": "mcpdesk.tools.callbacks",
     "TaskManager": "mcpdesk.tools.tasks",
-    "WebSearch": "mcpdesk.tools.search.web",
+    "WebSearch": "mcpdesk.tools.web.search",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""

@@ -17,7 +17,7 @@ from mcpdesk.recorder.record import CaptureHealth, Recorder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcpdesk.auth.access import Access
+    from mcpdesk.auth.token_rules import Access
     from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure

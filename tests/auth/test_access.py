@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.auth.principal import KEY, OPEN, Principal
-from mcpdesk.auth.token import Rejected
+from mcpdesk.auth.token_rules import NOTHING_ASKED, Access
+from mcpdesk.auth.tokens import Rejected
 
 GIVER = Access(
     requires_token=True,

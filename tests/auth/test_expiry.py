@@ -15,9 +15,8 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.auth import expiry as module
-from mcpdesk.auth.expiry import until_expired
-from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth import principal as module
+from mcpdesk.auth.principal import KEY, OPEN, Principal, until_expired
 from tests.support.callers import JSON, call, checking, good_headers, guarding
 from tests.support.dashboard import dashboard
 from tests.support.patience import WITHIN_S

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from mcpdesk.auth.key_source import CONSTANT, KeysMissing, KeySource, Pace, constant
-from mcpdesk.auth.keys import Key, KeySet
+from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeysMissing, KeySource, Pace, constant
 
 PACE = Pace(fresh_s=100, pause_s=10, trusted_s=1000)
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from mcpdesk.auth.keys import ALGORITHMS, MOST_KEYS, KeySet, jwk_keys, secret_keys
-from mcpdesk.auth.token import read_token
+from mcpdesk.auth.tokens import read_token
 from tests.support.tokens import SECRET, base64, jwk, jwks, pem, token
 
 PUBLIC = tuple(name for name in ALGORITHMS if not name.startswith("HS"))

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from mcpdesk.auth.policy import check_host, check_origin, is_loopback
+from mcpdesk.auth.http_origin import check_host, check_origin, is_loopback
 
 OWN_ORIGINS = [
     None,

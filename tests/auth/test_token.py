@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.token import LONGEST, Rejected, normalised, principal_of, read_token, scopes_of, widened
+from mcpdesk.auth.tokens import LONGEST, Rejected, normalised, principal_of, read_token, scopes_of, widened
 from tests.support.tokens import SECRET, base64, claims, signed, token
 
 

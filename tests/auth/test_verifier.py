@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
-from mcpdesk.auth.keys import Key, KeySet, jwk_keys, secret_keys
-from mcpdesk.auth.token import Rejected
-from mcpdesk.auth.verifier import MOST_READ, Terms, Verifier
+from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeySource, constant, jwk_keys, secret_keys
+from mcpdesk.auth.tokens import MOST_READ, Rejected, Terms, Verifier
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token, unsigned
 
 TERMS = Terms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from mcpdesk.auth.keys import jwk_keys, secret_keys
-from mcpdesk.auth.token import read_token
+from mcpdesk.auth.tokens import read_token
 from tests.bench.figure import Effort, Figure, Goal, values
 from tests.bench.folder import echo_folder
 from tests.bench.load import Job

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.access import Access
-from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
-from mcpdesk.auth.keys import secret_keys
+from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.auth.verifier import Terms, Verifier
+from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.tokens import Terms, Verifier
 from mcpdesk.hosting.held_token import CHANGED, EXPIRED, HeldToken
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.access import NOTHING_ASKED
-from mcpdesk.auth.key_source import KeysMissing, KeySource, Pace
-from mcpdesk.auth.token import Rejected
-from mcpdesk.auth.verifier import Verifier
+from mcpdesk.auth.keys import KeysMissing, KeySource, Pace
+from mcpdesk.auth.token_rules import NOTHING_ASKED
+from mcpdesk.auth.tokens import Rejected, Verifier
 from mcpdesk.hosting import server_access
 from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.inbox.bounds import link_problem, number, out_of_bounds
+from mcpdesk.inbox.answers import link_problem, number, out_of_bounds
 from mcpdesk.inbox.question import host_of
 
 

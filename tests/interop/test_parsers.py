@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpdesk.auth.policy import check_host, check_origin
+from mcpdesk.auth.http_origin import check_host, check_origin
 from mcpdesk.errors import DeskUserError, ManifestError, ProtocolError, RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.folder.manifest import read_manifest

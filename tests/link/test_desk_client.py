@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from mcpdesk.auth.access import MISSING, Access
-from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
-from mcpdesk.auth.keys import secret_keys
-from mcpdesk.auth.verifier import Terms, Verifier
+from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
+from mcpdesk.auth.token_rules import MISSING, Access
+from mcpdesk.auth.tokens import Terms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_call import DeskCall

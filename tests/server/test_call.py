@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import Principal
+from mcpdesk.auth.token_rules import Access
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms

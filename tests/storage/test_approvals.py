@@ -8,7 +8,7 @@ from sqlite3 import Connection, connect
 import pytest
 
 from mcpdesk.storage.approvals import Grant, grant, grants, is_granted, keep_policy, policies, revoke
-from mcpdesk.storage.migrations import MIGRATIONS
+from mcpdesk.storage.database import MIGRATIONS
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sqlite3 import Connection, connect
 import pytest
 
 from mcpdesk.storage.callbacks import Callback, add, cancel, count, everything, fire, one
-from mcpdesk.storage.migrations import MIGRATIONS
+from mcpdesk.storage.database import MIGRATIONS
 
 
 @pytest.fixture

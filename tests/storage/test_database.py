@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import StorageError
-from mcpdesk.storage.database import Database
-from mcpdesk.storage.migrations import MIGRATIONS
+from mcpdesk.storage.database import MIGRATIONS, Database
 
 WRITER = """
 import asyncio, sys

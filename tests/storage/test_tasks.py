@@ -7,7 +7,7 @@ from sqlite3 import Connection, connect
 
 import pytest
 
-from mcpdesk.storage.migrations import MIGRATIONS
+from mcpdesk.storage.database import MIGRATIONS
 from mcpdesk.storage.tasks import add, complete, count, count_named, create, current, named, one, switch
 
 

@@ -11,10 +11,9 @@ import aiohttp
 import orjson
 from multidict import CIMultiDict
 
-from mcpdesk.auth.access import Access
-from mcpdesk.auth.key_source import CONSTANT, KeySource, constant
-from mcpdesk.auth.keys import KeySet, jwk_keys
-from mcpdesk.auth.verifier import Terms, Verifier
+from mcpdesk.auth.keys import CONSTANT, KeySet, KeySource, constant, jwk_keys
+from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.tokens import Terms, Verifier
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.tool import CLAIMS, Tool

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.tools.ask_pages import pages_from
+from mcpdesk.tools.ask import pages_from
 
 GOOD = {"question": "Which?", "options": ["a", "b"]}
 

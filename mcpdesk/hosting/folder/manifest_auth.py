@@ -145,7 +145,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 def _is_web(url: str, with_query: bool = False) -> bool:
     """Whether an address can be trusted to lead where it says."""
-    from mcpdesk.auth.policy import is_loopback
+    from mcpdesk.auth.http_origin import is_loopback
 
     try:
         parts = urlsplit(url)

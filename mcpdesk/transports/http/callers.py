@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import INVALID, MISSING, WELL_KNOWN, Access
-from mcpdesk.auth.key_source import KeysMissing
+from mcpdesk.auth.keys import KeysMissing
 from mcpdesk.auth.principal import KEY, OPEN, Principal
-from mcpdesk.auth.token import Rejected
+from mcpdesk.auth.token_rules import INVALID, MISSING, WELL_KNOWN, Access
+from mcpdesk.auth.tokens import Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules

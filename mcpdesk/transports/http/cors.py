@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from mcpdesk.auth.policy import is_listed
+from mcpdesk.auth.http_origin import is_listed
 from mcpdesk.transports.http.head import place_of
 
 SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")

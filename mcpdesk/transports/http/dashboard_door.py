@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.auth.policy import is_same_site
+from mcpdesk.auth.http_origin import is_same_site
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import Refused, plain_error

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11
 
 from mcpdesk.auth.api_key import matches
-from mcpdesk.auth.policy import check_host, check_origin
+from mcpdesk.auth.http_origin import check_host, check_origin
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.head import head_of

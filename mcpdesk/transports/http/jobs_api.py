@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
 
-from mcpdesk.auth.expiry import until_expired
-from mcpdesk.auth.principal import Principal
+from mcpdesk.auth.principal import Principal, until_expired
 from mcpdesk.errors import ArchiveTooLarge, FileGone
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Job, Site

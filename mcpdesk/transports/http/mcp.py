@@ -6,8 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from mcpdesk.auth.expiry import until_expired
-from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import mismatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from mcpdesk.auth.access import WELL_KNOWN
+from mcpdesk.auth.token_rules import WELL_KNOWN
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.http.answers import json_answer, no_method, plain_error

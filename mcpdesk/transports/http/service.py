@@ -13,8 +13,8 @@ from typing import TypeAlias
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Endpoint, Rules, Site

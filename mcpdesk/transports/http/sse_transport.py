@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from mcpdesk.auth.expiry import until_expired
-from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import classify

@@ -12,8 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
 
-from mcpdesk.auth.expiry import until_expired
-from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.record import HttpNote

@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.home import BROWSERS, Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
-from mcpdesk.tools.web import browser, fetch, readable
+from mcpdesk.tools.web import browser, fetch, page_text
 from mcpdesk.tools.web.browser import WAYS, find_browser
 from tests.tools.support import ToolContext, use
 from tests.tools.web.pages import PNG, SENTENCE, Site, site
@@ -236,7 +236,7 @@ async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -
 async def test_a_page_with_too_much_markup_is_cut_and_said(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readable, "MOST_CHARACTERS", 500)
+    monkeypatch.setattr(page_text, "MOST_CHARACTERS", 500)
     result = await read(served.base)
     assert result.structured["truncated"]
     assert text(result).endswith("[the document is larger than what was read of it]")
@@ -270,7 +270,7 @@ async def test_a_redirect_into_a_private_network_is_not_followed(served: Site, u
 async def test_a_page_of_the_internet_does_not_redirect_to_this_machine(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "is_local", lambda address: False)  # as if the first page were far away
+    monkeypatch.setattr(fetch, "are_local", lambda addresses: False)  # as if the first page were far away
     with pytest.raises(HandlerError, match="is this machine, where a page of the internet may not lead"):
         await read(f"{served.base}/away?to={served.base}/json")
     assert not any(path.startswith("/json") for path in served.asked)

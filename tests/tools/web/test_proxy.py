@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.tools.web.proxy import guarding_proxy
+from mcpdesk.tools.web.browser import guarding_proxy
 from tests.support.patience import WITHIN_S
 from tests.tools.web.pages import Site, site
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.auth.access import Access
+from mcpdesk.auth.token_rules import Access
 from tests.support.site import serving
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

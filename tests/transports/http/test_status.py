@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.auth.access import Access
+from mcpdesk.auth.token_rules import Access
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
 from tests.support.site import serving

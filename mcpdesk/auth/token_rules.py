@@ -10,7 +10,7 @@ from msgspec import Struct
 from mcpdesk.auth.principal import Principal
 
 if TYPE_CHECKING:
-    from mcpdesk.auth.verifier import Verifier
+    from mcpdesk.auth.tokens import Verifier
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MISSING = "Unauthorized: missing JWT"
@@ -43,7 +43,7 @@ class Access(Struct, frozen=True, eq=False):
     async def verify(self, token: str) -> Principal:
         """Who a token is of. Raises: Rejected with the reason; KeysMissing when nothing can be checked."""
         if self.verifier is None:
-            from mcpdesk.auth.token import Rejected
+            from mcpdesk.auth.tokens import Rejected
 
             raise Rejected("no token counts here")
         return await self.verifier.verify(token)

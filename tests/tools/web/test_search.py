@@ -15,9 +15,10 @@ from mcpdesk.errors import DeskUserError, HandlerError
 from mcpdesk.server.home import Home, ToolOptions
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.settings import resolve
-from mcpdesk.tools.search.engines import ENGINES, USUAL
+from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 from tests.support.patience import WITHIN_S
-from tests.tools.search.fixtures import (
+from tests.tools.support import ToolContext, use
+from tests.tools.web.search_fixtures import (
     CAPTCHA,
     EMPTY,
     SHAPES,
@@ -28,7 +29,6 @@ from tests.tools.search.fixtures import (
     engines,
     text,
 )
-from tests.tools.support import ToolContext, use
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mcpdesk.server.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.tools.web.fetch import Fetched
-    from mcpdesk.tools.web.readable import Readable
+    from mcpdesk.tools.web.page_text import Readable
 
 MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -132,11 +132,11 @@ async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str,
 
 
 def _converted(html: str, format: Format, url: str) -> Readable:
-    from mcpdesk.tools.web import readable
+    from mcpdesk.tools.web import page_text
 
     if format == "html":
-        return readable.markup(html, url)
-    return readable.plain(html) if format == "text" else readable.markdown(html, url)
+        return page_text.markup(html, url)
+    return page_text.plain(html) if format == "text" else page_text.markdown(html, url)
 
 
 def _other(fetched: Fetched) -> ToolResult[Document]:

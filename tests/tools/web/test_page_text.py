@@ -7,9 +7,9 @@ from typing import Any
 import bs4
 import pytest
 
-from mcpdesk.tools.web import readable
+from mcpdesk.tools.web import page_text
 from mcpdesk.tools.web.fetch import decoded
-from mcpdesk.tools.web.readable import markdown, plain, title_of
+from mcpdesk.tools.web.page_text import markdown, plain, title_of
 
 
 @pytest.mark.slow
@@ -41,15 +41,15 @@ def test_a_page_that_is_one_form_is_read_without_its_fields() -> None:
 
 
 def test_a_page_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readable, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(page_text, "MOST_CHARACTERS", 10)
     assert plain("<p>tides and more").is_cut and markdown("<p>tides and more").is_cut
     assert not plain("<p>tides").is_cut
 
 
 def test_a_page_of_nothing_but_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readable, "MOST_TAGS", 4)
-    assert markdown("<p>one</p><p>two</p>") == readable.Readable("", "one\n\ntwo")
-    assert markdown("<p>one</p><p>two</p><p>three") == readable.Readable("", "one\n\ntwo", is_cut=True)
+    monkeypatch.setattr(page_text, "MOST_TAGS", 4)
+    assert markdown("<p>one</p><p>two</p>") == page_text.Readable("", "one\n\ntwo")
+    assert markdown("<p>one</p><p>two</p><p>three") == page_text.Readable("", "one\n\ntwo", is_cut=True)
 
 
 def test_a_page_without_an_article_is_all_body() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.search.engine import Hit
-from mcpdesk.tools.search.merge import canonical, merge
+from mcpdesk.tools.web.search import canonical, merge
+from mcpdesk.tools.web.search_engines import Hit
 
 
 def hits(*urls: str) -> list[Hit]:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.search.engine import EngineError, Hit, at, check_page, check_status
-from mcpdesk.tools.search.engines import ENGINES, USUAL
-from mcpdesk.tools.search.interfaces import hacker_news, plain
-from mcpdesk.tools.search.pages import THREADS
+from mcpdesk.tools.web.search_engines import (
+    ENGINES,
+    THREADS,
+    USUAL,
+    EngineError,
+    Hit,
+    at,
+    check_page,
+    check_status,
+    hacker_news,
+    plain,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -13,9 +15,10 @@ from mcpdesk.server.authoring import tool
 from mcpdesk.server.context import Context
 from mcpdesk.server.tool import ToolResult
 from mcpdesk.tools.texts import given
+from mcpdesk.tools.web.search_engines import Hit
 
 if TYPE_CHECKING:
-    from mcpdesk.tools.search.engine import Engine, Hit
+    from mcpdesk.tools.web.search_engines import Engine, Hit
 
 QUERY_LIMIT = 1_000
 SHOWN = 20
@@ -91,7 +94,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
 
 
 def _engines(ctx: Context) -> list[Engine]:
-    from mcpdesk.tools.search.engines import ENGINES, USUAL
+    from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 
     options = ctx.home.options
     names = options.search_engines or (*USUAL, *options.search_urls)
@@ -121,7 +124,7 @@ async def _ask(engine: Engine, query: str, url: str, timeout_s: float) -> tuple[
 
 
 def _result(query: str, asked: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
-    from mcpdesk.tools.search.merge import merge
+    from mcpdesk.tools.web.search import merge
 
     pages = tuple(
         Page(each.title[:TITLE_LENGTH], each.url, each.snippet[:SNIPPET_LENGTH], each.engines)
@@ -142,3 +145,63 @@ def _lines(number: int, page: Page) -> str:
     named = ", ".join(page.engines)
     snippet = f"\n   {page.snippet}" if page.snippet else ""
     return f"{number}. {page.title}\n   {page.url}  ({named}){snippet}"
+
+
+SMOOTHING = 60
+"""How little the first ranks differ; the usual constant of the method."""
+TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", "mc_cid", "mc_eid"})
+"""Query parameters that say where a visitor came from, besides all `utm_` ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page, and which engines named it."""
+
+    title: str
+    url: str
+    snippet: str
+    engines: tuple[str, ...]
+    score: float
+
+
+def merge(lists: Mapping[str, Sequence[Hit]]) -> list[Found]:
+    """All pages, best first. Title and snippet are the longest that any engine gave."""
+    scores: dict[str, float] = {}
+    hits: dict[str, list[tuple[str, Hit]]] = {}
+    for engine, ranked in lists.items():
+        for rank, hit in enumerate(ranked, 1):
+            key = canonical(hit.url)
+            if not key or engine in (name for name, _ in hits.get(key, ())):
+                continue
+            scores[key] = scores.get(key, 0.0) + 1 / (SMOOTHING + rank)
+            hits.setdefault(key, []).append((engine, hit))
+    return [_found(hits[key], scores[key]) for key in sorted(scores, key=lambda key: -scores[key])]
+
+
+def canonical(url: str) -> str:
+    """What is left of a URL when nothing but the page counts; empty for one that is no web page."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = (parts.hostname or "").removeprefix("www."), parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not host:
+        return ""
+    query = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if _counts(key)]
+    place = host if port in (None, 80, 443) else f"{host}:{port}"
+    return urlunsplit(("https", place, parts.path.rstrip("/"), urlencode(sorted(query)), ""))
+
+
+def _counts(key: str) -> bool:
+    return key not in TRACKERS and not key.startswith("utm_")
+
+
+def _found(hits: list[tuple[str, Hit]], score: float) -> Found:
+    _, first = hits[0]
+    return Found(
+        title=max((hit.title for _, hit in hits), key=len) or first.url,
+        url=first.url,
+        snippet=max((hit.snippet for _, hit in hits), key=len),
+        engines=tuple(engine for engine, _ in hits),
+        score=score,
+    )

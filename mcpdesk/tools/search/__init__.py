@@ -1,1 +1,0 @@
-"""WebSearch: many engines asked at once, their answers joined into one list."""
