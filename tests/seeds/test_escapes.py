@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from mcpdesk.protocol.methods import LONGEST
+from mcpdesk.protocol.methods import LONGEST_URI
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -140,7 +140,7 @@ def read_everything(line: Line) -> None:
         assert f'"text":"{text}"' in line.message("resources/read", {"uri": uri})[1]
     for uri in escapes():
         status, body = line.message("resources/read", {"uri": uri})
-        refused = -32602 if len(uri) > LONGEST else -32002
+        refused = -32602 if len(uri) > LONGEST_URI else -32002
         assert (status, json.loads(body).get("error", {}).get("code")) == (200, refused), uri[:200]
         assert SECRET not in body.replace(uri, "") and "root:" not in body, uri[:200]
 
