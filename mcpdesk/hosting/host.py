@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mcpdesk.server.subscriptions import Subscriber
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Jobs, Rules
-    from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
-    from mcpdesk.transports.http.service import HttpService
+    from mcpdesk.transports.http.dashboard.dashboard_data import Board
+    from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.unix import UnixListener
 
 DRAWING_S = 1.5
@@ -354,7 +354,7 @@ class Host:
 
     async def _listen(self) -> None:
         from mcpdesk.hosting.gateway import HostedJobs
-        from mcpdesk.transports.http.service import HttpService, ListeningForbidden
+        from mcpdesk.transports.http.http_service import HttpService, ListeningForbidden
 
         self.jobs = HostedJobs(self.services.jobs, self.by_name)
         self.http = HttpService(self)

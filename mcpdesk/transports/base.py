@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from mcpdesk.auth.token_rules import Access
     from mcpdesk.protocol.handshake import SessionState
-    from mcpdesk.transports.board import Board
     from mcpdesk.transports.figure import Figure
+    from mcpdesk.transports.http.dashboard.dashboard_data import Board
 
 
 class Dialogue(Protocol):

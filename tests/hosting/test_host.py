@@ -143,7 +143,7 @@ async def test_where_tcp_is_forbidden_a_unix_socket_serves_the_same_http(
                 raise PermissionError(1, "Operation not permitted")
             super().__init__(family, *rest, **more)
 
-    monkeypatch.setattr("mcpdesk.transports.http.service.socket.socket", Refusing)
+    monkeypatch.setattr("mcpdesk.transports.http.http_service.socket.socket", Refusing)
     place = Path(rendezvous.private_folder()) / "http-one.sock"
     async with running_desk(folder, http=True) as desk:
         monkeypatch.undo()

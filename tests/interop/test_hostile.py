@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from mcpdesk.server.conversation import Conversation
-from mcpdesk.transports.http import sessions
+from mcpdesk.transports.http import http_sessions
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import Served, serving
@@ -87,7 +87,7 @@ async def test_those_who_never_finish_a_request_hold_nobody_up(sent: bytes) -> N
 
 
 async def test_sessions_opened_and_left_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "SWEEP_S", 0.1)
+    monkeypatch.setattr(http_sessions, "SWEEP_S", 0.1)
     with nothing_left_behind():
         async with serving() as served:
             before = conversations()

@@ -15,7 +15,7 @@ from mcpdesk.server.conversation import Conversation
 from mcpdesk.server.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections as listening
-from mcpdesk.transports.http import sessions, stream
+from mcpdesk.transports.http import event_stream, http_sessions
 from tests.support.rude import WITHIN_S, connected, posted, turn
 from tests.support.site import Served, serving
 
@@ -44,7 +44,7 @@ async def opened(served: Served, count: int) -> list[bytes]:
     return identifiers
 
 
-def kept(served: Served) -> sessions.Sessions:
+def kept(served: Served) -> http_sessions.Sessions:
     return served.service._mcp.sessions
 
 
@@ -63,7 +63,7 @@ async def until(condition: Any) -> None:
 async def test_ten_thousand_sessions_opened_and_left_are_bounded_and_expire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "SWEEP_S", 0.05)
+    monkeypatch.setattr(http_sessions, "SWEEP_S", 0.05)
     async with serving(Rules(max_sessions=2_000, session_ttl_s=3600)) as served:
         before = conversations()
         identifiers = await opened(served, MANY)
@@ -85,7 +85,7 @@ async def test_what_all_sessions_keep_stays_within_one_bound() -> None:
             await served.session()
         for number in range(20):
             served.peer.server.tools.replace([Tool(f"a{number}", None, {"type": "object"})])  # type: ignore[arg-type]
-        bound = 1_000 * sessions.SHARES
+        bound = 1_000 * http_sessions.SHARES
         assert 0 < kept(served).shelf.size <= bound
         for session in list(kept(served)._sessions.values()):
             assert session.events.size <= 1_000
@@ -204,7 +204,7 @@ async def test_streams_nobody_reads_do_not_hold_up_the_end() -> None:
 
 
 async def test_listeners_who_do_not_read_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "UNREAD_LIMIT", 64 << 10)
+    monkeypatch.setattr(event_stream, "UNREAD_LIMIT", 64 << 10)
     monkeypatch.setattr(listening, "SWEEP_S", 0.05)
     body = orjson.dumps(
         {"jsonrpc": "2.0", "id": "s" * 50_000, "method": "subscriptions/listen",

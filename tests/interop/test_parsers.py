@@ -32,9 +32,9 @@ from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.server.offers import Offers
 from mcpdesk.settings import read_env_file
-from mcpdesk.transports.http.answers import accepted
-from mcpdesk.transports.http.resumption import EventStore, Shelf
-from mcpdesk.transports.http.stream import event
+from mcpdesk.transports.http.event_stream import event
+from mcpdesk.transports.http.responses import accepted
+from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
 from mcpdesk.transports.unix import Greeting
 from tests.support.served import Peer, make_server
 

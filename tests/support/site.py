@@ -19,9 +19,9 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, Said
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.board import Board
 from mcpdesk.transports.figure import Figure, Sample
-from mcpdesk.transports.http.service import HttpService
+from mcpdesk.transports.http.dashboard.dashboard_data import Board
+from mcpdesk.transports.http.http_service import HttpService
 from tests.support.served import Peer
 
 

@@ -23,8 +23,8 @@ from mcpdesk.auth.tokens import Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules
-from mcpdesk.transports.http.answers import WHY, Refused, plain_error
-from mcpdesk.transports.http.head import RequestHead
+from mcpdesk.transports.http.request_head import RequestHead
+from mcpdesk.transports.http.responses import WHY, Refused, plain_error
 
 COOKIES = ("access_token", "jwt")
 IN_BODY = "jwt"

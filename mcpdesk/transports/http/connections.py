@@ -24,8 +24,8 @@ from aiohttp.http import HttpProcessingError
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint, Rules
-from mcpdesk.transports.http.answers import plain_error
-from mcpdesk.transports.http.head import HEAD, RequestHeads
+from mcpdesk.transports.http.request_head import HEAD, RequestHeads
+from mcpdesk.transports.http.responses import plain_error
 from mcpdesk.transports.pipe import UNREAD
 
 SWEEP_S = 1.0

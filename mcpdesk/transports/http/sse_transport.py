@@ -17,12 +17,19 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
-from mcpdesk.transports.http.answers import JSON, Refused, json_answer, no_json, plain_error, rpc_error
-from mcpdesk.transports.http.body import read_body
 from mcpdesk.transports.http.callers import caller_in_body, holds_token, take_token
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.head import head_of, peer_of
-from mcpdesk.transports.http.stream import HIGH_WATER, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, event, wait
+from mcpdesk.transports.http.event_stream import (
+    HIGH_WATER,
+    KEEP_ALIVE,
+    KEEP_ALIVE_S,
+    EventStream,
+    event,
+    wait,
+)
+from mcpdesk.transports.http.request_body import read_body
+from mcpdesk.transports.http.request_head import head_of, peer_of
+from mcpdesk.transports.http.responses import JSON, Refused, json_answer, no_json, plain_error, rpc_error
 
 ID_BYTES = 24
 

@@ -17,10 +17,10 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
-from mcpdesk.transports.http.answers import plain_error
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
-from mcpdesk.transports.http.head import head_of, peer_of
+from mcpdesk.transports.http.request_head import head_of, peer_of
+from mcpdesk.transports.http.responses import plain_error
 from mcpdesk.transports.pipe import HIGH_WATER, UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0

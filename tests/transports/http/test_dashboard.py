@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.link.board import LinkBoard
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.board import Board
-from mcpdesk.transports.http.dashboard_door import Door, Visitor
-from mcpdesk.transports.http.dashboard_files import TYPES
-from mcpdesk.transports.http.dashboard_place import PLACE
-from mcpdesk.transports.http.dashboard_pulse import MOST_PAGES
+from mcpdesk.transports.http.dashboard.dashboard_data import Board
+from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE
+from mcpdesk.transports.http.dashboard.page_files import TYPES
+from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES
+from mcpdesk.transports.http.dashboard.sign_ins import Door, Visitor
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.desk import until
@@ -204,7 +204,7 @@ async def test_methods_and_places_there_are_not_are_told(shown: Dashboard) -> No
 
 
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.transports.http.dashboard.MOST_BODY", 1000)
+    monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MOST_BODY", 1000)
     plain = await shown.post("answer", Content_Type="text/plain", **WITH_KEY)
     assert plain.status == 415
     assert (await shown.post("answer", b"{", **WITH_KEY)).status == 400
@@ -500,7 +500,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
 ) -> None:
     async with shown.events(**WITH_KEY) as events:
         await events.until("traffic")
-        monkeypatch.setattr("mcpdesk.transports.http.dashboard_pulse.MOST_UNREAD", -1)
+        monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MOST_UNREAD", -1)
         await shown.called("echo", text="unseen")
         routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
         assert routes is not None

@@ -1,0 +1,136 @@
+"""Who may see the dashboard: whoever may call, and a browser that showed it could, by a cookie of its own.
+
+The cookie is a random word that stands for a sign-in kept here. It holds no key and no token, is sent to the
+dashboard's own addresses alone, and means nothing to any other route.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.auth.http_origin import is_same_site
+from mcpdesk.auth.principal import Principal
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE
+from mcpdesk.transports.http.request_guard import FOREIGN
+from mcpdesk.transports.http.responses import Refused, plain_error
+
+COOKIE = "mcpdesk-dashboard"
+LASTS_S = 24 * 3600.0
+MOST = 200
+"""Sign-ins kept; the oldest are forgotten first."""
+
+
+class Visitor(Struct, frozen=True):
+    """Somebody who may see the dashboard."""
+
+    name: str
+    """What others are told: `dashboard`, or whose token it was."""
+    until: float | None = None
+    """Unix time in seconds; None: as long as nothing is asked for."""
+    word: str = ""
+    """Of the cookie."""
+    key: str = ""
+    """The key it was signed in with: with another one it ends."""
+    is_proven: bool = False
+    """Whether a key or a token was shown."""
+
+
+class Door:
+    """The sign-ins of one listener. `identify` says who it is or raises `Refused`; `is_due`, if it counts."""
+
+    def __init__(
+        self,
+        identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
+        is_due: Callable[[Rules], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._identify = identify
+        self.is_due = is_due
+        self._clock = clock
+        self._signed_in: dict[str, Visitor] = {}
+
+    async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
+        """Who it is, or the refusal."""
+        if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
+            return refusal(403, "this is for the dashboard's own page")
+        if not self.is_due(rules):
+            return Visitor("dashboard")
+        visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
+        if visitor is not None and self.is_welcome(visitor, rules):
+            return visitor
+        try:
+            return _visitor(await self._identify(request, rules), rules)
+        except Refused as refused:
+            return refused.answer
+
+    def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
+        """Whether somebody who was let in may stay."""
+        if visitor.key != rules.api_key and rules.api_key:
+            return False
+        if visitor.until is not None and visitor.until < self._clock():
+            return False
+        if not visitor.is_proven and self.is_due(rules):
+            return False
+        return not visitor.word or visitor.word in self._signed_in
+
+    async def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
+        """Give a cookie to who could call: the request carries what a call would."""
+        try:
+            visitor = _visitor(await self._identify(request, rules), rules)
+        except Refused as refused:
+            return refused.answer
+        now, word = self._clock(), secrets.token_urlsafe(32)
+        until = min(now + LASTS_S, visitor.until or now + LASTS_S)
+        self._signed_in[word] = replace(visitor, until=until, word=word)
+        while len(self._signed_in) > MOST:
+            del self._signed_in[next(iter(self._signed_in))]
+        answer = web.Response(status=204)
+        self._set_cookie(request, answer, word, max(1, int(until - now)))
+        return answer
+
+    def sign_out(self, request: web.BaseRequest) -> web.Response:
+        """The cookie means nothing any more."""
+        self._signed_in.pop(request.cookies.get(cookie_name(request), ""), None)
+        answer = web.Response(status=204)
+        self._set_cookie(request, answer, "", 0)
+        return answer
+
+    def _set_cookie(self, request: web.BaseRequest, answer: web.Response, word: str, lasts_s: int) -> None:
+        answer.set_cookie(
+            cookie_name(request),
+            word,
+            max_age=lasts_s,
+            path=PLACE,
+            httponly=True,
+            samesite="Strict",
+            secure=request.headers.get("Origin", "").startswith("https:"),
+        )
+
+
+def _visitor(who: Principal, rules: Rules) -> Visitor:
+    """Whoever has the token is named by it and leaves with it."""
+    name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
+    return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
+
+
+def cookie_name(request: web.BaseRequest) -> str:
+    """Cookies do not tell ports apart, so their name does."""
+    port = request.headers.get("Host", "").rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
+
+
+def is_own_page(request: web.BaseRequest) -> bool:
+    """Whether the page this listener served makes the request, as browsers tell it with every POST."""
+    return is_same_site(request.headers.get("Origin", ""), request.headers.get("Host"))
+
+
+def refusal(status: int, words: str) -> web.Response:
+    """A refusal with a readable body."""
+    return plain_error(status, words)

@@ -1,0 +1,321 @@
+"""Server-sent events: an answer that is undecided at first, and becomes a stream with its first message.
+
+Clients of calls that take long are shown that the call lives; those that can resume a stream get an event id
+to do it with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientConnectionResetError
+
+from mcpdesk.protocol.series import Series, joined, merged
+from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.pipe import UNREAD
+
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+KEEP_ALIVE = b": still here\n\n"
+KEEP_ALIVE_S = 15.0
+HIGH_WATER = 256 << 10
+"""Queued bytes from which on a handler that sends more is made to wait."""
+BURST = 64 << 10
+"""Bytes that may gather for one write while whoever sends them does nothing else."""
+TURN_S = 0.002
+"""How long a sender may keep the loop to itself; what it queued is written when the loop turns."""
+UNREAD_LIMIT = 64 << 20
+"""Queued bytes that end the connection when more is to be sent: this peer does not read any more."""
+
+log = logging.getLogger(__name__)
+
+
+def event(message: bytes) -> bytes:
+    """One `message` event."""
+    return b"event: message\ndata: %b\n\n" % message
+
+
+def events(messages: Sequence[bytes]) -> bytes:
+    """A `message` event of each of them."""
+    return b"event: message\ndata: %b\n\n" % joined(messages, b"\n\nevent: message\ndata: ")
+
+
+async def wait(over: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await over.wait()
+    except TimeoutError:
+        pass
+
+
+class EventStream:
+    """Writes queued events, those of one loop turn in one write. A vanished peer ends it quietly."""
+
+    def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
+        head = head_of(request)
+        self.response = web.StreamResponse(headers=STREAM_HEADERS | (headers or {}) | head.page_headers)
+        self._is_broken = False
+        self._request = request
+        self._pieces: list[bytes] = []
+        self._queued = 0
+        self._turned = 0.0
+        self._writer_aio: asyncio.Task[None] | None = None
+        self._is_prepared = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the peer is gone."""
+        return self._is_broken or self._request.transport is None
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be written."""
+        return self._queued
+
+    def put(self, piece: bytes) -> None:
+        """Queue one piece. A peer that left too much unread is given up."""
+        if self._queued > UNREAD_LIMIT:
+            self._abort()
+        if self._is_broken:
+            return
+        self._pieces.append(piece)
+        self._queued += len(piece)
+        if self._writer_aio is None:
+            self._writer_aio = asyncio.get_running_loop().create_task(self._write())
+        if self._queued > HIGH_WATER:
+            UNREAD.add(self)
+            UNREAD.check()
+
+    async def drain(self) -> None:
+        """Wait while too much is queued."""
+        if self._queued > HIGH_WATER and self._writer_aio is not None:
+            await asyncio.shield(self._writer_aio)
+        elif self._queued >= BURST or monotonic() - self._turned > TURN_S:
+            await asyncio.sleep(0)
+            self._turned = monotonic()
+
+    async def finish(self) -> web.StreamResponse:
+        """Write what is left and end the stream."""
+        while self._writer_aio is not None:
+            await self._writer_aio
+        if not self.is_broken:
+            try:
+                await self._prepare()
+                await self.response.write_eof()
+            except (ConnectionError, ClientConnectionResetError):
+                self._is_broken = True
+        return self.response
+
+    async def _write(self) -> None:
+        try:
+            await self._prepare()
+            while self._pieces:
+                data = b"".join(self._pieces)
+                self._pieces.clear()
+                self._queued = 0
+                await self.response.write(data)
+        except (ConnectionError, ClientConnectionResetError):
+            self._is_broken = True
+            self._pieces.clear()
+            self._queued = 0
+        finally:
+            self._writer_aio = None
+            UNREAD.remove(self)
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait to be written, for who gives up those that read too slowly."""
+        return self._queued
+
+    def give_up(self) -> None:
+        """End the stream and its connection at once."""
+        self._abort()
+
+    def _abort(self) -> None:
+        log.warning("ended a stream that left %d bytes unread", self._queued)
+        self._is_broken = True
+        self._pieces.clear()
+        self._queued = 0
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    async def _prepare(self) -> None:
+        if not self._is_prepared:
+            self._is_prepared = True
+            await self.response.prepare(self._request)
+
+
+class PostOutlet:
+    """Where messages about one POSTed request go. Stays uncommitted until the first of them.
+
+    Those of one turn of the loop leave together, and `record` is told that they leave on `connection`.
+    """
+
+    must_drain = False
+    is_prompt = False
+    """Whether a client that hears nothing is shown soon that it is answered by a stream."""
+    # Here and not in `__init__`: most calls end without any message.
+    _out: list[bytes] | None = None
+    _series: list[tuple[int, Series]] | None = None
+    """What leaves with it, and where it belongs; the last one may be open."""
+    _room = 0
+    """Bytes that may be sent yet before the sender is made to wait."""
+    _until = 0.0
+    """How long the sender may go on without a turn of the loop."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        may_stream: bool,
+        record: Callable[[int, Direction, Sequence[bytes]], int],
+        connection: int,
+    ) -> None:
+        self.stream: EventStream | None = None
+        self.headers: dict[str, str] = {}
+        self.request = request
+        self._may_stream = may_stream
+        self._record = record
+        self._connection = connection
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the client takes a stream."""
+        return self._may_stream
+
+    @property
+    def primes(self) -> bool:
+        """Whether its client can take the stream up again once it knows an event id."""
+        return False
+
+    def send(self, message: bytes) -> None:
+        """Queue a message; dropped when the client takes no stream."""
+        out = self._out
+        if out is None:
+            if not self._may_stream:
+                return
+            out = self._open()
+        elif self._series:
+            self._end_series()
+        out.append(message)
+        self._room -= len(message)
+        if self._room <= 0 or monotonic() > self._until:
+            self.must_drain = True
+
+    def series(self, before: bytes, after: bytes) -> Series | None:
+        """A place for messages that differ in a number between these bytes; None: send them one by one."""
+        if self.must_drain or not self._may_stream:
+            return None
+        out = self._out
+        if out is None:
+            out = self._open()
+        self._end_series()
+        series = Series(before, after, self._room, self._until)
+        if self._series is None:
+            self._series = []
+        self._series.append((len(out), series))
+        return series
+
+    def flush(self) -> None:
+        """Record and write what was sent."""
+        messages: Sequence[bytes] = self._out or ()
+        if self._series:
+            messages = merged(messages, self._series)
+        self._out = self._series = None
+        if messages:
+            self._record(self._connection, Direction.OUT, messages)
+            self._write(messages)
+
+    async def drain(self) -> None:
+        """Wait until the client has taken enough."""
+        self.flush()
+        self.must_drain = False
+        if self.stream is not None:
+            await self.stream.drain()
+        self._until = monotonic() + TURN_S
+
+    def keep_alive(self) -> None:
+        """Commit to a stream if the client takes one, and write a comment."""
+        if self._may_stream:
+            self.flush()
+            self.begin().put(KEEP_ALIVE)
+
+    async def let_go(self, retry_ms: int) -> bool:
+        """Only streams of a session can be taken up again."""
+        return False
+
+    async def conclude(self, body: bytes | None) -> web.StreamResponse:
+        """Send the last message, if there is one, and end the stream."""
+        self.flush()
+        stream = self.begin()
+        if body is not None:
+            stream.put(event(body))
+        return await stream.finish()
+
+    def begin(self) -> EventStream:
+        """The stream, begun now if it was not."""
+        if self.stream is None:
+            self.stream = EventStream(self.request, self.headers)
+        return self.stream
+
+    def _end_series(self) -> None:
+        """What comes next stands behind it."""
+        if self._series:
+            self._series[-1][1].is_open = False
+
+    def _open(self) -> list[bytes]:
+        """A place for what is sent until the loop turns."""
+        self.begin()
+        self._out, self._room = out, _ = list[bytes](), BURST
+        asyncio.get_running_loop().call_soon(self.flush)
+        return out
+
+    def _write(self, messages: Sequence[bytes]) -> None:
+        self.begin().put(events(messages))
+
+
+SWEEP_S = 0.25
+NOT_SEEN = 0.0
+PROMPT_S = 0.4
+"""Silence, from the first sweep on, after which a call becomes a stream whose client names that form or can
+take it up again. With both sweeps that is within a second."""
+
+
+class Pulse:
+    """The outlets of all calls under way on one listener. One timer serves them all."""
+
+    def __init__(self) -> None:
+        self._due: dict[PostOutlet, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def watch(self, outlet: PostOutlet) -> None:
+        """A call begins. Most are over before anybody needs to know since when."""
+        self._due[outlet] = NOT_SEEN
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def forget(self, outlet: PostOutlet) -> None:
+        """The call is over."""
+        self._due.pop(outlet, None)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for outlet, due in list(self._due.items()):
+            if due == NOT_SEEN:
+                self._due[outlet] = now + (PROMPT_S if outlet.is_prompt or outlet.primes else KEEP_ALIVE_S)
+            elif due <= now:
+                outlet.keep_alive()
+                self._due[outlet] = now + KEEP_ALIVE_S
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._due else None

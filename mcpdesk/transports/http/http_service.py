@@ -1,0 +1,335 @@
+"""The HTTP listener: from a request's path to the routes behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+
+from mcpdesk.auth.principal import KEY, OPEN, Principal
+from mcpdesk.auth.token_rules import NOTHING_ASKED
+from mcpdesk.errors import TransportError, UnknownMode
+from mcpdesk.transports import rendezvous
+from mcpdesk.transports.base import Endpoint, Rules, Site
+from mcpdesk.transports.http import site_routes
+from mcpdesk.transports.http.callers import (
+    anybody,
+    caller_in_head,
+    callers_of_site,
+    is_caller_due,
+)
+from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.dashboard.dashboard_entry import DashboardPlace
+from mcpdesk.transports.http.http_sessions import Session
+from mcpdesk.transports.http.job_routes import JobRoutes, Place
+from mcpdesk.transports.http.mcp_routes import GatewayRoutes, McpRoutes
+from mcpdesk.transports.http.request_guard import Guard, Refusals, is_question, page_headers, permission
+from mcpdesk.transports.http.request_head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
+from mcpdesk.transports.http.responses import Refused, no_method, no_mode, no_service, plain_error
+from mcpdesk.transports.http.site_routes import is_metadata, metadata, metrics
+from mcpdesk.transports.http.sse_transport import SseRoutes
+from mcpdesk.transports.http.websocket import SocketRoutes
+
+SHUTDOWN_S = 2.0
+HUNG_UP = "disconnected at the desk"
+PORTS_TRIED = 50
+
+_FACTS: dict[str, Callable[[Site], web.Response]] = {
+    "/": site_routes.front,
+    "/health": site_routes.health,
+    "/status": site_routes.status,
+}
+
+
+SERVED_BESIDES = ["/health", "/status", "/metrics"]
+IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
+"""Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
+
+Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
+"""Answers a caller; None: nobody is known yet, the body may hold a token."""
+
+
+class PortTaken(TransportError):
+    """The address is in use."""
+
+
+class ListeningForbidden(TransportError):
+    """This process may not listen on TCP at all."""
+
+
+class HttpService:
+    """Serves a site over HTTP, on TCP or on a Unix socket."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._mcp = McpRoutes(site)
+        self._sockets = SocketRoutes(site)
+        self._sse = SseRoutes(site)
+        self._dashboard = DashboardPlace(site, self._visitor)
+        self._jobs = JobRoutes(site)
+        dialect = GatewayRoutes(self._mcp, self._sockets)
+        self._verbs: dict[str | None, dict[str, Verb]] = {
+            "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
+            "ws": {"GET": self._sockets.get},
+            "sse": {"GET": self._sse.get},
+            "messages": {"POST": self._sse.post},
+            GATEWAY: {
+                "POST": dialect.post, "GET": dialect.get, "OPTIONS": dialect.options,
+                "DELETE": dialect.delete,
+            },
+            GATEWAY_SOCKET: {"GET": dialect.socket},
+        }  # fmt: skip
+        """By what follows a server's name in the path."""
+        self._guard = Guard("")
+        self._refusals = Refusals()
+        self._origins: tuple[str, ...] = ()
+        self._listener: HttpConnections | None = None
+        self._server: asyncio.Server | None = None
+        self._socket_path: Path | None = None
+        self.address = ""
+        """`http://127.0.0.1:3333` or `unix:/path`, once started."""
+
+    async def listen_tcp(self, host: str, port: int, may_move: bool) -> int:
+        """Listen and return the port; `may_move` tries the next ones when it is taken.
+
+        Raises: PortTaken, ListeningForbidden, TransportError for an address that cannot be used.
+        """
+        sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
+        self._guard = Guard(host, chosen)
+        await self._serve(sock)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{chosen}"
+        return chosen
+
+    async def listen_unix(self, path: Path) -> None:
+        """Listen on a Unix socket only this user can reach.
+
+        Raises: TransportError when somebody listens there already.
+        """
+        sock = _bind_unix(path)
+        self._socket_path = path
+        await self._serve(sock)
+        self.address = f"unix:{path}"
+
+    def session(self, connection: int) -> Session | None:
+        """The session behind a connection of the recorder's, if it has one."""
+        return self._mcp.sessions.of(connection)
+
+    def last_seen(self) -> dict[int, float | None]:
+        """Of clients whose connection may be gone while their dialogue is kept, when they were last heard of.
+
+        By connections in the record; Unix time in seconds, None while they are connected. From any thread.
+        """
+        seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
+        return seen if self._listener is None else seen | self._listener.lost_at()
+
+    def hang_up(self, connection: int) -> bool:
+        """End a session, or the connection of a dialogue without one; False when it is none of these."""
+        session = self.session(connection)
+        if session is not None:
+            self._mcp.sessions.end(session, HUNG_UP)
+            return True
+        carriers = (self._sockets, self._sse, self._listener)
+        return any(each.hang_up(connection) for each in carriers if each is not None)
+
+    def leave_sessions(self) -> None:
+        """This process ends: from now on sessions that end here are the next one's."""
+        self._mcp.sessions.leave()
+
+    async def close(self) -> None:
+        """Stop accepting, end sessions and streams, close connections."""
+        if self._server is None or self._listener is None:
+            return
+        self._server.close()
+        self._mcp.sessions.close()
+        self._sse.close()
+        await self._dashboard.close()
+        await self._sockets.close()
+        await self._listener.close(SHUTDOWN_S)
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+
+    async def _serve(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        self._origins = self._site.rules.allowed_origins
+        self._listener = HttpConnections(self._respond, lambda: self._site.rules)
+        if sock.family == socket.AF_UNIX:
+            self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
+        else:
+            self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request, and let a listed page read the answer."""
+        head = head_of(request)
+        if not self._origins or "Origin" not in request.headers:
+            return await self._handle(request, head)
+        told = head.page_headers = page_headers(request, self._origins)
+        if told and is_question(request):
+            answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
+        else:
+            answer = await self._handle(request, head)
+        if not answer.prepared:
+            answer.headers.update(told)
+        return answer
+
+    async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
+        rules = self._site.rules
+        if head.passed is not rules or request.version is not HttpVersion11:
+            refusal = self._guard.refuse(request, rules)
+            if refusal is not None:
+                return self._refusals.tell(request, refusal)
+        verbs = self._verbs.get(head.way)
+        endpoint = None if verbs is None else self._site.endpoint(head.server)
+        if endpoint is None or verbs is None:
+            place = self._jobs.place(head.path)
+            if place is not None:
+                return await self._answer_of_job(request, place, rules)
+            seen = await self._dashboard.answer(request, head.path)
+            return seen if seen is not None else await self._facts(request, head)
+        if head.passed is not rules:
+            if not rules.enable_mcp:
+                return plain_error(404, "MCP is switched off here (enable_mcp)")
+            refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
+            if refusal is not None:
+                return self._refusals.tell(request, refusal)
+            # The same head under the same rules passes again: nothing else was looked at.
+            head.hide(rules.api_key_header)
+            head.passed = rules
+        verb = verbs.get(head.method)
+        if verb is None:
+            return no_method(request, verbs)
+        if told := endpoint.refusal:
+            return self._refusals.tell(request, no_service(told, _is_message(head)))
+        access = endpoint.access
+        caller: Principal | None = KEY if rules.api_key else OPEN
+        if access is not NOTHING_ASKED and access.is_asked:
+            caller = access.recognize(head.bearer)
+        if caller is None:
+            try:
+                caller = await caller_in_head(request, head, access, rules, head.method == "POST")
+            except Refused as refused:
+                return self._refusals.tell(request, refused.answer)
+        if head.mode:
+            try:
+                endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
+            except UnknownMode as error:
+                return no_mode(error, _is_message(head))
+        answer = await verb(request, endpoint, caller)
+        return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
+
+    async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
+        """Who looks at everything: whoever has the key, where one is due; else a token for all servers.
+
+        Raises: Refused.
+        """
+        refusal = self._guard.refuse_caller(request, rules)
+        if refusal is not None:
+            raise Refused(refusal)
+        endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
+        if rules.api_key or not endpoints:
+            return anybody(rules)
+        return (await callers_of_site(request, head_of(request), endpoints, rules, True))[0]
+
+    async def _answer_of_job(
+        self, request: web.BaseRequest, place: Place, rules: Rules
+    ) -> web.StreamResponse:
+        if not rules.enable_mcp:
+            return plain_error(404, "MCP is switched off here (enable_mcp)")
+        refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
+        if refusal is not None:
+            return self._refusals.tell(request, refusal)
+        try:
+            callers = await callers_of_site(request, head_of(request), self._site.endpoints(), rules)
+        except Refused as refused:
+            return self._refusals.tell(request, refused.answer)
+        return await self._jobs.answer(request, place, callers)
+
+    async def _facts(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
+        path = head.path
+        if is_metadata(path):
+            return metadata(self._site, request, path)
+        page = _FACTS.get(path)
+        if page is None and path != "/metrics":
+            return plain_error(404, await self._nothing(request, head))
+        if request.method not in ("GET", "HEAD"):
+            return no_method(request, ("GET",))
+        if page is not None:
+            return page(self._site)
+        assert self._listener is not None
+        return await metrics(self._site, self._listener, len(self._mcp.sessions))
+
+    async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
+        """What to say of a path where nothing is. Only who may call learns what the servers are called."""
+        rules = self._site.rules
+        is_told = True
+        if is_caller_due(self._site.endpoints(), rules):
+            try:
+                await self._visitor(request, rules)
+            except Refused:
+                is_told = False
+        names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
+        if head.way in (GATEWAY, GATEWAY_SOCKET):
+            known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
+            return f"There is no server {head.server[:100]!r} here{known}"
+        ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
+        served = [*ways, "/v1/mcp", *SERVED_BESIDES] if rules.enable_mcp else SERVED_BESIDES
+        return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
+
+
+def _is_message(head: RequestHead) -> bool:
+    """Whether the answer goes to who sent a JSON-RPC message."""
+    return head.way != "messages" and head.method == "POST"
+
+
+def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(port, min(port + tries, 65536)):
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except PermissionError:
+            raise ListeningForbidden(f"listening on {host}:{candidate} is not permitted") from None
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, candidate))
+            # Two processes may bind the same port before either listens: only listening decides.
+            sock.listen(1024)
+        except OSError as error:
+            sock.close()
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise ListeningForbidden(f"listening on {host}:{candidate} is not permitted") from None
+            if error.errno != errno.EADDRINUSE:
+                raise TransportError(f"cannot listen on {host}:{candidate}: {error.strerror}") from None
+            continue
+        return sock, sock.getsockname()[1]
+    raise PortTaken(f"port {port} on {host} is taken; choose another with --port, 0 takes any free one")
+
+
+def _bind_unix(path: Path) -> socket.socket:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
+    if path.is_socket():
+        if not rendezvous.is_stale(str(path)):
+            raise TransportError(f"{path} is served by another process")
+        path.unlink()
+    elif path.exists():
+        raise TransportError(f"cannot listen on {path}: something else is there already")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    except OSError as error:
+        sock.close()
+        raise TransportError(f"cannot listen on {path}: {error.strerror or error}") from None
+    finally:
+        os.umask(mask)
+    return sock

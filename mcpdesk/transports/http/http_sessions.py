@@ -1,0 +1,313 @@
+"""HTTP sessions of the handshake era: unguessable ids, a lifetime, one standing stream each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import ProtocolError
+from mcpdesk.transports.base import Dialogue, Endpoint
+from mcpdesk.transports.http.event_stream import PostOutlet
+from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
+from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, seal
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+ID_BYTES = 24
+_ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
+KEPT_EVENTS = 1000
+KEPT_BYTES = 1 << 20
+"""What one session keeps of its streams for clients whose connection breaks; the oldest go first."""
+PRIMED = "2025-11-25"
+"""The revision whose clients understand an event without data."""
+SWEEP_S = 5.0
+RECORD_S = 0.25
+"""How often what changed of sessions is written for the next process."""
+USED_S = 60.0
+"""How old the time of last use on disk may be; a tenth of a session's lifetime where that is less."""
+STREAMS = 1_000_000
+"""Streams that a process may open in a session, and then the numbers of the next process begin."""
+LOOKED_AT = 1_000
+"""Sessions that are looked at for one that makes room."""
+SHARES = 64
+"""All sessions together keep so many times what one may."""
+
+
+class Session:
+    """One session: its dialogue, and the stream for messages that belong to no request."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        peer: str,
+        kept_bytes: int = KEPT_BYTES,
+        shelf: Shelf | None = None,
+        caller: Principal = OPEN,
+        identifier: str = "",
+        restarts: int = 0,
+    ) -> None:
+        """With an `identifier` it goes on where an ended process left it, the latest of so many."""
+        self.id = identifier or os.urandom(ID_BYTES).hex()
+        self.place = endpoint.place
+        self.restarts = restarts
+        self.record: Record | None = None
+        """What was written of it last."""
+        self.sealed_for = ""
+        """The owner in that record."""
+        self.server = endpoint.key
+        """And the mode: a session belongs to what it was begun with."""
+        self.is_kept = self.is_closed = False
+        self.events = EventStore(
+            kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes), restarts % 1000 * STREAMS
+        )
+        self.standing = self.events.open()
+        self.waiting: set[PostOutlet] = set()
+        """Those of its requests that are being answered."""
+        self.touch()
+        self.owner = caller.identity
+        """The identity whose it is; empty until somebody has one."""
+        self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no call and no stream is open."""
+        return self.dialogue.is_idle and not self.events.carried
+
+    @property
+    def seen(self) -> float | None:
+        """Unix time at which its client was last heard of; None while a connection of it is open.
+
+        A call may run on when its client is gone, so that one alone says nothing. Safe from any thread.
+        """
+        is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
+        return None if is_there or self.events.carried else self._touched_at
+
+    def is_for(self, caller: Principal) -> bool:
+        """Whether a caller may use it. One that nobody owns is whose token comes first."""
+        if not self.owner and caller.identity:
+            self.owner = caller.identity
+            self.dialogue.identify(caller)
+        return self.owner == caller.identity
+
+    def left_s(self, ttl_s: float) -> float | None:
+        """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
+        return ttl_s - (time.monotonic() - self.touched) if self.is_unused else None
+
+    def touch(self) -> None:
+        """It is in use."""
+        self.touched, self._touched_at = time.monotonic(), time.time()
+
+    def answered(self, outlet: PostOutlet) -> None:
+        """A request of it was answered: its client was there until now, unless its connection is lost."""
+        self.waiting.discard(outlet)
+        if outlet.request.transport is not None:
+            self.touch()
+
+    def close(self, reason: str) -> None:
+        """End the session and everything it runs."""
+        self.is_closed = True
+        self.events.close()
+        self.dialogue.close(reason)
+
+
+class Sessions:
+    """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
+
+    def __init__(
+        self,
+        ttl_s: float,
+        most: int = 10_000,
+        kept_bytes: int = KEPT_BYTES,
+        records: SessionRecords | None = None,
+        key: Callable[[], str] = str,
+    ) -> None:
+        """`records` outlive the process. `key` is what all callers have to send now, if anything."""
+        self.ttl_s = ttl_s
+        self._records = records
+        self._key = key
+        self._recorder: asyncio.TimerHandle | None = None
+        self._recorded = 0.0
+        """When changes were looked for last."""
+        self._busy: dict[str, Session] = {}
+        """Sessions with calls in flight then, which may change without being touched."""
+        self._ended: list[Record] = []
+        """Of sessions that ended since."""
+        self._waiting: dict[str, Record] = {}
+        """To be written once the thread is done with those before."""
+        self._writing: Future[None] | None = None
+        self.shelf = Shelf(kept_bytes * SHARES)
+        self._kept_bytes = kept_bytes
+        self._most = most
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        """The one used last comes last."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> Session:
+        """A session whose handshake comes next; `keep` it when that succeeded."""
+        return Session(endpoint, peer, self._kept_bytes, self.shelf, caller)
+
+    def get(self, identifier: str, server: str, caller: Principal = OPEN) -> Session | None:
+        """The live session of that id, if it belongs to that server and that caller."""
+        session = self._sessions.get(identifier)
+        if session is None or session.server != server or not session.is_for(caller):
+            return None
+        self._sessions.move_to_end(identifier)
+        session.touch()
+        return session
+
+    def take_up(self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal) -> Session | None:
+        """Go on with a session of a process that has ended, if it belongs to that server and that caller."""
+        records = self._records
+        if records is None or not _ID.fullmatch(identifier) or not self.has_room():
+            return None
+        if identifier in self._sessions:  # of somebody else
+            return None
+        record = records.find(hashed(identifier))
+        if record is None or record.state is None or record.server != endpoint.place:
+            return None
+        # One that nobody owned is whose token comes first, as ever.
+        if record.owner not in (seal(identifier, each, self._key()) for each in (caller.identity, "")):
+            return None
+        restarts = record.restarts + 1
+        session = Session(endpoint, peer, self._kept_bytes, self.shelf, caller, identifier, restarts)
+        try:
+            session.dialogue.take_up(record.state)
+        except ProtocolError:
+            session.close("the session is not served any more")
+            return None
+        session.record = self._record_of(session)
+        if not records.take(session.record):
+            session.close("another process has the session")
+            return None
+        self.keep(session)
+        return session
+
+    def by_connection(self) -> dict[int, Session]:
+        """All of them, by their connections in the record. Safe from any thread."""
+        return {each.dialogue.connection: each for each in list(self._sessions.values())}
+
+    def of(self, connection: int) -> Session | None:
+        """The session behind a connection of the recorder's."""
+        # Asked by other threads, too.
+        every = list(self._sessions.values())
+        return next((each for each in every if each.dialogue.connection == connection), None)
+
+    def has_room(self) -> bool:
+        """Whether another session may begin, if need be in place of one nobody uses now."""
+        return len(self._sessions) < self._most or self._unused() is not None
+
+    def _unused(self) -> Session | None:
+        """The longest unused session; not looked for among all of them, as a new one must not take long."""
+        oldest = islice(self._sessions.values(), LOOKED_AT)
+        return next((session for session in oldest if session.is_unused), None)
+
+    def keep(self, session: Session) -> None:
+        """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
+        if len(self._sessions) >= self._most:
+            unused = self._unused() or next(iter(self._sessions.values()))
+            self.end(unused, "too many sessions")
+        self._sessions[session.id] = session
+        session.is_kept = True
+        session.events.primes = session.dialogue.revision == PRIMED
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+        self._record_soon()
+
+    def end(self, session: Session, reason: str) -> None:
+        """Forget and close a session."""
+        self.forget(session)
+        session.close(reason)
+
+    def forget(self, session: Session) -> None:
+        """Nobody finds it any more. To be closed by who says so."""
+        if self._sessions.pop(session.id, None) is not None and session.record is not None:
+            self._ended.append(replace(session.record, is_over=True))
+            self._record_soon()
+
+    def leave(self) -> None:
+        """This process ends: leave the sessions to the next one. What happens to them now is not written."""
+        records, self._records = self._records, None
+        if records is not None:
+            records.close([self._record_of(session) for session in self._sessions.values()])
+        if self._recorder is not None:
+            self._recorder.cancel()
+
+    def close(self) -> None:
+        """End them all in this process."""
+        self.leave()
+        for session in list(self._sessions.values()):
+            self.end(session, "the server stops")
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sweep(self) -> None:
+        before = time.monotonic() - self.ttl_s
+        for session in list(self._sessions.values()):
+            if session.touched < before and session.is_unused:
+                self.end(session, "the session expired")
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None
+        stale = time.time() - min(USED_S, self.ttl_s / 10)
+        self._write(
+            self._record_of(session)
+            for session in self._sessions.values()
+            if session.record is not None and session.record.used < stale
+        )
+
+    def _record_soon(self) -> None:
+        if self._recorder is None and self._records is not None:
+            self._recorder = asyncio.get_running_loop().call_later(RECORD_S, self._look)
+
+    def _look(self) -> None:
+        """Write what changed. Only sessions that were used since the last look, or still are, can have."""
+        self._recorder = None
+        since, self._recorded = self._recorded, time.monotonic()
+        for session in reversed(self._sessions.values()):
+            if session.touched < since:
+                break
+            self._busy[session.id] = session
+        here = [session for session in self._busy.values() if session.id in self._sessions]
+        changed = [self._record_of(session) for session in here if self._has_changed(session)]
+        self._busy = {session.id: session for session in here if not session.dialogue.is_idle}
+        ended, self._ended = self._ended, []
+        self._write((*ended, *changed))
+        if self._sessions:
+            self._record_soon()
+
+    def _has_changed(self, session: Session) -> bool:
+        known = session.record
+        return known is None or known.state != session.dialogue.state or session.owner != session.sealed_for
+
+    def _record_of(self, session: Session) -> Record:
+        """How a session stands now, to be written."""
+        used = time.time() - (time.monotonic() - session.touched if session.is_unused else 0.0)
+        known = session.record
+        if known is None or session.owner != session.sealed_for:
+            session.sealed_for = session.owner
+            owner = seal(session.id, session.owner, self._key())
+            known = Record(hashed(session.id), used, session.place, owner, session.restarts)
+        session.record = replace(known, used=used, state=session.dialogue.state)
+        return session.record
+
+    def _write(self, records: Iterable[Record]) -> None:
+        """Write on a thread, one batch after the other."""
+        if self._records is None:
+            return
+        self._waiting.update((record.id, record) for record in records)
+        if self._waiting and (self._writing is None or self._writing.done()):
+            batch, self._waiting = self._waiting.values(), {}
+            loop = asyncio.get_running_loop()
+            self._writing = loop.run_in_executor(None, self._records.write, batch)

@@ -1,0 +1,353 @@
+"""Asynchronous calls over HTTP: the state of a job, its files for download (with ranges, RFC 9110), and its
+progress as events or on a WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from threading import Lock
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionResetError
+
+from mcpdesk.auth.principal import Principal, until_expired
+from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.protocol import codec
+from mcpdesk.transports.base import Job, Parcel, Site
+from mcpdesk.transports.http.event_stream import EventStream
+from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
+
+INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
+"""Between two events: what is taken when nothing is said, and what may be."""
+LONGEST_MS = 24 * 3600 * 1000
+PACE_S = 0.05
+"""Between two looks for a WebSocket: what comes meanwhile is told together."""
+KINDS = ("stdout", "stderr", "progress")
+MESSAGE_BYTES = 4096
+"""Of what a listener may send, which is read and dropped."""
+
+NO_JOB = "No such job: it never was, its time is over"
+NO_FILE = "The job made no such file"
+
+Verb: TypeAlias = Callable[[web.BaseRequest, Job, Principal], Awaitable[web.StreamResponse]]
+Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
+
+_PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
+_LIST = re.compile(r"(?:/v1)?/jobs")
+NOT_OWNED = (
+    "Nobody has to say who they are here, so no job is anybody's own: ask for a job by its id, or send the "
+    "Mcp-Session-Id of the session it was begun in"
+)
+
+
+class Place(NamedTuple):
+    """What a path leads to."""
+
+    verbs: Mapping[str, Verb]
+    job: str
+    """Empty: the list of them."""
+    is_socket: bool
+
+
+class JobRoutes:
+    """The jobs of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._verbs: dict[tuple[str, str | None], dict[str, Verb]] = {
+            ("jobs", None): {"GET": _facts, "DELETE": _cancel},
+            ("jobs", "manifest"): {"GET": _manifest},
+            ("jobs", "download"): {"GET": _download, "HEAD": _download},
+            ("ws/jobs", None): {"GET": _socket},
+            ("mcp/progress", None): {"GET": _progress},
+        }
+
+    def place(self, path: str) -> Place | None:
+        """Whose path it is; None: not one of these."""
+        found = _PATH.fullmatch(path)
+        if found is None:
+            return Place({}, "", False) if _LIST.fullmatch(path) else None
+        verbs = self._verbs.get((found[1], found[3]))
+        return None if verbs is None else Place(verbs, found[2], found[1] == "ws/jobs")
+
+    async def answer(
+        self, request: web.BaseRequest, place: Place, callers: Sequence[Principal]
+    ) -> web.StreamResponse:
+        """Answer whoever may be answered: `callers` is one client as each server knows it."""
+        if not place.job:
+            return self._list(request, callers)
+        verb = place.verbs.get(request.method)
+        if verb is None:
+            return no_method(request, place.verbs)
+        for caller in callers:
+            job = self._site.jobs.find(place.job, caller)
+            if job is not None:
+                return await verb(request, job, caller)
+        return plain_error(404, f"{NO_JOB}, or it is not yours")
+
+    def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
+        """The jobs of whoever asks, and nobody else's."""
+        if request.method not in ("GET", "HEAD"):
+            return no_method(request, ("GET",))
+        session = request.headers.get("Mcp-Session-Id", "")
+        found = {caller.identity: self._site.jobs.listed(caller, session) for caller in callers}
+        jobs = [job for listed in found.values() for job in listed or ()]
+        note = (
+            b',"note":%b' % codec.encode(NOT_OWNED) if all(each is None for each in found.values()) else b""
+        )
+        return json_answer(200, b'{"jobs":[%b]%b}' % (b",".join(jobs), note))
+
+
+async def _facts(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    return json_answer(200, job.facts())
+
+
+async def _cancel(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    if not job.cancel("canceled by the client"):
+        return plain_error(409, f"The job is over: {job.state}", state=job.state)
+    return json_answer(200, job.facts())
+
+
+async def _manifest(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    return json_answer(200, await job.manifest())
+
+
+async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    answer = await download(request, job)
+    if answer is None:
+        return plain_error(404, NO_FILE, manifest=f"{request.path.rpartition('/')[0]}/manifest")
+    return answer
+
+
+async def download(
+    request: web.BaseRequest, job: Job, headers: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse | None:
+    """The file the query names, else all of them, with `headers` besides; None: the job made no such file."""
+    if not job.is_over:
+        return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
+    try:
+        parcel = await job.parcel(request.query.get("file", ""))
+    except FileGone as error:
+        return plain_error(410, str(error))
+    except ArchiveTooLarge as error:
+        return plain_error(413, str(error))
+    return None if parcel is None else await send(request, parcel, headers)
+
+
+async def _progress(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    """One event at once, and one whenever the interval is over, until the job, the time or the token is."""
+    try:
+        interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
+        most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
+    except ValueError as error:
+        return plain_error(400, str(error))
+    stream = EventStream(request)
+    now = asyncio.get_running_loop().time
+    due = now()
+    ends = float("inf") if most_s is None else due + most_s
+    with job.reader() as reader:
+        async with until_expired(caller):
+            while not stream.is_broken:
+                stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
+                if reader.has_told_all or now() >= ends:
+                    break
+                await stream.drain()  # who leaves too much unread gets the next event later
+                # Counted from when it was due, so that what writing took does not add up.
+                due = max(due + interval_s, now())
+                await reader.over(min(due, ends) - now())
+    return await stream.finish()
+
+
+async def _socket(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+    """Tell what comes, one JSON object a message, until the job or the token is over or the client leaves."""
+    kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
+    unknown = [each for each in kinds if each not in KINDS]
+    if unknown:
+        return plain_error(400, f"stream: {unknown[0][:80]!r} is none of {', '.join(KINDS)}")
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
+    socket: Socket = web.WebSocketResponse(
+        heartbeat=HEARTBEAT_S, timeout=FAREWELL_S, compress=False, max_msg_size=MESSAGE_BYTES
+    )
+    try:
+        await socket.prepare(request)
+    except web.HTTPException as refusal:
+        return plain_error(400, refusal.text or "no valid WebSocket handshake")
+    telling_aio = asyncio.create_task(_tell(socket, job, kinds))
+    try:
+        async with until_expired(caller):
+            while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                pass
+        if caller.has_expired(time.time()):
+            await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=EXPIRED)
+    finally:
+        telling_aio.cancel()
+        await asyncio.wait({telling_aio})
+    return socket
+
+
+async def _tell(socket: Socket, job: Job, kinds: list[str]) -> None:
+    try:
+        with job.reader(kinds) as reader:
+            while True:
+                for news in reader.news():
+                    await socket.send_str(codec.encode(news).decode())
+                if reader.has_told_all:
+                    break
+                await reader.changed()
+                await asyncio.sleep(PACE_S)
+        await socket.close()
+    except (ConnectionError, ClientConnectionError):
+        return
+
+
+def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
+    """A parameter of the query in seconds; None: not given. Raises: ValueError saying what is allowed."""
+    given = request.query.get(name)
+    if given is None:
+        return None
+    value = int(given) if given.isascii() and given.isdigit() and len(given) < 12 else -1
+    if not least <= value <= most:
+        raise ValueError(f"{name}: {given[:80]!r} is no number of milliseconds from {least} to {most}")
+    return value / 1000
+
+
+PIECE = 256 << 10
+_RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGNORECASE | re.ASCII)
+_UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
+
+
+class Span(NamedTuple):
+    """From a byte on, so many."""
+
+    start: int
+    length: int
+
+
+class Source:
+    """An open file, read on other threads by one at a time.
+
+    A read cannot be called back: `close` leaves the descriptor to one that is under way, lest its number be
+    another file's when the read comes to it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = Lock()
+        self._is_read = self._is_closed = False
+
+    def read(self, length: int, position: int) -> bytes:
+        """At most so many bytes from there on; nothing once it is closed. Blocks."""
+        with self._lock:
+            if self._is_closed:
+                return b""
+            self._is_read = True
+        try:
+            return os.pread(self._descriptor, length, position)
+        finally:
+            with self._lock:
+                self._is_read = False
+                if self._is_closed:
+                    os.close(self._descriptor)
+
+    def close(self) -> None:
+        """Close it now, or when the read that is under way is over. To be called once."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_read:
+                os.close(self._descriptor)
+
+
+async def send(
+    request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse:
+    """Send it, with `more` headers than it has by itself, and close its descriptor."""
+    source = Source(parcel.descriptor)
+    try:
+        return await _answer(request, parcel, source, more)
+    finally:
+        source.close()
+
+
+async def _answer(
+    request: web.BaseRequest, parcel: Parcel, source: Source, more: Mapping[str, str]
+) -> web.StreamResponse:
+    tag = f'"{parcel.tag}"'
+    headers = {
+        "Content-Type": parcel.media_type,
+        "Content-Disposition": disposition(parcel.name),
+        "Accept-Ranges": "bytes",
+        "ETag": tag,
+        "Cache-Control": "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+        **more,
+    }
+    if tag in [
+        each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
+    ]:
+        return web.Response(status=304, headers={"ETag": tag})
+    span = Span(0, parcel.size)
+    status = 200
+    if request.headers.get("If-Range", tag) == tag:
+        asked = wanted(request.headers.get("Range", ""), parcel.size)
+        if asked is not None and not asked.length:
+            refused = f"The file has {parcel.size} bytes: none of them lies in that range"
+            return plain_error(416, refused, {"Content-Range": f"bytes */{parcel.size}"})
+        if asked is not None:
+            span, status = asked, 206
+            headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{parcel.size}"
+    response = web.StreamResponse(status=status, headers=headers | head_of(request).page_headers)
+    response.content_length = span.length
+    await response.prepare(request)
+    if request.method != "HEAD":
+        await _copy(response, source, span)
+    return response
+
+
+def disposition(name: str) -> str:
+    """The header that makes a browser save it: the name in ASCII, and as it is where that differs."""
+    plain = _UNQUOTED.sub("_", name) or "file"
+    told = f'attachment; filename="{plain}"'
+    return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def wanted(header: str, size: int) -> Span | None:
+    """The range asked for, of no length when there is nothing of it; None: the whole.
+
+    What is not understood, and several ranges at once, are answered by the whole.
+    """
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or found.groups() == ("", ""):
+        return None
+    first, last = found.groups()
+    if not first:
+        length = min(int(last), size)
+        return Span(size - length, length)
+    start = int(first)
+    end = min(int(last), size - 1) if last else size - 1
+    if last and int(last) < start:
+        return None
+    return Span(start, max(0, end - start + 1))
+
+
+async def _copy(response: web.StreamResponse, source: Source, span: Span) -> None:
+    position, end = span.start, span.start + span.length
+    try:
+        while position < end:
+            piece = await asyncio.to_thread(source.read, min(PIECE, end - position), position)
+            if not piece:
+                raise ConnectionError("the file became shorter while it was sent")
+            position += len(piece)
+            await response.write(piece)
+        await response.write_eof()
+    except ClientConnectionResetError as error:
+        raise ConnectionError("the client is gone") from error

@@ -1,0 +1,362 @@
+"""The protocol's endpoints: `/mcp/<name>` over Streamable HTTP in both eras, and `/v1/mcp` for gateways.
+
+Source: WIRE 1.2, 4, 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from aiohttp import web
+
+from mcpdesk.auth.principal import OPEN, Principal, until_expired
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.headers import mismatch
+from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.stateless import is_stateless, unsupported
+from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.base import Dialogue, Endpoint, Site
+from mcpdesk.transports.http.callers import (
+    caller_in_body,
+    challenge_for,
+    holds_token,
+    recorded,
+    take_token,
+    unreadable,
+)
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.event_stream import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_S,
+    EventStream,
+    PostOutlet,
+    Pulse,
+    wait,
+)
+from mcpdesk.transports.http.http_sessions import Session, Sessions
+from mcpdesk.transports.http.request_body import read_body
+from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
+from mcpdesk.transports.http.responses import (
+    IS_RECORDED,
+    JSON,
+    STREAM,
+    Refused,
+    answer_said,
+    json_answer,
+    no_json,
+    plain_error,
+    rpc_error,
+)
+from mcpdesk.transports.http.resumable_stream import ResumableStream, SessionOutlet
+from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
+from mcpdesk.transports.http.websocket import SocketRoutes
+
+LAST_EVENT_HEADER = "Last-Event-ID"
+LISTEN = "subscriptions/listen"
+
+
+class McpRoutes:
+    """The protocol endpoint of every server of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._pulse = Pulse()
+        rules = site.rules
+        folder, ttl_s = site.state_dir, rules.session_ttl_s
+        records = None if folder is None else SessionRecords(folder / FOLDER, ttl_s)
+        self.sessions = Sessions(
+            ttl_s, rules.max_sessions, rules.resume_bytes, records, lambda: site.rules.api_key
+        )
+
+    async def post(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Answer one POSTed message or batch. Without a `caller` it may hold a token of its own."""
+        head = head_of(request)
+        if head.content_type != JSON:
+            return no_json(head.content_type)
+        wanted = head.accepted
+        if not wanted.json and not wanted.stream:
+            return plain_error(406, "Accept must allow application/json or text/event-stream")
+        most = self._site.rules.max_body_bytes
+        try:
+            body = await read_body(request, most)
+            message, shown, token = codec.decode(body), body, None
+            if holds_token(message):
+                shown = recorded(message)
+                token, message = take_token(message)
+            if caller is None:
+                caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
+            dialogue, session = self._dialogue(request, head, endpoint, message, caller)
+        except Refused as refused:
+            return refused.answer
+        except ProtocolError as error:
+            return await self._undecodable(request, endpoint, body, error, caller)
+        self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
+        # Clients of SDK 1.x give the whole session up for a 401 or 403. It helps those alone who can be given
+        # another token; the others are told in the message only.
+        is_told_inside = session is not None and not endpoint.access.authorization_servers
+        answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
+        if (
+            answer.status in (401, 403)
+            and isinstance(answer, web.Response)
+            and isinstance(answer.body, bytes)
+        ):
+            answer.headers.update(challenge_for(answer.body, request, head, endpoint.access))
+        return answer
+
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Open a session's standing stream, or explain what this endpoint is."""
+        refusal = _outside_sessions(request, endpoint)
+        if refusal is not None:
+            return refusal
+        if "text/event-stream" not in request.headers.get("Accept", ""):
+            return _post_only(endpoint)
+        session = self._session(request, request.headers[SESSION_HEADER], endpoint, caller or OPEN)
+        if session is None:
+            return plain_error(404, "No such session: initialize again")
+        last = request.headers.get(LAST_EVENT_HEADER)
+        # Nothing is kept of streams from before a restart: who asks for one goes on with a fresh one.
+        if not last or session.events.is_earlier(last):
+            if session.standing.is_carried:
+                return plain_error(409, "This session has a standing stream already")
+            return await _carry(request, session, caller or OPEN, session.standing, None)
+        found = session.events.find(last)
+        if found is None:
+            return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
+        return await _carry(request, session, caller or OPEN, *found)
+
+    async def delete(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """End a session."""
+        refusal = _outside_sessions(request, endpoint)
+        if refusal is not None:
+            return refusal
+        session = self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
+        if session is None:
+            return plain_error(404, "No such session")
+        self.sessions.end(session, "the client ended the session")
+        return web.Response(status=204)
+
+    def _dialogue(
+        self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
+    ) -> tuple[Dialogue, Session | None]:
+        """The dialogue a message belongs to; a new session when it opens one."""
+        version = head.version
+        if is_stateless(message, version):
+            if head.repeated:
+                reason = f"{head.repeated} is given more than once"
+                raise Refused(rpc_error(400, mismatch(reason), readable_id(message)))
+            return self._sessionless(request, endpoint, "", caller), None
+        if version and version not in BY_NAME:
+            raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            if not self.sessions.has_room():
+                raise Refused(
+                    rpc_error(503, invalid("too many sessions (max_sessions)"), readable_id(message))
+                )
+            session = self.sessions.begin(endpoint, peer_of(request), caller)
+            return session.dialogue, session
+        if head.session is None:
+            return self._sessionless(request, endpoint, version, caller), None
+        known_session = self._session(request, head.session, endpoint, caller)
+        if known_session is None:
+            missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
+            raise Refused(rpc_error(404, missing, readable_id(message)))
+        return known_session.dialogue, known_session
+
+    def _session(
+        self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
+    ) -> Session | None:
+        """The caller's session of that id, be it one from before a restart."""
+        found = self.sessions.get(identifier, endpoint.key, caller)
+        return found or self.sessions.take_up(identifier, endpoint, peer_of(request), caller)
+
+    def _sessionless(
+        self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
+    ) -> Dialogue:
+        connection = connection_of(request)
+        dialogue = connection.dialogues.get((endpoint.key, revision, caller.identity))
+        if dialogue is None:
+            dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
+        if dialogue is None:
+            raise Refused(rpc_error(400, unsupported(revision)))
+        return dialogue
+
+    async def _answer(
+        self,
+        request: web.BaseRequest,
+        head: RequestHead,
+        dialogue: Dialogue,
+        message: Any,
+        session: Session | None,
+        caller: Principal,
+        is_told_inside: bool,
+    ) -> web.StreamResponse:
+        recorder, wanted, connection = self._site.recorder, head.accepted, dialogue.connection
+        is_listening = isinstance(message, dict) and message.get("method") == LISTEN
+        may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
+        if is_listening and not may_stream:
+            return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
+        if session is not None and session.is_kept:
+            outlet: PostOutlet = SessionOutlet(
+                request, may_stream, recorder.together, connection, session.events
+            )
+        else:
+            outlet = PostOutlet(request, may_stream, recorder.together, connection)
+        outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
+        answer = dialogue.accept_message(message, outlet, head.carried, caller)
+        if isinstance(answer, tuple):
+            status, body = answer
+        else:
+            self._pulse.watch(outlet)
+            if session is not None:
+                session.waiting.add(outlet)
+            try:
+                status, body = await answer
+            finally:
+                self._pulse.forget(outlet)
+                if session is not None:
+                    session.answered(outlet)
+        if is_told_inside and status in (401, 403):
+            status = 200
+        if session is not None and not session.is_kept:
+            self._settle(session, outlet)
+        if body is None:
+            return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
+        prefers_json = wanted.json and not head.wants_stream
+        if outlet.stream is None and (prefers_json or status != 200):
+            headers = outlet.headers or None
+            said = None if status == 200 and headers is None else answer_said(status, headers=headers)
+            recorder.frame(connection, Direction.OUT, body, True, said)
+            reply = json_answer(status, body, headers)
+            if status != 200:
+                reply[IS_RECORDED] = True
+            return reply
+        outlet.flush()
+        recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
+        return await outlet.conclude(body)
+
+    def _settle(self, session: Session, outlet: PostOutlet) -> None:
+        if session.dialogue.is_open:
+            self.sessions.keep(session)
+            outlet.headers[SESSION_HEADER] = session.id
+        else:
+            session.close("the handshake failed")
+
+    async def _undecodable(
+        self,
+        request: web.BaseRequest,
+        endpoint: Endpoint,
+        body: bytes,
+        error: ProtocolError,
+        caller: Principal | None,
+    ) -> web.Response:
+        if caller is None:
+            try:
+                caller = await caller_in_body(
+                    request, head_of(request), endpoint.access, self._site.rules, None
+                )
+            except Refused as refused:
+                return refused.answer
+        dialogue = self._sessionless(request, endpoint, "", caller)
+        record = self._site.recorder.frame
+        record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).said)
+        refusal = codec.error_response(None, error)
+        record(dialogue.connection, Direction.OUT, refusal, True, answer_said(400))
+        return json_answer(400, refusal)
+
+
+def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
+    """The refusal for a verb that sessions alone have; None: the request names one."""
+    head = head_of(request)
+    known = BY_NAME.get(head.version)
+    if head.version and known is None:
+        return rpc_error(400, unsupported(head.version[:80]))
+    if not head.session or (known is not None and known.is_stateless):
+        return _post_only(endpoint)
+    return None
+
+
+def _post_only(endpoint: Endpoint) -> web.Response:
+    return plain_error(
+        405,
+        "This endpoint speaks MCP: JSON-RPC 2.0 messages over POST",
+        {"Allow": "POST"},
+        server=endpoint.name,
+        example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+    )
+
+
+async def _carry(
+    request: web.BaseRequest,
+    session: Session,
+    caller: Principal,
+    events: ResumableStream,
+    after: int | None,
+) -> web.StreamResponse:
+    """Send what follows event `after` on a stream of a session, until it, the connection or a token ends."""
+    stream = EventStream(request)
+    done = events.attach(stream, after)
+    connection = connection_of(request)
+    connection.on_lost(done.set)
+    try:
+        async with until_expired(caller):
+            while not done.is_set() and not stream.is_broken:
+                stream.put(KEEP_ALIVE)
+                await wait(done, KEEP_ALIVE_S)
+    finally:
+        connection.on_lost(None)
+        events.detach(stream)
+        session.touch()
+    return await stream.finish()
+
+
+ALLOWED = {"Allow": "GET, OPTIONS, POST, DELETE"}
+
+
+class GatewayRoutes:
+    """The dialect's endpoint of every server of a site."""
+
+    def __init__(self, mcp: McpRoutes, sockets: SocketRoutes) -> None:
+        self._mcp = mcp
+        self._sockets = sockets
+
+    def post(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> Awaitable[web.StreamResponse]:
+        """Answer one POSTed message or batch."""
+        return self._mcp.post(request, endpoint.gateway, caller)
+
+    async def get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Say what is here; for the protocol's clients their session's standing stream."""
+        head = head_of(request)
+        if head.session is not None or not head.accepted.json:
+            return await self._mcp.get(request, endpoint.gateway, caller)
+        return json_answer(200, endpoint.gateway.discovery())
+
+    async def options(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Say what is here."""
+        return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
+
+    def delete(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> Awaitable[web.StreamResponse]:
+        """End a session."""
+        return self._mcp.delete(request, endpoint.gateway, caller)
+
+    def socket(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> Awaitable[web.StreamResponse]:
+        """Upgrade the connection and serve it until one side closes."""
+        return self._sockets.get(request, endpoint.gateway, caller)

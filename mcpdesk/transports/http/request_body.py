@@ -1,0 +1,88 @@
+"""The body of a request: refused when too large or compressed, before any of it is read where that can be."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import StreamReader, web
+
+from mcpdesk.protocol.jsonrpc import invalid
+from mcpdesk.transports.http.connections import BODY_BYTES_PER_S, HttpConnection, connection_of, late
+from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.http.responses import Refused, plain_error, rpc_error
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def read_body(request: web.BaseRequest, limit: int) -> bytes:
+    """Return the whole body.
+
+    Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
+    much beside those of all other requests (503).
+    """
+    head, content, connection = head_of(request), request.content, connection_of(request)
+    if head.body_size is not None and head.body_size > limit:
+        raise _too_large(head.body_size, limit)
+    if not head.is_plain:
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
+            told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
+            raise _closing(plain_error(415, told))
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(CONTINUE)
+    try:
+        if content.is_eof():
+            body = content.read_nowait()
+            _count(connection, len(body), len(body), limit)
+            return body
+        return await _receive(content, connection, limit)
+    except TimeoutError:
+        raise _closing(plain_error(408, late(connection.patience_s))) from None
+    except (ConnectionError, web.RequestPayloadError):
+        raise _closing(plain_error(400, "the body broke off")) from None
+
+
+async def _receive(content: StreamReader, connection: HttpConnection, limit: int) -> bytes:
+    """Wait for a body; every piece gives the rest more time.
+
+    Raises: Refused, TimeoutError, ConnectionError.
+    """
+    connection.body_since = deadline = connection.loop.time()
+    deadline += connection.patience_s
+    body = bytearray()
+    try:
+        async with asyncio.timeout_at(deadline) as patience:
+            while piece := await content.readany():
+                body += piece
+                _count(connection, len(piece), len(body), limit)
+                deadline += len(piece) / BODY_BYTES_PER_S
+                patience.reschedule(deadline)
+        return bytes(body)
+    except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
+        # The stream keeps its error, the error its traceback, and that all that was received.
+        error.__traceback__ = None
+        raise
+    finally:
+        body.clear()
+        connection.body_since = None
+
+
+def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
+    """Hold so many more bytes of a body. Raises: Refused."""
+    if total > limit:
+        raise _too_large(None, limit)
+    if not connection.hold(more):
+        told = f"requests of more than {connection.body_limit} bytes are being received or answered"
+        raise _closing(rpc_error(503, invalid(f"{told} (max_bodies_bytes)")))
+
+
+def _too_large(size: int | None, limit: int) -> Refused:
+    said = f"a body of {size} bytes" if size is not None else "the body"
+    return _closing(rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)")))
+
+
+def _closing(answer: web.Response) -> Refused:
+    """A refusal after which the connection ends: the rest of the body is not wanted."""
+    answer.force_close()
+    return Refused(answer)

@@ -1,0 +1,210 @@
+"""What a request must pass before it is read, what pages may know of the answer, and the log of refusals.
+
+Checked are its form, Host, Origin and the key of the desk. Source: WIRE 4.6, 12; Fetch, CORS.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from aiohttp import web
+from aiohttp.http import HttpVersion10, HttpVersion11
+
+from mcpdesk.auth.api_key import matches
+from mcpdesk.auth.policy import check_host, check_origin, is_listed
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.codec import sendable
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http.request_head import head_of, peer_of, place_of
+from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
+
+FOREIGN = frozenset({"cross-site", "same-site"})
+"""What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is
+the same site."""
+
+
+class Guard:
+    """Checks requests that arrive on one address.
+
+    `bound` and `port` are that address; on a Unix socket they are empty and 0.
+    """
+
+    def __init__(self, bound: str, port: int = 0) -> None:
+        self._bound = bound
+        self._port = port
+        self._passed: set[tuple[str | None, str | None, str]] = set()
+        self._passed_rules: Rules | None = None
+
+    def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
+        """The refusal for a request of doubtful form, from a foreign page or to a foreign name.
+
+        None to go on.
+        """
+        headers = request.headers
+        if request.version not in (HttpVersion10, HttpVersion11):
+            return _closing(505, "the request line must say HTTP/1.1 or HTTP/1.0")
+        codings = headers.getall("Transfer-Encoding", ())
+        if codings and [each.strip().lower() for each in codings] != ["chunked"]:
+            # Whoever is asked in front of us may see the body end elsewhere.
+            return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
+        host, origin = headers.get("Host"), headers.get("Origin")
+        target = head_of(request).authority
+        if rules is not self._passed_rules or len(self._passed) > 256:
+            self._passed_rules = rules
+            self._passed.clear()
+        if len(headers.getall("Origin", ())) > 1:
+            # Whoever is asked in front of us may have looked at the other one.
+            return plain_error(400, "Origin is given more than once")
+        if origin is None and _is_hidden_page(headers):
+            return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
+        if (host, origin, target) in self._passed:
+            return None
+        # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
+        for name in (host, target) if target else (host,):
+            if not check_host(name, rules.allowed_hosts, self._bound):
+                return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
+        if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
+            return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
+        self._passed.add((host, origin, target))
+        return None
+
+    def refuse_caller(
+        self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
+    ) -> web.Response | None:
+        """The refusal for a missing or wrong key, with this status; None to go on.
+
+        `in_query`: `?api_key=` may carry it too.
+        """
+        if not rules.api_key:
+            return None
+        given = request.headers.get(rules.api_key_header)
+        if given is None and in_query:
+            given = request.query.get("api_key")
+        if matches(given, rules.api_key):
+            return None
+        state = "missing" if given is None else "wrong"
+        refused = "Unauthorized" if status == 401 else "Forbidden"
+        return plain_error(status, f"{refused}: {state} key in the header {rules.api_key_header}")
+
+
+def _closing(status: int, message: str) -> web.Response:
+    """A refusal after which nothing more is read: where the next request begins is anybody's guess."""
+    answer = plain_error(status, message)
+    answer.force_close()
+    return answer
+
+
+def _is_hidden_page(headers: Mapping[str, str]) -> bool:
+    """Whether another site's page causes this request without naming its origin, as for an image.
+
+    A link that somebody follows is no such request.
+    """
+    return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
+
+
+def _shown(value: str | None) -> str:
+    return "(missing)" if value is None else repr(value[:100])
+
+
+SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")
+"""Paths for clients. The dashboard is for nobody's page but its own."""
+ASKS_FIRST = "Access-Control-Request-Method"
+"""What makes an OPTIONS request a browser's question rather than a client's."""
+METHODS = "GET, POST, DELETE, OPTIONS"
+READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Content-Disposition"
+"""Headers of answers that a page may read besides the few it always may."""
+HOLDS_S = 600
+"""How long a browser need not ask again."""
+LONGEST = 2_000
+"""Characters of the headers a page asks for."""
+
+
+def page_headers(request: web.BaseRequest, origins: tuple[str, ...]) -> dict[str, str]:
+    """Return the headers that let the page of a listed origin read the answer; none for all others."""
+    origin = request.headers.get("Origin")
+    if origin is None or not _is_shared(request.path) or not is_listed(origin, origins):
+        return {}
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Allow-Credentials": "true",
+        "Access-Control-Expose-Headers": READABLE,
+        "Vary": "Origin",
+    }
+
+
+def is_question(request: web.BaseRequest) -> bool:
+    """Whether a browser asks what its page may send."""
+    return request.method == "OPTIONS" and ASKS_FIRST in request.headers
+
+
+def permission(request: web.BaseRequest) -> web.Response:
+    """What a browser asks for before it sends. It carries neither key nor token."""
+    told = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
+    wanted = request.headers.get("Access-Control-Request-Headers", "")
+    if wanted and len(wanted) <= LONGEST:
+        told["Access-Control-Allow-Headers"] = wanted
+    if request.headers.get("Access-Control-Request-Private-Network") == "true":
+        told["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=told)
+
+
+def _is_shared(path: str) -> bool:
+    return path.startswith(SHARED) or place_of(path)[1] is not None
+
+
+TOLD = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
+    status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
+}
+"""Who may not come in, and what belongs to no conversation: the traffic has nothing of either."""
+MOST_A_SECOND = 5
+"""Somebody who tries again and again does not fill the log."""
+
+
+class Refusals:
+    """Those of one listener. Told of every answer that says more than a message."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._told = 0
+        self._left_out = 0
+
+    def tell(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
+        """Log a refusal, unless there were too many a moment ago; returns it."""
+        log = TOLD.get(answer.status)
+        if log is None or IS_RECORDED in answer:
+            return answer
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._left_out:
+                log.warning("refused %d more requests", self._left_out)
+            self._second, self._told, self._left_out = second, 0, 0
+        if self._told == MOST_A_SECOND:
+            self._left_out += 1
+            return answer
+        self._told += 1
+        head = head_of(request)
+        line, peer = sendable(head.line.removesuffix(" HTTP/1.1")[:200]), sendable(peer_of(request))
+        log.warning("refused %s from %s: %d %s", line, peer, answer.status, _reason(answer))
+        return answer
+
+
+def _reason(answer: web.Response) -> str:
+    body = answer.body
+    try:
+        said = codec.decode(body) if isinstance(body, bytes) else {}
+    except ProtocolError:
+        return ""
+    reason = _words(said.get("error", ""))[:200] if isinstance(said, dict) else ""
+    return f"{reason} ({answer[WHY]})" if WHY in answer else reason
+
+
+def _words(error: object) -> str:
+    """An error of HTTP or of JSON-RPC, and what it was that nobody here knows."""
+    if not isinstance(error, dict):
+        return str(error)
+    data = error.get("data")
+    asked = data.get("requested") if isinstance(data, dict) else None
+    return f"{error.get('message')}: {asked}" if asked else str(error.get("message"))

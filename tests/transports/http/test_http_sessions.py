@@ -1,0 +1,194 @@
+"""Sessions end when unused, make room, and keep what nobody listened to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.handshake import SessionState
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import http_sessions, session_records
+from mcpdesk.transports.http.event_stream import EventStream
+from mcpdesk.transports.http.http_sessions import Session, Sessions
+from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, read_records, seal
+from tests.support.patience import WITHIN_S
+from tests.support.rude import turn
+from tests.support.served import Peer
+from tests.support.site import serving
+
+
+async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_sessions, "SWEEP_S", 0.01)
+    kept = Sessions(ttl_s=0.0)
+    session = Session(Peer().endpoint, "t")
+    kept.keep(session)
+    async with asyncio.timeout(WITHIN_S):
+        while not session.is_closed:
+            await turn()
+    assert len(kept) == 0
+
+
+async def test_the_longest_unused_session_makes_room() -> None:
+    kept = Sessions(ttl_s=60, most=2)
+    endpoint = Peer().endpoint
+    first, second, third = (Session(endpoint, "t") for _ in range(3))
+    kept.keep(first)
+    kept.keep(second)
+    assert kept.get(first.id, endpoint.name) is first
+    kept.keep(third)
+    assert second.is_closed
+    assert kept.get(second.id, endpoint.name) is None
+    assert kept.get(first.id, "another") is None
+    kept.close()
+    assert first.is_closed
+    assert {each.conversation.transport for each in endpoint.dialogues.values()} == {"memory"}
+
+
+async def test_sessions_in_use_make_no_room_and_a_new_one_is_told() -> None:
+    async with serving(Rules(max_sessions=1)) as served:
+        headers = await served.session()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["Accept"] = "text/event-stream"
+        async with served.client.get(f"{served.url}/mcp/sample", headers=named):
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}}
+            body = {"jsonrpc": "2.0", "id": 4, "method": "initialize", "params": params}
+            refused = await served.post(body)
+            assert (refused.status, (await refused.json())["id"]) == (503, 4)
+            assert "max_sessions" in await refused.text()
+        assert (await served.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **headers)).status == 200
+
+
+@pytest.mark.requirement("4.7", "12.3")
+async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
+    endpoint = Peer().endpoint
+    identifiers = {Session(endpoint, "t").id for _ in range(50)}
+    assert len({each[:8] for each in identifiers}) == len({each[-8:] for each in identifiers}) == 50
+    assert all(len(each) >= 32 and all("!" <= char <= "~" for char in each) for each in identifiers)
+
+
+async def test_messages_wait_for_the_standing_stream() -> None:
+    peer = Peer()
+    session = Session(peer.endpoint, "t")
+    session.standing.put(b"{}")
+
+    class Stream(EventStream):
+        def __init__(self) -> None:
+            self.pieces: list[bytes] = []
+            self._is_broken = False
+
+        def put(self, piece: bytes) -> None:
+            self.pieces.append(piece)
+
+    stream = Stream()
+    session.standing.attach(stream)
+    assert stream.pieces == [b"id: 0:1\nevent: message\ndata: {}\n\n"]
+
+
+async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_sessions, "LOOKED_AT", 2)
+    kept = Sessions(ttl_s=60, most=3)
+    endpoint = Peer().endpoint
+    used = [kept.begin(endpoint, "t") for _ in range(2)]
+    unused = kept.begin(endpoint, "t")
+    for session in (*used, unused):
+        kept.keep(session)
+    monkeypatch.setattr(Session, "is_unused", property(lambda self: self is unused))
+    assert not kept.has_room()
+    for session in used:
+        kept.get(session.id, endpoint.name)
+    assert kept.has_room()
+    kept.keep(kept.begin(endpoint, "t"))
+    assert unused.is_closed and not any(session.is_closed for session in used)
+    kept.close()
+
+
+def record(name: str, **more: Any) -> Record:
+    """One that was used just now."""
+    state = SessionState({"protocolVersion": "2025-11-25"}, True)
+    return Record(hashed(name), time.time(), "place", seal(name, "", ""), **{"state": state, **more})
+
+
+def left(folder: Path, *records: Record) -> None:
+    """What a process leaves that ends."""
+    ended = SessionRecords(folder, 60)
+    ended.write(records)
+    ended.close(records)
+
+
+def test_a_session_is_taken_by_one_process_alone(tmp_path: Path) -> None:
+    first, second = record("first"), record("second")
+    left(tmp_path, first, second)
+    one, other = SessionRecords(tmp_path, 60), SessionRecords(tmp_path, 60)
+    assert one.find(first.id) == other.find(first.id) == first
+    assert (one.take(first), other.take(first)) == (True, False)
+    assert one.find(first.id) is other.find(first.id) is None
+    assert other.take(second)
+    # Nothing is left of the process that ended: its file is gone.
+    assert {path.name.endswith(".jsonl") for path in tmp_path.iterdir()} == {True}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path) -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(20_000):
+        nested = {"x": nested}
+    deep = record("deep", state=SessionState({"capabilities": nested}))
+    lone = record("lone", state=SessionState({"clientInfo": {"name": "\ud800"}}))
+    long = record("long", state=SessionState({"clientInfo": {"name": "x" * session_records.LONGEST}}))
+    usual = record("usual")
+    left(tmp_path, deep, lone, long, usual)
+    (path,) = tmp_path.iterdir()
+    assert read_records(path.read_bytes()) == {usual.id: usual}
+
+
+def test_a_damaged_line_costs_no_other(tmp_path: Path) -> None:
+    first, second = record("first"), record("second")
+    left(tmp_path, first, second)
+    (path,) = tmp_path.iterdir()
+    one, two = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(one + b"\xff\xfe{\n" + b"[" * 5_000 + b"\n\n" + two + two[:20])
+    records = SessionRecords(tmp_path, 60)
+    assert records.find(first.id) == first
+    assert records.take(first) and not records.take(first)
+    assert read_records(path.read_bytes()) == {second.id: second}
+
+
+def test_the_file_does_not_grow_with_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_records, "SLACK_BYTES", 500)
+    records = SessionRecords(tmp_path, 60)
+    for number in range(200):
+        records.write([record("one"), record("two", restarts=number)])
+        (path,) = tmp_path.iterdir()
+        assert path.stat().st_size < 4_000
+    assert read_records(path.read_bytes())[hashed("two")].restarts == 199
+    records.close([])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_fails_is_told_of_once_and_written_when_it_can_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, one, two = tmp_path / "sessions", record("one"), record("two")
+    folder.touch()
+    records = SessionRecords(folder, 60)
+    with caplog.at_level(logging.WARNING):
+        records.write([one])
+        records.write([two])
+    assert len(caplog.records) == 1
+    folder.unlink()
+    records.write([])
+    (path,) = folder.iterdir()
+    assert read_records(path.read_bytes()) == {one.id: one, two.id: two}
+
+
+def test_a_session_that_was_not_used_for_long_is_not_found(tmp_path: Path) -> None:
+    old = record("old")
+    left(tmp_path, old)
+    assert SessionRecords(tmp_path, 60).find(old.id) == old
+    assert SessionRecords(tmp_path, -1).find(old.id) is None
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,196 @@
+"""Pages of listed origins read answers in their browser; all others are told nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import request_guard
+from tests.support.callers import call, checking, guarding
+from tests.support.patience import WITHIN_S
+from tests.support.site import Served, serving
+from tests.support.tokens import token
+
+APP = "https://app.example"
+LISTED = Rules(allowed_origins=(APP, "http://localhost:5173"))
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "echo", "arguments": {"text": "x"}},
+}
+
+
+def permission(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith("Access-Control-")}
+
+
+async def asked_first(
+    served: Served, origin: str, path: str = "/mcp/sample", **more: str
+) -> tuple[int, dict[str, str]]:
+    """What a browser is told that asks before it POSTs."""
+    headers = {"Origin": origin, "Access-Control-Request-Method": "POST"} | more
+    async with served.client.options(served.url + path, headers=headers) as answer:
+        return answer.status, permission(answer.headers)
+
+
+@pytest.mark.parametrize("origin", LISTED.allowed_origins)
+async def test_a_browser_that_asks_first_is_permitted_without_key_or_token(origin: str) -> None:
+    rules = Rules(allowed_origins=LISTED.allowed_origins, api_key="secret")
+    wanted = {"Access-Control-Request-Headers": "content-type,x-api-key,mcp-session-id"}
+    async with serving(rules) as served:
+        status, told = await asked_first(served, origin, **wanted)
+        assert (status, told["Access-Control-Allow-Origin"]) == (204, origin)
+        assert told["Access-Control-Allow-Headers"] == "content-type,x-api-key,mcp-session-id"
+        assert "POST" in told["Access-Control-Allow-Methods"]
+        assert "Access-Control-Allow-Private-Network" not in told
+        private = {"Access-Control-Request-Private-Network": "true"}
+        assert (await asked_first(served, origin, **private))[1][
+            "Access-Control-Allow-Private-Network"
+        ] == "true"
+        assert (await asked_first(served, origin, "/v1/mcp"))[0] == 204
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept", "status"),
+    [
+        ("POST", "/mcp/sample", "application/json", 200),
+        ("POST", "/mcp/sample?stream=1", "*/*", 200),
+        ("GET", "/mcp/sample", "*/*", 405),
+        ("GET", "/status", "*/*", 200),
+        ("GET", "/jobs/none", "*/*", 404),
+        ("OPTIONS", "/v1/mcp", "*/*", 200),
+    ],
+)
+async def test_answers_of_every_kind_may_be_read(method: str, path: str, accept: str, status: int) -> None:
+    async with serving(LISTED) as served:
+        for _ in range(2):  # the second time over the kept connection, whose head is known
+            headers = {"Origin": APP, "Accept": accept}
+            body = CALL if method == "POST" else None
+            async with served.client.request(method, served.url + path, json=body, headers=headers) as answer:
+                assert answer.status == status
+                told = permission(answer.headers)
+                assert answer.headers["Vary"] == "Origin"
+                await answer.read()
+            assert told["Access-Control-Allow-Origin"] == APP
+            assert told["Access-Control-Allow-Credentials"] == "true"
+            assert "Mcp-Session-Id" in told["Access-Control-Expose-Headers"]
+
+
+async def test_a_refusal_may_be_read_too() -> None:
+    async with serving(Rules(allowed_origins=(APP,), api_key="secret")) as served:
+        answer = await served.post(CALL, Origin=APP)
+        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (403, APP)
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "http://localhost:3000", "http://127.0.0.1:5173", "http://app.example", "own"]
+)
+async def test_who_is_not_listed_is_told_nothing(origin: str) -> None:
+    async with serving(LISTED) as served:
+        origin = served.url if origin == "own" else origin
+        answer = await served.post(CALL, **({"Origin": origin} if origin else {}))
+        assert answer.status == (200 if origin in ("", served.url) else 403)
+        assert permission(answer.headers) == {}
+        if origin:
+            assert (await asked_first(served, origin))[1] == {}
+
+
+async def test_foreign_pages_and_foreign_names_are_refused_as_ever() -> None:
+    async with serving(LISTED) as served:
+        assert (await asked_first(served, "https://evil.example"))[0] == 403
+        assert (await asked_first(served, APP, Host="evil.example"))[0] == 403
+
+
+async def test_the_dashboard_is_for_no_other_page() -> None:
+    async with serving(LISTED) as served:
+        async with served.client.get(f"{served.url}/", headers={"Origin": APP}) as answer:
+            assert permission(answer.headers) == {}
+        assert (await asked_first(served, APP, "/"))[1] == {}
+
+
+async def test_without_a_list_nobody_is_told_anything() -> None:
+    async with serving() as served:
+        answer = await served.post(CALL, Origin=served.url)
+        assert answer.status == 200 and permission(answer.headers) == {}
+
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "mcpdesk.auth"]
+
+
+async def test_who_was_refused_and_why_is_told_without_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Rules(api_key="right")) as served:
+        await served.post(PING, X_API_Key="nearly-right", User_Agent="checker/2.0")
+        await served.post(PING, Origin="http://evil.example")
+        await served.post(PING, X_API_Key="right")
+    wrong, foreign = told(caplog)
+    assert wrong == (
+        "refused POST /mcp/sample from checker 2.0: 403 Forbidden: wrong key in the header X-API-Key"
+    )
+    assert "403 Origin 'http://evil.example' may not call" in foreign
+    assert "right" not in wrong
+
+
+async def test_what_belongs_to_no_conversation_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Rules()) as served:
+        await served.post(PING, Mcp_Session_Id="gone", MCP_Protocol_Version="2025-11-25")
+        await served.post(PING, MCP_Protocol_Version="2023-01-01")
+        await served.post(PING, Content_Type="text/plain")
+        await served.post(PING)
+    said = [record.getMessage() for record in caplog.records if record.name == "mcpdesk.http"]
+    assert [line.partition(": ")[2] for line in said] == [
+        "404 No such session: initialize again",
+        "400 Unsupported protocol version: 2023-01-01",
+        "415 Content-Type must be application/json, not 'text/plain'",
+    ]
+
+
+async def test_bytes_of_a_head_that_are_no_text_are_shown_as_question_marks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(Rules()) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /mcp/sample HTTP/1.1\r\nHost: %b\r\nUser-Agent: x\xff\r\n" % host.encode())
+        writer.write(b"Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        async with asyncio.timeout(WITHIN_S):
+            assert b" 415 " in await reader.readline()
+        writer.close()
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "mcpdesk.http"]
+    assert line.startswith("refused POST /mcp/sample from x?: 415 ")
+
+
+async def test_many_refusals_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.monotonic()]
+    monkeypatch.setattr(request_guard, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    async with serving(Rules(api_key="right")) as served:
+        for _ in range(request_guard.MOST_A_SECOND + 3):
+            await served.post(PING)
+        now[0] += 1
+        await served.post(PING)
+    lines = told(caplog)
+    assert len(lines) == request_guard.MOST_A_SECOND + 2
+    assert lines[-2] == "refused 3 more requests"
+
+
+async def test_the_log_says_what_is_wrong_with_a_token_and_the_caller_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "mcpdesk.auth")
+    async with guarding(checking()) as served:
+        text = token("RS256", header={"kid": "RS256-first"}, exp=1)
+        answer = await served.post(call(), Authorization=f"Bearer {text}")
+        assert await answer.json() == {"error": "Unauthorized: invalid JWT"}
+    assert "401 Unauthorized: invalid JWT (it has expired)" in caplog.text
+    assert text not in caplog.text

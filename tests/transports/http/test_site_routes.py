@@ -1,0 +1,182 @@
+"""Plain facts, which anybody may ask for."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mcpdesk.auth.access import Access
+from mcpdesk.recorder.record import CaptureHealth
+from mcpdesk.transports.base import Rules
+from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.http.site_routes import written
+from tests.support.site import Served, serving
+
+
+async def test_health_and_status_need_no_key() -> None:
+    async with serving(Rules(api_key="secret", enable_mcp=False)) as served:
+        async with served.client.get(f"{served.url}/health") as answer:
+            assert (answer.status, await answer.json()) == (200, {"status": "ok"})
+        async with served.client.get(f"{served.url}/status") as answer:
+            body = await answer.json()
+    assert (body["status"], body["name"], body["version"]) == ("ok", "sample", "1.0")
+    assert (body["tools"], body["resources"], body["prompts"], body["uptime_s"]) == (9, 2, 1, 1.5)
+    assert body["key_required"] and body["token_required"]
+    assert "secret" not in str(body)
+
+
+async def test_a_server_that_wants_a_token_says_so() -> None:
+    async with serving() as served:
+        async with served.client.get(f"{served.url}/status") as answer:
+            assert not (await answer.json())["token_required"]
+        served.peer.server.access = Access(requires_token=True)
+        async with served.client.get(f"{served.url}/status") as answer:
+            body = await answer.json()
+    assert body["token_required"] and not body["key_required"]
+    assert [each["token_required"] for each in body["servers"]] == [True]
+
+
+async def test_whether_frames_reach_the_capture_is_said() -> None:
+    said = [
+        (CaptureHealth(False), {"state": "off", "missing_frames": 0}),
+        (CaptureHealth(True, "", 7), {"state": "writing", "missing_frames": 7}),
+        (
+            CaptureHealth(True, "No space left on device", 7),
+            {"state": "failing", "missing_frames": 7, "error": "No space left on device"},
+        ),
+    ]
+    async with serving() as served:
+        for served.capture, capture in said:
+            async with served.client.get(f"{served.url}/status") as answer:
+                assert (await answer.json())["capture"] == capture
+
+
+async def test_the_page_of_text_names_what_is_here() -> None:
+    async with serving() as served, served.client.get(f"{served.url}/") as answer:
+        text = await answer.text()
+    assert answer.status == 200
+    assert "/mcp/sample" in text and "/metrics" in text
+
+
+async def test_where_mcp_is_switched_off_no_endpoint_of_it_is_named() -> None:
+    async with serving(Rules(enable_mcp=False)) as served:
+        for path, status in (("/", 200), ("/nowhere", 404), ("/mcp/nobody", 404)):
+            async with served.client.get(f"{served.url}{path}") as answer:
+                text = await answer.text()
+            assert answer.status == status and "/health" in text
+            assert "/mcp/sample" not in text and "/v1/mcp" not in text
+
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def values(text: str) -> dict[str, float]:
+    """Every value by its name and labels."""
+    families = text_string_to_metric_families(text)
+    return {
+        sample.name
+        + "".join(f",{name}={value}" for name, value in sorted(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def asked(served: Served) -> dict[str, float]:
+    async with served.client.get(f"{served.url}/metrics") as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return values(await answer.text())
+
+
+def test_labels_may_hold_anything() -> None:
+    odd = 'a "b"\\\n\N{SNOWMAN}'
+    text = written([Figure("things_total", "counter", "Things.\nMany.", [Sample(3, {"kind": odd})])]).decode()
+    [sample] = [each for each in text_string_to_metric_families(text) if each.name == "mcpdesk_things"]
+    assert [(one.name, one.labels, one.value) for one in sample.samples] == [
+        ("mcpdesk_things_total", {"kind": odd}, 3.0)
+    ]
+    assert "# TYPE mcpdesk_things_total counter\n" in text
+
+
+async def test_connections_requests_and_sessions_are_counted() -> None:
+    async with serving() as served:
+        before = await asked(served)
+        assert before['mcpdesk_things,kind=a "b"'] == 2
+        assert before["process_resident_memory_bytes"] > 0
+        await served.session()
+        for _ in range(3):
+            assert (await served.post(PING)).status == 200
+        after = await asked(served)
+    assert after["mcpdesk_http_sessions"] == 1
+    assert after["mcpdesk_http_connections"] == 1
+    assert after["mcpdesk_http_requests_total"] - before["mcpdesk_http_requests_total"] == 6
+
+
+async def test_closed_connections_stay_counted() -> None:
+    async with serving() as served:
+        for _ in range(3):
+            async with served.client.get(f"{served.url}/health", headers={"Connection": "close"}) as answer:
+                assert answer.status == 200
+        found = await asked(served)
+    assert found["mcpdesk_http_connections"] == 1
+    assert found["mcpdesk_http_connections_total"] == found["mcpdesk_http_requests_total"] == 4
+
+
+async def test_facts_need_no_key_and_foreign_pages_get_none() -> None:
+    async with serving(Rules(api_key="secret")) as served:
+        assert "mcpdesk_http_sessions" in await asked(served)
+        foreign = {"Origin": "https://evil.example"}
+        async with served.client.get(f"{served.url}/metrics", headers=foreign) as answer:
+            assert answer.status == 403
+        async with served.client.post(f"{served.url}/metrics", data=b"x") as answer:
+            assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+GIVEN = Access(authorization_servers=("https://issuer.example",), scopes_supported=("read",))
+
+
+@pytest.mark.requirement("11.3")
+@pytest.mark.parametrize("path", ["", "/", "/mcp", "/mcp/sample", "/mcp/sample/", "/sample/mcp", "/v1/mcp"])
+async def test_every_endpoint_is_described_under_the_address_it_was_asked_for(path: str) -> None:
+    async with serving() as served:
+        served.peer.server.access = GIVEN
+        answer = await served.client.get(f"{served.url}{WELL_KNOWN}{path}")
+        assert answer.status == 200 and answer.content_type == "application/json"
+        assert await answer.json() == {
+            "resource": served.url + (path.rstrip("/") or "/mcp"),
+            "authorization_servers": ["https://issuer.example"],
+            "scopes_supported": ["read"],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "sample",
+        }
+
+
+@pytest.mark.requirement("11.3")
+async def test_the_public_address_of_a_server_behind_a_proxy_is_the_one_that_counts() -> None:
+    async with serving() as served:
+        public = "https://h.example/tools/mcp"
+        served.peer.server.access = Access(
+            requires_token=True, authorization_servers=("https://issuer.example",), resource=public
+        )
+        answer = await served.client.get(f"{served.url}{WELL_KNOWN}/mcp/sample")
+        assert (await answer.json())["resource"] == public
+        refused = await served.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        where = 'resource_metadata="https://h.example/.well-known/oauth-protected-resource/tools/mcp"'
+        assert refused.headers["WWW-Authenticate"] == f"Bearer {where}"
+
+
+@pytest.mark.parametrize("path", ["/mcp/other", "/mcp/sample/ws", "/other", "/v1"])
+async def test_what_is_not_served_has_no_metadata(path: str) -> None:
+    async with serving() as served:
+        served.peer.server.access = GIVEN
+        assert (await served.client.get(f"{served.url}{WELL_KNOWN}{path}")).status == 404
+
+
+async def test_there_is_none_where_nobody_gives_tokens_and_it_is_only_read() -> None:
+    async with serving() as served:
+        assert (await served.client.get(f"{served.url}{WELL_KNOWN}")).status == 404
+        served.peer.server.access = GIVEN
+        posted = await served.client.post(f"{served.url}{WELL_KNOWN}")
+        assert (posted.status, posted.headers["Allow"]) == (405, "GET")
+        assert (await served.client.get(f"{served.url}{WELL_KNOWN}x")).status == 404
