@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11
 
 from mcpdesk.auth.api_key import matches
-from mcpdesk.auth.policy import check_host, check_origin, is_listed
+from mcpdesk.auth.http_origin import check_host, check_origin, is_listed
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable

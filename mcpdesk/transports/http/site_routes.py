@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from mcpdesk.auth.access import WELL_KNOWN
+from mcpdesk.auth.token_rules import WELL_KNOWN
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Endpoint, Site

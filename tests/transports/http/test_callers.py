@@ -11,9 +11,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import NOTHING_ASKED
-from mcpdesk.auth.key_source import URL, KeySource, Pace
-from mcpdesk.auth.keys import KeySet
+from mcpdesk.auth.keys import URL, KeySet, KeySource, Pace
+from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
