@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
-    from mcpdesk.tui.crash import Crash, Place
+    from mcpdesk.tui.crash import Crash, ScreenPlace
 
 MOST_CRASHES = 3
 """So many crashes within `WITHIN_S` seconds: the screen stays closed until the person asks for it."""
@@ -60,7 +60,7 @@ class Terminal:
 class MakeApp(Protocol):
     """Makes an application. `begin` is called once it is painted; `place`, `news`: of the last one."""
 
-    def __call__(self, *, begin: Callable[[], None], place: Place | None, news: str) -> DeskApp: ...
+    def __call__(self, *, begin: Callable[[], None], place: ScreenPlace | None, news: str) -> DeskApp: ...
 
 
 class ScreenRuns:
@@ -108,9 +108,9 @@ class ScreenRuns:
                 os.close(fd)
 
     def _run(self) -> int:
-        from mcpdesk.tui.crash import FOLDER, Place
+        from mcpdesk.tui.crash import FOLDER, ScreenPlace
 
-        place: Place | None = None
+        place: ScreenPlace | None = None
         news, crashes = "", list[float]()
         while True:
             crash = self._show(place, news)
@@ -125,15 +125,15 @@ class ScreenRuns:
             news = f"The screen failed and was started again: {crash.summary}{where}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
             # What the person was looking at may be what cannot be shown: the second time it is left.
-            place = crash.place if len(crashes) == 1 else Place(opened=crash.place.opened)
+            place = crash.place if len(crashes) == 1 else ScreenPlace(opened=crash.place.opened)
             if len(crashes) >= MOST_CRASHES:
                 crashes = []
                 if not self._is_wanted_again(crash, where):
                     return 1
 
-    def _show(self, place: Place | None, news: str) -> Crash | None:
+    def _show(self, place: ScreenPlace | None, news: str) -> Crash | None:
         """Run one screen; returns what ended it, None when it was left."""
-        from mcpdesk.tui.crash import Crash, Place
+        from mcpdesk.tui.crash import Crash, ScreenPlace
 
         app: DeskApp | None = None
         try:
@@ -142,7 +142,7 @@ class ScreenRuns:
             app.run()
         except Exception as error:
             self._terminal.restore()
-            return (app and app.crash) or Crash.of(error, place or Place())
+            return (app and app.crash) or Crash.of(error, place or ScreenPlace())
         finally:
             self._leave = lambda: None
         return app.crash

@@ -21,7 +21,7 @@ from textual.screen import Screen
 from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.crash import Crash, Place
+from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
 from mcpdesk.tui.terminal import TerminalGate
@@ -60,7 +60,7 @@ class DeskApp(MainApp):
         history: Path | None = None,
         begin: Callable[[], None] = lambda: None,
         settled: Callable[[], None] = lambda: None,
-        place: Place | None = None,
+        place: ScreenPlace | None = None,
         news: str = "",
     ) -> None:
         """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
@@ -82,7 +82,7 @@ class DeskApp(MainApp):
         self._gate = TerminalGate()
         self._keys = KeyQueue(self, super().on_event, self._is_focus_about_to_move)
 
-    def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
+    def make_main(self, link: Link, panes: Panes, place: ScreenPlace | None) -> MainScreen:
         """The screen behind all dialogs."""
         return MainScreen(link, panes, place)
 

@@ -10,13 +10,13 @@ from textual.content import Content
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
-from mcpdesk.tui.widgets.part_line import Part
+from mcpdesk.tui.widgets.part_line import LinePart
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
-    from mcpdesk.tui.crash import Place
+    from mcpdesk.tui.crash import ScreenPlace
 
 _NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
@@ -31,11 +31,11 @@ class CaptureScreen(MainScreen):
         name = view.capture_path.rpartition("/")[2]
         self.header.show(
             [
-                Part(
+                LinePart(
                     Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10
                 ),
-                Part(Content.styled(f" {one_line(name, 60)} ", "bold"), tip=view.capture_path, rank=90),
-                Part(Content.styled("  a capture, read only ", "$text-muted"), rank=50),
+                LinePart(Content.styled(f" {one_line(name, 60)} ", "bold"), tip=view.capture_path, rank=90),
+                LinePart(Content.styled("  a capture, read only ", "$text-muted"), rank=50),
             ]
         )
 
@@ -54,12 +54,12 @@ class CaptureApp(DeskApp):
         link: Link,
         theme: str | None = None,
         begin: Callable[[], None] = lambda: None,
-        place: Place | None = None,
+        place: ScreenPlace | None = None,
         news: str = "",
     ) -> None:
         super().__init__(link, theme, {"traffic": PANES["traffic"]}, begin=begin, place=place, news=news)
 
-    def make_main(self, link: Link, panes: Panes, place: Place | None) -> MainScreen:
+    def make_main(self, link: Link, panes: Panes, place: ScreenPlace | None) -> MainScreen:
         """The frame without what needs a server."""
         return CaptureScreen(link, panes, place)
 

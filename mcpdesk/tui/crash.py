@@ -19,7 +19,7 @@ REPORTS_KEPT = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class ScreenPlace:
     """Where a person was: what a screen that is started again opens on."""
 
     server: str = ""
@@ -39,10 +39,10 @@ class Crash:
     """One line: the exception's type and message."""
     report: str
     """The traceback without the values of local variables, which may be secret."""
-    place: Place = Place()
+    place: ScreenPlace = ScreenPlace()
 
     @classmethod
-    def of(cls, error: BaseException, place: Place) -> Crash:
+    def of(cls, error: BaseException, place: ScreenPlace) -> Crash:
         """Describe an exception."""
         lines = traceback.TracebackException.from_exception(error, capture_locals=False).format()
         return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), place)

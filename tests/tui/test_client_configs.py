@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from mcpdesk.link.values import ModeView
-from mcpdesk.tui.screens.clients import CLIENTS, Client, clients_of
+from mcpdesk.tui.screens.clients import CONFIG_TARGETS, ConfigTarget, targets_for
 from tests.support.frame import quiet_link, running_frame, toasts
 
 
-@pytest.mark.parametrize(("number", "client"), list(enumerate(CLIENTS, 1)))
-async def test_each_client_gets_its_own(number: int, client: Client) -> None:
+@pytest.mark.parametrize(("number", "client"), list(enumerate(CONFIG_TARGETS, 1)))
+async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("U", str(number))
         await pilot.pause()
@@ -47,5 +47,5 @@ async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
 
 def test_a_socket_is_for_curl_and_for_clients_that_start_a_command() -> None:
     server = replace(quiet_link().core.servers[0], url="unix:/run/x.sock")
-    assert {one.title for one in clients_of(server) if one.over == "http"} == {"curl"}
-    assert {one.over for one in clients_of(replace(server, url=""))} == {"stdio"}
+    assert {one.title for one in targets_for(server) if one.over == "http"} == {"curl"}
+    assert {one.over for one in targets_for(replace(server, url=""))} == {"stdio"}

@@ -6,8 +6,7 @@ import pytest
 from textual import events
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.screens.help import HelpScreen
-from mcpdesk.tui.screens.main_screen import JumpScreen
+from mcpdesk.tui.screens.help import HelpScreen, JumpScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.asking import DATABASE, asked
 from tests.support.fake_link import FakeLink

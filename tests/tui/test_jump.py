@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.screens.main_screen import JumpScreen
+from mcpdesk.tui.screens.help import JumpScreen
 from tests.support.frame import running_frame
 from tests.support.widgets import until
 from tests.support.workbench import bench, link_with, tool

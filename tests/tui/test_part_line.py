@@ -5,14 +5,16 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.content import Content
 
-from mcpdesk.tui.widgets.part_line import Part, PartLine, fit
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine, fit
 
 
-def part(text: str, rank: int = 0, short: str | None = None, right: bool = False, action: str = "") -> Part:
-    return Part(Content(text), action, "tip", Content(short) if short is not None else None, rank, right)
+def part(
+    text: str, rank: int = 0, short: str | None = None, right: bool = False, action: str = ""
+) -> LinePart:
+    return LinePart(Content(text), action, "tip", Content(short) if short is not None else None, rank, right)
 
 
-def texts(parts: list[Part]) -> list[str]:
+def texts(parts: list[LinePart]) -> list[str]:
     return [one.text.plain for one in parts]
 
 
@@ -82,5 +84,5 @@ async def test_change_of_style_alone_is_drawn() -> None:
         line = app.query_one(PartLine)
         line.show([part("x")])
         await pilot.pause()
-        line.show([Part(Content.styled("x", "bold"), tip="tip")])
+        line.show([LinePart(Content.styled("x", "bold"), tip="tip")])
         assert line.parts[0].text.spans

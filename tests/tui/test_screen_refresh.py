@@ -18,9 +18,9 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
-from mcpdesk.tui import screen_refresh
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.screen_refresh import RESTING_BEATS_A_REFRESH, ScreenRefresher
+from mcpdesk.tui.screens import main_screen
+from mcpdesk.tui.screens.main_screen import RESTING_BEATS_A_REFRESH, ScreenRefresher
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
@@ -239,7 +239,7 @@ async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
 async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         fall_asleep(app.main.refresher)
-        monkeypatch.setattr(screen_refresh, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
+        monkeypatch.setattr(main_screen, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
         await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
         assert not app.main.refresher.is_resting
 

@@ -3,17 +3,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
-from mcpdesk.tui.workbench.catalogue_rows import CatalogueRow, Entry, Reason, Shelf, badges, rows, seen_in
+from mcpdesk.tui.workbench.catalogue_rows import (
+    CatalogueRow,
+    GroupRow,
+    ItemRow,
+    ProblemRow,
+    badges,
+    items_in_mode,
+    rows,
+)
 from tests.support.fake_link import sample_catalogue
 
 
 def names(found: list[CatalogueRow]) -> list[str]:
-    return [row.item.name for row in found if isinstance(row, Entry)]
+    return [row.item.name for row in found if isinstance(row, ItemRow)]
 
 
 def test_groups_come_with_their_counts_and_problems_with_their_reason() -> None:
     found = rows(sample_catalogue(), "", frozenset())
-    shelves = [row for row in found if isinstance(row, Shelf)]
+    shelves = [row for row in found if isinstance(row, GroupRow)]
     assert [(shelf.kind, shelf.total) for shelf in shelves] == [
         (ItemKind.TOOL, 4),
         (ItemKind.RESOURCE, 4),
@@ -21,14 +29,14 @@ def test_groups_come_with_their_counts_and_problems_with_their_reason() -> None:
         (ItemKind.PROMPT, 2),
     ]
     broken = next(
-        at for at, row in enumerate(found) if isinstance(row, Entry) and row.item.name == "send-mail"
+        at for at, row in enumerate(found) if isinstance(row, ItemRow) and row.item.name == "send-mail"
     )
-    assert isinstance(found[broken + 1], Reason)
+    assert isinstance(found[broken + 1], ProblemRow)
 
 
 def test_folded_groups_keep_their_heading_only() -> None:
     found = rows(sample_catalogue(), "", frozenset({ItemKind.TOOL}))
-    assert isinstance(found[1], Shelf)
+    assert isinstance(found[1], GroupRow)
 
 
 def test_the_filter_is_fuzzy_over_names_and_reads_descriptions() -> None:
@@ -41,7 +49,7 @@ def test_the_filter_ranks_and_says_what_it_matched() -> None:
     items = (CatalogueItem(ItemKind.TOOL, "deep-order", "x"), CatalogueItem(ItemKind.TOOL, "order", "x"))
     found = rows(items, "order", frozenset())
     assert names(found) == ["order", "deep-order"]
-    assert isinstance(found[1], Entry)
+    assert isinstance(found[1], ItemRow)
     assert found[1].hits == (0, 1, 2, 3, 4)
 
 
@@ -66,11 +74,11 @@ def test_a_policy_is_a_word_with_its_origin_and_a_glyph_of_its_own() -> None:
 
 def test_a_mode_leaves_its_tools_in_its_order_and_says_what_it_lacks() -> None:
     items = sample_catalogue()
-    assert seen_in(None, items) == list(items)
+    assert items_in_mode(None, items) == list(items)
     mode = ModeView(
         "review", "", ("slow-report", "user-profile"), (("send-mail", "x"), ("lok", "no such tool"))
     )
-    seen = seen_in(mode, items)
+    seen = items_in_mode(mode, items)
     tools = [(one.name, one.problem) for one in seen if one.kind is ItemKind.TOOL]
     assert [name for name, _ in tools] == ["slow-report", "user-profile", "send-mail", "lok"]
     assert "MAIL_TOKEN" in tools[2][1] and tools[3][1] == "no such tool"

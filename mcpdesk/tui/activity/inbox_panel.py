@@ -37,7 +37,7 @@ NARROW = 70
 class InboxList(SectionList[Question, Question]):
     """One row a question."""
 
-    CLICKS = 1
+    CLICKS_TO_CHOOSE = 1
 
     def __init__(self) -> None:
         super().__init__()

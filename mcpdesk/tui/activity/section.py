@@ -48,8 +48,7 @@ class SectionList(LineList, Generic[Item, Row], inherit_bindings=False):
     class Opened(Message):
         """The row under the cursor was chosen."""
 
-    CLICKS: ClassVar[int] = 2
-    """How many clicks open a row; one click selects it."""
+    CLICKS_TO_CHOOSE = 2
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,14 +94,8 @@ class SectionList(LineList, Generic[Item, Row], inherit_bindings=False):
         super().watch_cursor()
         self.post_message(self.Moved())
 
-    def on_click(self, event: events.Click) -> None:
-        """Select the row, or open it."""
-        event.prevent_default()
-        index = event.style.meta.get("row")
-        if index is not None and index < self.row_count:
-            self.cursor = index
-            if event.chain >= self.CLICKS:
-                self.post_message(self.Opened())
+    def row_chosen(self, index: int) -> None:
+        self.post_message(self.Opened())
 
 
 class Detail(VerticalScroll):

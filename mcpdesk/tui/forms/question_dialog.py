@@ -22,7 +22,7 @@ from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -312,7 +312,7 @@ class QuestionScreen(Dialog[None]):
         hints = question_keys(self.question, self._at, is_writing=self.page.is_writing)
         self.query_one(PartLine).show(
             [
-                Part(
+                LinePart(
                     Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   "),
                     hint.action,
                     rank=hint.rank,

@@ -14,7 +14,7 @@ from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState, 
 from mcpdesk.link.values import ClientView, Presence
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 DESK = "desk"
 """The peer that the desk's own calls come from."""
@@ -138,7 +138,7 @@ class QuestionBanner(PartLine):
         room = self.screen.size.width - keys.cell_length
         said = Content(one_line(f" ? {announced(question)} ", room))
         action = "screen.open_question"
-        self.show([Part(said, action, "Answer", rank=1), Part(keys, action, rank=9, right=True)])
+        self.show([LinePart(said, action, "Answer", rank=1), LinePart(keys, action, rank=9, right=True)])
         return fresh
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 from rich.cells import cell_len
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -51,6 +51,7 @@ _MUTED = frozenset(("server", "caller", "transport", "era", "since"))
 class ClientList(LineList):
     """One row a client, in columns as wide as their contents."""
 
+    CLICKS_TO_CHOOSE = 2
     DEFAULT_CSS = """
     ClientList { height: auto; max-height: 1fr; min-height: 1; }
     """
@@ -131,14 +132,6 @@ class ClientList(LineList):
 
     def row_chosen(self, index: int) -> None:
         self.post_message(self.Opened())
-
-    def on_click(self, event: events.Click) -> None:
-        """One click selects, two open."""
-        event.prevent_default()
-        if (index := event.style.meta.get("row")) is not None:
-            self.cursor = index
-            if event.chain > 1:
-                self.row_chosen(index)
 
 
 def aligned(cell: str, column: str, width: int) -> str:
@@ -355,7 +348,7 @@ class ClientsPane(Vertical):
         self.query_one(".teach", Static).update(Content("\n").join(lines))
 
 
-class Client(NamedTuple):
+class ConfigTarget(NamedTuple):
     """One way in which a client can be told of a server."""
 
     name: str
@@ -367,23 +360,27 @@ class Client(NamedTuple):
     """Where the text goes."""
 
 
-CLIENTS = (
-    Client("claude-code", "http", "Claude Code", "a command for the shell"),
-    Client("claude-desktop", "stdio", "Claude Desktop", "claude_desktop_config.json"),
-    Client("cursor", "http", "Cursor", ".cursor/mcp.json"),
-    Client("vscode", "http", "VS Code", ".vscode/mcp.json"),
-    Client("curl", "http", "curl", "one request by hand"),
-    Client("claude-code", "stdio", "Claude Code, starting it", "a command for the shell"),
-    Client("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
-    Client("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
+CONFIG_TARGETS = (
+    ConfigTarget("claude-code", "http", "Claude Code", "a command for the shell"),
+    ConfigTarget("claude-desktop", "stdio", "Claude Desktop", "claude_desktop_config.json"),
+    ConfigTarget("cursor", "http", "Cursor", ".cursor/mcp.json"),
+    ConfigTarget("vscode", "http", "VS Code", ".vscode/mcp.json"),
+    ConfigTarget("curl", "http", "curl", "one request by hand"),
+    ConfigTarget("claude-code", "stdio", "Claude Code, starting it", "a command for the shell"),
+    ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
+    ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
 """Those that come to the server as it runs here, then those that start one, or find it, by a command."""
 
 
-def clients_of(server: ServerView) -> list[Client]:
+def targets_for(server: ServerView) -> list[ConfigTarget]:
     """Those that can reach a server: a URL takes a listener, and a socket is for curl alone."""
     is_served = server.url.startswith("http")
-    return [one for one in CLIENTS if is_served or one.over == "stdio" or (one.name == "curl" and server.url)]
+    return [
+        one
+        for one in CONFIG_TARGETS
+        if is_served or one.over == "stdio" or (one.name == "curl" and server.url)
+    ]
 
 
 async def choose_client(main: MainScreen) -> None:
@@ -391,7 +388,7 @@ async def choose_client(main: MainScreen) -> None:
     server = next((one for one in main.link.view().servers if one.name == main.server), None)
     if server is None:
         return
-    choices = [Choice(one.title, one, one.place, str(at)) for at, one in enumerate(clients_of(server), 1)]
+    choices = [Choice(one.title, one, one.place, str(at)) for at, one in enumerate(targets_for(server), 1)]
     chosen = await main.app.push_screen_wait(Menu(f"Connect a client to {server.name}", choices))
     mode = "" if chosen is None or server.mode or not server.modes else await _choose_mode(main, server)
     if chosen is None or mode is None:

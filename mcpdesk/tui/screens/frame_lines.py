@@ -13,7 +13,7 @@ from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkVie
 from mcpdesk.tui.actions import key_name
 from mcpdesk.tui.render.amounts import countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.KEY: ("key ●", "$text-success", "Callers need the key."),
@@ -69,44 +69,44 @@ class DeskHeader(PartLine):
         self.show(parts)
 
 
-def _brand() -> Part:
-    return Part(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
+def _brand() -> LinePart:
+    return LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
 
 
-def _server(server: ServerView | None, several: bool) -> Part:
+def _server(server: ServerView | None, several: bool) -> LinePart:
     if server is None:
-        return Part(Content.styled(" no server ", "$text-warning"), rank=90)
+        return LinePart(Content.styled(" no server ", "$text-warning"), rank=90)
     mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
     text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
     short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
     tip = f"{server.title or server.name} {server.version}\n{server.folder}"
-    return Part(text, "screen.pick_server" if several else "", tip, short, rank=90)
+    return LinePart(text, "screen.pick_server" if several else "", tip, short, rank=90)
 
 
-def _place(server: ServerView | None) -> Part:
+def _place(server: ServerView | None) -> LinePart:
     url = server.url if server else ""
     if not url:
-        return Part(Content.styled("  not reachable ", "$text-muted"), rank=50)
+        return LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
     near = url.partition("://")[2] or url
     tip = "Click copies it; U offers the client configuration"
-    return Part(_url(url), "screen.copy_url", tip, _url(one_line(near, 34)), rank=50)
+    return LinePart(_url(url), "screen.copy_url", tip, _url(one_line(near, 34)), rank=50)
 
 
 def _url(text: str) -> Content:
     return Content.assemble("  ", (one_line(text), "$text-secondary"), " ")
 
 
-def _protection(protection: Protection, wants_token: bool) -> Part:
+def _protection(protection: Protection, wants_token: bool) -> LinePart:
     word, style, tip = PROTECTIONS[protection]
     if wants_token and protection is not Protection.OFFLINE:
         word, style, tip = TOKENS.get(protection, TOKEN)
     short = Content.assemble(" ", (word, style), " ")
-    return Part(Content.assemble(" ", short), "screen.client_config", tip, short, rank=70)
+    return LinePart(Content.assemble(" ", short), "screen.client_config", tip, short, rank=70)
 
 
-def _clients(count: int) -> Part:
+def _clients(count: int) -> LinePart:
     text = f"{count} client{'' if count == 1 else 's'}"
-    return Part(
+    return LinePart(
         Content(f"  {text} "),
         "screen.show_screen('clients')",
         "Who is connected",
@@ -116,45 +116,47 @@ def _clients(count: int) -> Part:
     )
 
 
-def _rate(rates: Sequence[float]) -> Part:
+def _rate(rates: Sequence[float]) -> LinePart:
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
-    return Part(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+    return LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
 
 
-def _work(work: WorkView, left: str) -> Iterator[Part]:
+def _work(work: WorkView, left: str) -> Iterator[LinePart]:
     """What goes on besides calls; `left` is the time to the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         text = Content.styled("  ● plan mode ", "bold $text-warning")
         short = Content.styled(" ●plan ", "bold $text-warning")
-        yield Part(text, "screen.show_part('plan')", tip, short, 75, True)
+        yield LinePart(text, "screen.show_part('plan')", tip, short, 75, True)
     if jobs := work.running_jobs:
         text = Content.styled(f"  ▸ {jobs} job{'' if jobs == 1 else 's'} ", "$text-primary")
         short = Content.styled(f" ▸{jobs} ", "$text-primary")
-        yield Part(text, "screen.show_part('jobs')", "What runs in the background", short, 60, True)
+        yield LinePart(text, "screen.show_part('jobs')", "What runs in the background", short, 60, True)
     if left:
         text, short = Content(f"  ◷ {left} "), Content(f" ◷{left} ")
-        yield Part(text, "screen.show_part('callbacks')", "Until the next callback", short, 55, True)
+        yield LinePart(text, "screen.show_part('callbacks')", "Until the next callback", short, 55, True)
 
 
-def _questions(waiting: int) -> Part:
+def _questions(waiting: int) -> LinePart:
     text = f"? {waiting} question{'' if waiting == 1 else 's'}"
     style = "bold $text-warning"
     short = Content.styled(f" ?{waiting} ", style)
-    return Part(Content.styled(f"  {text} ", style), "screen.open_question", "Answer (a)", short, 80, True)
+    return LinePart(
+        Content.styled(f"  {text} ", style), "screen.open_question", "Answer (a)", short, 80, True
+    )
 
 
-def _capture(failing: str) -> Part:
+def _capture(failing: str) -> LinePart:
     style = "bold $text-error"
     text = Content.assemble("  ", ("✗ capture not written", style), " ")
     short = Content.assemble(" ", ("✗ capture", style), " ")
-    return Part(text, "screen.show_screen('logs')", one_line(failing, 300), short, 95)
+    return LinePart(text, "screen.show_screen('logs')", one_line(failing, 300), short, 95)
 
 
-def _stuck(stuck: Stuck) -> Part:
+def _stuck(stuck: Stuck) -> LinePart:
     where = f" {stuck.where}" if stuck.where else ""
     start = f"loop stuck {stuck.seconds:.1f} s"
     place = f" in {stuck.tool}{where}" if stuck.tool else where
@@ -162,7 +164,7 @@ def _stuck(stuck: Stuck) -> Part:
     text = Content.assemble("  ", (f"▲ {start}{one_line(place)}", style), " ")
     short = Content.assemble(" ", (f"▲ {start}{one_line(place, 32)}", style), " ")
     tip = "Hosted code blocks the core; calls wait until it returns"
-    return Part(text, "screen.show_screen('logs')", tip, short, 100)
+    return LinePart(text, "screen.show_screen('logs')", tip, short, 100)
 
 
 EVERYWHERE = ("app.", "main.")
@@ -190,7 +192,7 @@ class DeskFooter(PartLine):
             self.show(list(_parts(screen)))
 
 
-def _parts(screen: Screen[object]) -> Iterator[Part]:
+def _parts(screen: Screen[object]) -> Iterator[LinePart]:
     found = [
         active.binding for active in screen.active_bindings.values() if active.binding.show and active.enabled
     ]
@@ -203,7 +205,7 @@ def _parts(screen: Screen[object]) -> Iterator[Part]:
         yield _part(binding, rank=90 - place, right=True)
 
 
-def _part(binding: Binding, rank: int, right: bool = False) -> Part:
+def _part(binding: Binding, rank: int, right: bool = False) -> LinePart:
     key = binding.key_display or key_name(binding.key)
     text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
-    return Part(text, f"press({binding.key!r})", binding.tooltip, rank=rank, right=right)
+    return LinePart(text, f"press({binding.key!r})", binding.tooltip, rank=rank, right=right)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -65,6 +65,7 @@ class LogList(LineList):
     DEFAULT_CSS = """
     LogList { height: 1fr; }
     """
+    CLICKS_TO_CHOOSE = 2
     following: reactive[bool] = reactive(True)
 
     @dataclass
@@ -123,34 +124,13 @@ class LogList(LineList):
     def row_chosen(self, index: int) -> None:
         self.post_message(self.Opened())
 
-    def on_click(self, event: events.Click) -> None:
-        """One click selects, two open."""
-        event.prevent_default()
-        if (index := event.style.meta.get("row")) is not None and index < len(self.rows):
-            self.cursor = index
-            self._heed()
-            if event.chain > 1:
-                self.row_chosen(index)
-
     def watch_cursor(self) -> None:
         super().watch_cursor()
         self.post_message(self.Moved())
 
-    def action_cursor(self, by: int) -> None:
-        super().action_cursor(by)
-        self._heed()
-
-    def action_page(self, by: int) -> None:
-        super().action_page(by)
-        self._heed()
-
-    def action_first(self) -> None:
-        super().action_first()
-        self._heed()
-
-    def action_last(self) -> None:
-        super().action_last()
-        self._heed()
+    def cursor_was_moved(self) -> None:
+        """On the last line following goes on, elsewhere it ends."""
+        self.following = self.cursor >= len(self.rows) - 1
 
     def on_mouse_scroll_up(self) -> None:
         """Reading further up ends following."""
@@ -161,9 +141,6 @@ class LogList(LineList):
         if following and self.rows:
             self.cursor = len(self.rows) - 1
         self.post_message(self.Moved())
-
-    def _heed(self) -> None:
-        self.following = self.cursor >= len(self.rows) - 1
 
     def _rebuild(self) -> None:
         chosen = self.selected

@@ -31,7 +31,7 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.exchange_text import MESSAGES, http_text, steps, title_of
 from mcpdesk.tui.traffic.traffic_lines import operation_words
-from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 TABS = ("messages", "steps", "http", "events")
 _STYLES = {
@@ -277,8 +277,8 @@ class TrafficDetail(Vertical):
         for tab in self._tabs:
             style = "bold underline $text-primary" if tab == self._tab else "$text-muted"
             text = Content.styled(f"{tab}{counts.get(tab, '')}", style)
-            parts.append(Part(text, f"pick('{tab}')"))
-            parts.append(Part(Content("   ")))
+            parts.append(LinePart(text, f"pick('{tab}')"))
+            parts.append(LinePart(Content("   ")))
         self.query_one(TabLine).show(parts[:-1])
 
 

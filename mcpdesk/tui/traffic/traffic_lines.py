@@ -29,7 +29,7 @@ _PREVIEW = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LineColumn:
     """A column as wide as `width` cells, and a gap after it; width 0 takes what is left."""
 
     name: str
@@ -38,22 +38,22 @@ class Column:
     right: bool = False
 
 
-_TIME = Column("time", 12, "time")
-_SHORT_TIME = Column("time", 8, "time")
-_PEER = Column("peer", 14, "peer")
+_TIME = LineColumn("time", 12, "time")
+_SHORT_TIME = LineColumn("time", 8, "time")
+_PEER = LineColumn("peer", 14, "peer")
 _ALL = (
-    Column("mark", 1, ""),
+    LineColumn("mark", 1, ""),
     _TIME,
     _PEER,
-    Column("way", 1, ""),
-    Column("what", 0, "message"),
-    Column("id", 6, "id", right=True),
-    Column("status", 9, "status"),
-    Column("took", 8, "took", right=True),
-    Column("size", 8, "size", right=True),
-    Column("revision", 20, "revision, era"),
+    LineColumn("way", 1, ""),
+    LineColumn("what", 0, "message"),
+    LineColumn("id", 6, "id", right=True),
+    LineColumn("status", 9, "status"),
+    LineColumn("took", 8, "took", right=True),
+    LineColumn("size", 8, "size", right=True),
+    LineColumn("revision", 20, "revision, era"),
 )
-_RAW = (*_ALL[:4], Column("bytes", 0, "bytes"), Column("frame", 7, "frame", right=True), *_ALL[8:])
+_RAW = (*_ALL[:4], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[8:])
 _ROOMY = 32
 """Cells the message has where all columns are shown."""
 _ROOMY_RAW = 60
@@ -62,13 +62,13 @@ _ENOUGH = 24
 """Cells the message keeps while less important columns go."""
 _ENOUGH_RAW = 44
 """The same for the bytes of raw frames."""
-_REVISION: tuple[Column | None, ...] = (
+_REVISION: tuple[LineColumn | None, ...] = (
     replace(_ALL[9], width=10, title="revision"),
     replace(_ALL[9], width=5, title="rev"),
     None,
 )
 """How the revision gives way, before anything else does: without its era, shortened, not at all."""
-_GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
+_GIVE_WAY: tuple[tuple[str, LineColumn | None], ...] = (
     ("time", _SHORT_TIME),
     ("id", None),
     ("peer", replace(_PEER, width=11)),
@@ -82,7 +82,7 @@ _GIVE_WAY: tuple[tuple[str, Column | None], ...] = (
 """What becomes narrower or goes, in this order, as the room shrinks."""
 
 
-def columns_for(width: int, *, raw: bool = False) -> tuple[Column, ...]:
+def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
     """The columns a line of `width` cells has room for; the one of width 0 is given what is left."""
     columns = list(_RAW if raw else _ALL)
     for instead in _REVISION:
@@ -100,22 +100,22 @@ def columns_for(width: int, *, raw: bool = False) -> tuple[Column, ...]:
     return tuple(column if column.width else replace(column, width=left) for column in columns)
 
 
-def _left(columns: list[Column], width: int) -> int:
+def _left(columns: list[LineColumn], width: int) -> int:
     return width - sum(column.width for column in columns) - (len(columns) - 1)
 
 
-def heading(columns: tuple[Column, ...]) -> list[Cell]:
+def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
     """The titles of the columns."""
     return _joined(_fit([(column.title, "")], column) for column in columns)
 
 
 def exchange_cells(
-    exchange: Exchange, columns: tuple[Column, ...], now: float, *, marked: bool = False
+    exchange: Exchange, columns: tuple[LineColumn, ...], now: float, *, marked: bool = False
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one."""
     mark = [("●", "traffic--mark")] if marked else []
 
-    def cells(column: Column) -> list[Cell]:
+    def cells(column: LineColumn) -> list[Cell]:
         if column.name == "what":
             return _message(exchange, now, column.width)
         return mark if column.name == "mark" else _CELLS[column.name](exchange, now)
@@ -126,7 +126,7 @@ def exchange_cells(
 def frame_cells(
     frame: Frame | None,
     connection: ConnectionInfo | None,
-    columns: tuple[Column, ...],
+    columns: tuple[LineColumn, ...],
     revision: str = "",
     *,
     marked: bool = False,
@@ -171,7 +171,7 @@ def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
     return joined
 
 
-def _fit(cells: list[Cell], column: Column) -> list[Cell]:
+def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
     """Cells cut or padded to the width of their column and the blank after it."""
     if column.name in _SHORTENED:
         cells = [(_SHORTENED[column.name](text, column.width), style) for text, style in cells]
@@ -237,7 +237,7 @@ def _message(exchange: Exchange, now: float, width: int) -> list[Cell]:
         if left > cell_len(words):
             return [*cells, (f" {words}", "traffic--clock")]
     needed = cell_len(words) + 1
-    return [*_fit(cells, Column("", max(1, width - needed), ""))[:-2], (f" {words}", "traffic--clock")]
+    return [*_fit(cells, LineColumn("", max(1, width - needed), ""))[:-2], (f" {words}", "traffic--clock")]
 
 
 def _operation_glyphs(exchange: Exchange) -> str:
@@ -336,7 +336,7 @@ class TrafficStrips:
         self._index = index
         self._width = 0
         self._raw = False
-        self._columns: tuple[Column, ...] = ()
+        self._columns: tuple[LineColumn, ...] = ()
         self._strips: dict[tuple[object, ...], Strip] = {}
         self._styles: dict[str, Style] = {}
 

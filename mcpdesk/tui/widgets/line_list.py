@@ -84,6 +84,8 @@ class LineList(ScrollView, can_focus=True):
     }
     """
 
+    CLICKS_TO_CHOOSE: ClassVar[int] = 1
+    """How many clicks on a row choose it; the first selects it."""
     cursor: reactive[int] = reactive(0)
 
     @property
@@ -97,6 +99,9 @@ class LineList(ScrollView, can_focus=True):
 
     def row_chosen(self, index: int) -> None:
         """The person pressed enter on a row, or clicked it."""
+
+    def cursor_was_moved(self) -> None:
+        """The person moved the cursor by a key or a click."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As high as there are rows, where the height is automatic."""
@@ -136,18 +141,22 @@ class LineList(ScrollView, can_focus=True):
     def action_cursor(self, by: int) -> None:
         """Move by rows."""
         self.cursor += by
+        self.cursor_was_moved()
 
     def action_page(self, by: int) -> None:
         """Move by pages."""
         self.cursor += by * max(1, self.size.height - 1)
+        self.cursor_was_moved()
 
     def action_first(self) -> None:
         """Go to the first row."""
         self.cursor = 0
+        self.cursor_was_moved()
 
     def action_last(self) -> None:
         """Go to the last row."""
         self.cursor = self.row_count - 1
+        self.cursor_was_moved()
 
     def action_choose(self) -> None:
         """Choose the row under the cursor."""
@@ -155,11 +164,13 @@ class LineList(ScrollView, can_focus=True):
             self.row_chosen(self.cursor)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the row under the mouse."""
+        """Select the row under the mouse, or choose it."""
         index = event.style.meta.get("row")
         if index is not None and index < self.row_count:
             self.cursor = index
-            self.row_chosen(index)
+            self.cursor_was_moved()
+            if event.chain >= self.CLICKS_TO_CHOOSE:
+                self.row_chosen(index)
 
     def on_resize(self) -> None:
         """Keep the cursor in view when the room changes."""

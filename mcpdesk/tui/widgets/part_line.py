@@ -13,7 +13,7 @@ from mcpdesk.tui.render.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A piece of a line."""
 
     text: Content
@@ -29,7 +29,7 @@ class Part:
     """Whether it stands at the right end."""
 
 
-def fit(parts: Sequence[Part], width: int) -> list[Part]:
+def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
     """The parts that fit into `width` cells: low ranks are shortened, then left out."""
     kept = list(parts)
     excess = sum(part.text.cell_length for part in kept) - width
@@ -37,7 +37,7 @@ def fit(parts: Sequence[Part], width: int) -> list[Part]:
         if excess <= 0:
             break
         if part.short is not None:
-            shorter = Part(part.short, part.action, part.tip, None, part.rank, part.right)
+            shorter = LinePart(part.short, part.action, part.tip, None, part.rank, part.right)
             kept[kept.index(part)] = shorter
             excess -= part.text.cell_length - part.short.cell_length
     for part in sorted(kept, key=lambda part: part.rank):
@@ -48,7 +48,7 @@ def fit(parts: Sequence[Part], width: int) -> list[Part]:
     return kept
 
 
-def _alike(one: Part, other: Part) -> bool:
+def _alike(one: LinePart, other: LinePart) -> bool:
     """Equality that minds styles; that of Content compares the letters only."""
     return one == other and one.text.is_same(other.text)
 
@@ -63,11 +63,11 @@ class PartLine(Widget):
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.parts: tuple[Part, ...] = ()
-        self._places: list[tuple[int, int, Part]] = []
-        self._hovered: Part | None = None
+        self.parts: tuple[LinePart, ...] = ()
+        self._places: list[tuple[int, int, LinePart]] = []
+        self._hovered: LinePart | None = None
 
-    def show(self, parts: Sequence[Part]) -> None:
+    def show(self, parts: Sequence[LinePart]) -> None:
         """Replace the parts; draws only when they differ."""
         fresh = tuple(parts)
         if len(fresh) != len(self.parts) or not all(map(_alike, fresh, self.parts)):
@@ -85,7 +85,7 @@ class PartLine(Widget):
         self._place(right, at + gap)
         return Content("").join([*map(self._drawn, left), Content(" " * gap), *map(self._drawn, right)])
 
-    def part_at(self, x: int) -> Part | None:
+    def part_at(self, x: int) -> LinePart | None:
         """The part at column `x`."""
         return next((part for start, end, part in self._places if start <= x < end), None)
 
@@ -105,16 +105,16 @@ class PartLine(Widget):
         """The mouse went elsewhere."""
         self._hover(None)
 
-    def _hover(self, part: Part | None) -> None:
+    def _hover(self, part: LinePart | None) -> None:
         if part != self._hovered:
             self._hovered = part
             self.tooltip = Content(clean(part.tip)) if part is not None and part.tip else None
             self.refresh()
 
-    def _drawn(self, part: Part) -> Content:
+    def _drawn(self, part: LinePart) -> Content:
         return part.text.stylize("underline") if part == self._hovered else part.text
 
-    def _place(self, parts: Sequence[Part], at: int) -> int:
+    def _place(self, parts: Sequence[LinePart], at: int) -> int:
         for part in parts:
             self._places.append((at, at + part.text.cell_length, part))
             at += part.text.cell_length

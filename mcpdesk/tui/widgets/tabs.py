@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from mcpdesk.tui.actions import ACTIONS, Action
-from mcpdesk.tui.widgets.part_line import Part, PartLine
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 
 def _screen_of(action: Action) -> str:
@@ -59,14 +59,14 @@ class DeskTabs(PartLine):
             )
 
 
-def _tab(action: Action, badge: str, style: str) -> Part:
+def _tab(action: Action, badge: str, style: str) -> LinePart:
     mark = Content.styled(f" {badge}", "bold $text-warning") if badge else Content("")
     key = Content.styled(action.keys, "" if style else "$footer-key-foreground")
     text = Content.assemble(" ", key, f" {action.title}", mark, " ").stylize(style)
     name = action.title if style else action.title[:4]
     short = Content.assemble(" ", key, f" {name}", mark, " ").stylize(style)
     rank = 99 if style else 50
-    return Part(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
+    return LinePart(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
 
 
 _GAP = 2

@@ -21,13 +21,13 @@ from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.workbench.catalogue_rows import (
     TITLES,
     CatalogueRow,
-    Entry,
-    Reason,
-    Shelf,
+    GroupRow,
+    ItemRow,
+    ProblemRow,
     badges,
+    items_in_mode,
     label,
     rows,
-    seen_in,
 )
 
 _CHANGED, _BROKEN, _STALE, _RUNNING = "●", "✕", "◌", "…"
@@ -81,7 +81,7 @@ class CatalogueList(LineList):
     def item(self) -> CatalogueItem | None:
         """The item under the cursor."""
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
-        return None if row is None or isinstance(row, Shelf) else row.item
+        return None if row is None or isinstance(row, GroupRow) else row.item
 
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
         """Show other items; the cursor stays on the one it was on, and the mode the one it was."""
@@ -121,7 +121,7 @@ class CatalogueList(LineList):
     def spans(self, index: int, width: int) -> Iterator[Span]:
         """A heading with its count, an item with its marks, or a reason."""
         row = self._rows[index]
-        if isinstance(row, Shelf):
+        if isinstance(row, GroupRow):
             count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
             title = f"{'▾' if row.is_open else '▸'} {TITLES[row.kind]}"
             mode = ""
@@ -130,15 +130,15 @@ class CatalogueList(LineList):
             yield title, "lines--head"
             yield mode, "lines--key"
             yield " " * max(1, width - cell_len(title + mode) - len(count) - 1) + count, "lines--muted"
-        elif isinstance(row, Reason):
+        elif isinstance(row, ProblemRow):
             yield f"      {one_line(row.item.problem)}", "lines--warn" if row.item.stale else "lines--bad"
         else:
-            yield from self._entry_spans(row, width)
+            yield from self._item_spans(row, width)
 
     def row_chosen(self, index: int) -> None:
         """Fold a group, or choose an item."""
         row = self._rows[index]
-        if isinstance(row, Shelf):
+        if isinstance(row, GroupRow):
             self._folded = self._folded ^ {row.kind}
             self._lay_out(None, keep=True)
         else:
@@ -152,7 +152,7 @@ class CatalogueList(LineList):
     def action_cursor(self, by: int) -> None:
         """Move by items; reasons are passed over."""
         at = self.cursor + by
-        while 0 <= at < len(self._rows) and isinstance(self._rows[at], Reason):
+        while 0 <= at < len(self._rows) and isinstance(self._rows[at], ProblemRow):
             at += 1 if by > 0 else -1
         if 0 <= at < len(self._rows):
             self.cursor = at
@@ -160,11 +160,11 @@ class CatalogueList(LineList):
     def action_fold(self) -> None:
         """Fold the group the cursor is in."""
         rows = self._rows[: self.cursor + 1]
-        at = next((at for at in reversed(range(len(rows))) if isinstance(rows[at], Shelf)), None)
+        at = next((at for at in reversed(range(len(rows))) if isinstance(rows[at], GroupRow)), None)
         if at is not None and not self._query:
-            shelf = self._rows[at]
+            group = self._rows[at]
             self.cursor = at
-            if isinstance(shelf, Shelf) and shelf.is_open:
+            if isinstance(group, GroupRow) and group.is_open:
                 self.row_chosen(at)
 
     def action_cycle_policy(self) -> None:
@@ -199,20 +199,20 @@ class CatalogueList(LineList):
         """Unfold the group, or choose the item."""
         if self.cursor < len(self._rows):
             row = self._rows[self.cursor]
-            if isinstance(row, Shelf) and row.is_open:
+            if isinstance(row, GroupRow) and row.is_open:
                 self.action_cursor(1)
             else:
                 self.row_chosen(self.cursor)
 
-    def _entry_spans(self, entry: Entry, width: int) -> Iterator[Span]:
-        item = entry.item
+    def _item_spans(self, row: ItemRow, width: int) -> Iterator[Span]:
+        item = row.item
         mark, style = (_RUNNING, "lines--warn") if (item.kind, item.name) in self.running else _mark(item)
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
         room = max(4, width - 4 - 2 * len(glyphs) - 1)
         text = one_line(label(item), room)
         plain = "lines--muted" if item.problem and not item.stale else ""
-        hits = set(entry.hits)
+        hits = set(row.hits)
         for at, letter in enumerate(text) if hits else ():
             yield letter, "lines--hit" if at in hits else plain
         if not hits:
@@ -222,10 +222,10 @@ class CatalogueList(LineList):
             yield f" {badge.glyph}", badge.style
 
     def _lay_out(self, keep_item: CatalogueItem | None, keep: bool = False) -> None:
-        self._rows = rows(seen_in(self.mode, self._items), self._query, self._folded)
+        self._rows = rows(items_in_mode(self.mode, self._items), self._query, self._folded)
         at = self._find(keep_item.kind, keep_item.name) if keep_item else None
         if at is None and not keep:
-            at = next((at for at, row in enumerate(self._rows) if isinstance(row, Entry)), 0)
+            at = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
         self.rows_changed()
         if at is not None:
             self.cursor = at
@@ -238,7 +238,7 @@ class CatalogueList(LineList):
             (
                 at
                 for at, row in enumerate(self._rows)
-                if isinstance(row, Entry) and (row.item.kind, row.item.name) == wanted
+                if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == wanted
             ),
             None,
         )

@@ -40,7 +40,7 @@ class Badge:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class GroupRow:
     """The heading of a group: how many items it has, and how many of them the filter lets through."""
 
     kind: ItemKind
@@ -50,7 +50,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ItemRow:
     """An item; `hits` are the positions in its label the filter matched."""
 
     item: CatalogueItem
@@ -58,13 +58,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ProblemRow:
     """Why the item above is not what it should be."""
 
     item: CatalogueItem
 
 
-CatalogueRow = Shelf | Entry | Reason
+CatalogueRow = GroupRow | ItemRow | ProblemRow
 
 
 def label(item: CatalogueItem) -> str:
@@ -88,7 +88,7 @@ def is_destructive(item: CatalogueItem) -> bool:
     return (item.definition.get("annotations") or {}).get("destructiveHint") is True
 
 
-def seen_in(mode: ModeView | None, items: Iterable[CatalogueItem]) -> list[CatalogueItem]:
+def items_in_mode(mode: ModeView | None, items: Iterable[CatalogueItem]) -> list[CatalogueItem]:
     """What a mode leaves: its tools in its order, those it names and has not, and all that is no tool."""
     if mode is None:
         return list(items)
@@ -112,24 +112,24 @@ def rows(items: Iterable[CatalogueItem], query: str, folded: frozenset[ItemKind]
     by_kind: dict[ItemKind, list[CatalogueItem]] = {kind: [] for kind in TITLES}
     for item in items:
         by_kind[item.kind].append(item)
-    return [row for kind, group in by_kind.items() for row in _shelf(kind, group, query.strip(), folded)]
+    return [row for kind, group in by_kind.items() for row in _group_rows(kind, group, query.strip(), folded)]
 
 
-def _shelf(
+def _group_rows(
     kind: ItemKind, items: list[CatalogueItem], query: str, folded: frozenset[ItemKind]
 ) -> Iterator[CatalogueRow]:
-    entries = _matching(items, query) if query else [Entry(item) for item in items]
+    entries = _matching(items, query) if query else [ItemRow(item) for item in items]
     if not entries:
         return
     is_open = bool(query) or kind not in folded
-    yield Shelf(kind, len(items), len(entries), is_open)
-    for entry in entries if is_open else ():
-        yield entry
-        if entry.item.problem:
-            yield Reason(entry.item)
+    yield GroupRow(kind, len(items), len(entries), is_open)
+    for row in entries if is_open else ():
+        yield row
+        if row.item.problem:
+            yield ProblemRow(row.item)
 
 
-def _matching(items: list[CatalogueItem], query: str) -> list[Entry]:
+def _matching(items: list[CatalogueItem], query: str) -> list[ItemRow]:
     matcher, needle = Matcher(query), query.casefold()
     found = []
     for item in items:
@@ -139,5 +139,5 @@ def _matching(items: list[CatalogueItem], query: str) -> list[Entry]:
             score = score or (0.1 if needle in item.description.casefold() else 0.0)
             hits = ()
         if score > 0:
-            found.append((score, Entry(item, tuple(hits))))
-    return [entry for _, entry in sorted(found, key=lambda pair: -pair[0])]
+            found.append((score, ItemRow(item, tuple(hits))))
+    return [row for _, row in sorted(found, key=lambda pair: -pair[0])]
