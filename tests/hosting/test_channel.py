@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -147,7 +148,7 @@ async def test_whoever_asks_anew_while_being_answered_is_recorded_in_order() -> 
     endpoint.recorder = frames
     more = [REQUEST, REQUEST]
 
-    def write(_: list[bytes]) -> None:
+    def write(_: Sequence[bytes]) -> None:
         if more:
             channel.take(more.pop())
 
@@ -166,7 +167,7 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
     peer.server.tools.replace([Tool("work", work, {"type": "object"})])
     is_written = asyncio.Event()
 
-    def write(_: list[bytes]) -> None:
+    def write(_: Sequence[bytes]) -> None:
         times.append(time.time())
         is_written.set()
 

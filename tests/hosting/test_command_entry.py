@@ -123,7 +123,7 @@ def test_entry_that_is_no_object_is_named(tmp_path: Path, given: Any) -> None:
 )
 def test_what_is_not_there_is_no_mistake(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     (tmp_path / "plain.txt").write_text("text")
-    parameters = {"properties": {}}
+    parameters: dict[str, Any] = {"properties": {}}
     with pytest.raises(MissingPrecondition) as caught:
         ready(tmp_path, parameters=parameters, **({"run": ["ls"]} | changes))
     assert reason in caught.value.message
@@ -135,7 +135,7 @@ def test_program_is_found_in_path_or_in_the_folder(tmp_path: Path) -> None:
     own.parent.mkdir()
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
-    parameters = {"properties": {}}
+    parameters: dict[str, Any] = {"properties": {}}
     assert ready(tmp_path, run=["ls"], parameters=parameters).program in ("/usr/bin/ls", "/bin/ls")
     for text in ("bin/own", "./bin/own", "{folder}/bin/own", str(own)):
         assert Path(ready(tmp_path, run=[text], parameters=parameters).program).samefile(own)

@@ -183,7 +183,7 @@ def test_nothing_in_an_entry_keeps_the_good_one_from_serving(entries: list[Any])
         Path(__file__).parent, "x", commands=tuple(given), text=json.dumps({"commands": given})
     )
     found = read_commands(manifest, {"PATH": "/usr/bin:/bin"})
-    assert found.items[0].name == "go-good"  # type: ignore[union-attr]
+    assert found.items[0].name == "go-good"
     assert len(found.items) + len(found.broken) == len(given)
     assert all(each.reason and each.source == "mcp.json:1" for _, each in found.broken)
 
@@ -226,7 +226,7 @@ async def test_command_makes_a_key_due(folder: Path) -> None:
 
 
 ECHO = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
-PROGRAM = {
+PROGRAM: dict[str, dict[str, Any]] = {
     "echo": {"run": ["{python}", "-c", ECHO, "--name={name}", "--loud", "{loud}", "{rest}"],
              "parameters": {"properties": {"name": {"type": "string", "default": "nobody"},
                                            "loud": {"type": "boolean"},

@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -133,9 +134,13 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
         async with aiohttp.ClientSession() as client, client.get(f"{base}/status") as answer:
             (facts,) = (await answer.json())["servers"]
         assert {"name": "mail", "reason": reason} in facts["unavailable"]
+
+        def has_value(value: str) -> bool:
+            return os.environ.get(VARIABLE) == value
+
         for value in ("first", "second"):
             save(folder / ENV_FILE, f"{VARIABLE}={value}\n")
-            await until(lambda value=value: os.environ.get(VARIABLE) == value)
+            await until(partial(has_value, value))
             await until(lambda: names() == ["mail", "other", "send-fax"])
             assert await says() == value
         save(folder / ENV_FILE, "# nothing any more\n")

@@ -198,7 +198,7 @@ ENDING_TOOLS = '''
         """Be a task."""
         return "done"
     '''
-TASKS = {"tasks": {"requests": {"tools": {"call": {}}}}}
+TASKS: dict[str, Any] = {"tasks": {"requests": {"tools": {"call": {}}}}}
 Counts = dict[tuple[str, str], float]
 
 

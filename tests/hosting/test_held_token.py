@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,10 +36,14 @@ class Holder:
         self.dialogue = self.peer.channel.dialogue
         self.later_s = 0.0
         loop = asyncio.get_running_loop()
+
+        def soon(function: Callable[[], object]) -> None:
+            loop.call_soon(function)
+
         self.held = HeldToken(
             self.peer.endpoint,
             self.dialogue,
-            lambda function: loop.call_soon(function) and None,
+            soon,
             lambda: time.time() + self.later_s,
         )
 
@@ -56,7 +61,7 @@ async def test_whoever_a_token_is_of_calls_until_it_is_taken_back() -> None:
     assert holder.held.view() is None and holder.caller == ""
     assert await holder.give(token("HS256", scope="read")) == ()
     held = holder.held.view()
-    assert held is not None and (held.name, held.scopes, held.ended) == ("ada", {"read"}, "")
+    assert held is not None and (held.name, held.scopes, held.ended) == ("ada", frozenset({"read"}), "")
     assert holder.caller == "token of ada"
     holder.held.drop()
     await asyncio.sleep(0)

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,10 +286,14 @@ async def test_mode_that_is_lost_is_told_and_comes_back(folder: Path) -> None:
     async with running_desk(folder) as desk:
         view = desk.host.endpoint("sorted", "review")
         assert view is not None
-        for modes, expected in (({}, []), (MODES, ["look"])):
+
+        def shows(expected: list[str]) -> bool:
+            return names(view.server) == expected
+
+        for modes, expected in (({}, list[str]()), (MODES, ["look"])):
             write(folder, modes)
             desk.reload("sorted")
-            await until(lambda expected=expected: names(view.server) == expected)
+            await until(partial(shows, expected))
         assert desk.host.endpoint("sorted", "review") is view
         told = [notice.text for notice in desk.notices() if "mode" in notice.text]
         assert told == ["sorted: the mode review is gone; whoever asked for it is offered no tools"]

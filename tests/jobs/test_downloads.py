@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import tempfile
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(
         def hexdigest(self) -> str:
             return "wrong"
 
-    monkeypatch.setattr(downloads.hashlib, "sha256", Disturbed)
+    monkeypatch.setattr(hashlib, "sha256", Disturbed)
     with pytest.raises(FileGone, match="while it was read"):
         downloads.digest(file, [home])
 
@@ -240,7 +241,7 @@ def test_an_archive_for_which_the_disk_has_no_room_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several = several_files(tmp_path, "a", "b")
-    monkeypatch.setattr(downloads.tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ArchiveTooLarge, match=r"2 files .* finds no room here: No space left"):
         downloads.archive(several, [tmp_path], "job")

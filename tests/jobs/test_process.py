@@ -137,8 +137,12 @@ async def test_streams_are_in_order_of_arrival(tmp_path: Path) -> None:
     call = asyncio.create_task(
         bash(f"echo 1; {wait.format(1)}; echo 2 >&2; {wait.format(2)}; echo 3", output, folder=tmp_path)
     )
+
+    def ends_with(number: int) -> bool:
+        return output.text().endswith(f"{number}\n")
+
     for number in (1, 2):
-        await until(lambda number=number: output.text().endswith(f"{number}\n"))
+        await until(partial(ends_with, number))
         (tmp_path / str(number)).touch()
     await call
     assert output.text() == "1\n2\n3\n"
@@ -243,7 +247,8 @@ async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(
     process = Process(
         ["bash", "-c", f"{UNMARKED.format(path=path)}; sleep 300"], Path("/"), ENVIRON, Output()
     )
-    process.start(partial(call_soon_safely, asyncio.get_running_loop(), lambda _: over.set()))
+    loop = asyncio.get_running_loop()
+    process.start(lambda _: call_soon_safely(loop, over.set))
     daemon = psutil.Process(int(await until_written(path)))
     other = await bash("true")
     assert other.left_over == 0 and is_alive(daemon)

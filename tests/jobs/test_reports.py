@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -97,12 +98,13 @@ def test_percentages_are_found_and_what_was_written_over_is_left_out(cuts: list[
 def test_a_long_line_is_looked_at_when_a_percentage_may_be_new_and_not_with_every_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked, look = [], reports._Percent._look
-    monkeypatch.setattr(
-        reports._Percent,
-        "_look",
-        lambda self, line, found: looked.append(len(line)) or look(self, line, found),
-    )
+    looked, look = list[int](), reports._Percent._look
+
+    def counted(reader: Any, line: bytes, found: list[ProgressReport]) -> None:
+        looked.append(len(line))
+        look(reader, line, found)
+
+    monkeypatch.setattr(reports._Percent, "_look", counted)
     heard = Heard("percent", [b".", b".", b" 7", b"%", *[b"."] * 5000, b" 8%", b"\n"])
     assert [each.value for each in heard.progress] == [7, 8]
     assert heard.kept == ".. 7%" + "." * 5000 + " 8%\n"

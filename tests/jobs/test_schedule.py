@@ -39,7 +39,7 @@ class Clock:
 
 
 async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
-    done, calls = asyncio.Event(), []
+    done, calls = asyncio.Event(), list[int]()
 
     async def work() -> float | None:
         calls.append(len(calls))
@@ -100,7 +100,7 @@ async def test_work_that_fails_is_logged_and_tried_again(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "TROUBLE_S", 0.01)
-    done, calls = asyncio.Event(), []
+    done, calls = asyncio.Event(), list[int]()
 
     async def work() -> float | None:
         calls.append(1)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.framing import LineFramer
+from mcpdesk.transports.replay import ClientState
 
 
 class EchoPipe:
@@ -49,6 +50,9 @@ class EchoPipe:
 
     async def drained(self) -> None:
         await self._idle.wait()
+
+    def leave(self) -> ClientState | None:
+        return None
 
     def close(self) -> None:
         self.closed.set()

@@ -14,6 +14,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def report():
 """
 
 
-def start(folder: Path, body: str, **streams: int) -> subprocess.Popen[bytes]:
+def start(folder: Path, body: str, **streams: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
         cwd=folder, env={**os.environ, "PYTHONPATH": ROOT}, **streams,
@@ -168,7 +169,7 @@ def test_closed_descriptor_is_an_error_that_names_it(monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> int:
         raise OSError(9, "Bad file descriptor")
 
-    monkeypatch.setattr(descriptors.fcntl, "fcntl", refuse)
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
     with pytest.raises(TransportError, match="stdin is not open"):
         descriptors.claim("wire", lambda line: None)
 
