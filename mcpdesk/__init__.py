@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from mcpdesk.errors import ClientError
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
-    from mcpdesk.server.asked import Elicited, Root, Sampled
-    from mcpdesk.server.authoring import fail, header, message, prompt, refuse, resource, tool
-    from mcpdesk.server.context import Context, RequestView
-    from mcpdesk.server.sync_context import SyncContext
-    from mcpdesk.server.tool import ToolResult
+    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
+    from mcpdesk.server.calls.context import Context, RequestView
+    from mcpdesk.server.calls.sync_context import SyncContext
+    from mcpdesk.server.offer.authoring import fail, header, message, prompt, refuse, resource, tool
+    from mcpdesk.server.offer.tool import ToolResult
     from mcpdesk.version import __version__
 
 __all__ = [
@@ -54,11 +54,11 @@ _HOMES = {
     "mcpdesk.errors": ("ClientError",),
     "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
     "mcpdesk.protocol.content": ("audio", "embedded", "image", "resource_link", "text"),
-    "mcpdesk.server.asked": ("Elicited", "Root", "Sampled"),
-    "mcpdesk.server.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
-    "mcpdesk.server.context": ("Context", "RequestView"),
-    "mcpdesk.server.sync_context": ("SyncContext",),
-    "mcpdesk.server.tool": ("ToolResult",),
+    "mcpdesk.server.asks.question_wording": ("Elicited", "Root", "Sampled"),
+    "mcpdesk.server.offer.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
+    "mcpdesk.server.calls.context": ("Context", "RequestView"),
+    "mcpdesk.server.calls.sync_context": ("SyncContext",),
+    "mcpdesk.server.offer.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -17,10 +17,10 @@ from mcpdesk.client.replies import excerpt
 from mcpdesk.client.streamable_http import StreamableHttp
 from mcpdesk.client.timing import CallDeadline
 from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.server.schema import Validator
+    from mcpdesk.server.schemas.validation import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
 """A URL, a server folder, or a `Server` put together in code."""
@@ -221,7 +221,7 @@ def _sendable(secret: str, what: str) -> str:
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:
     """None for a schema that cannot be used here: then nothing can be held against it."""
-    from mcpdesk.server.schema import SchemaError, compile_schema
+    from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
         return compile_schema(schema)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.recorder.record import ConnectionInfo, HttpNote
-    from mcpdesk.server.server import Server
+    from mcpdesk.server.offer.server import Server
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
 """What servers are told."""
@@ -56,7 +56,7 @@ async def connect_to_server(
 ) -> ServerConnection:
     """Connect to a server that was put together in code. Raises: RpcError for a token that does not count."""
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.server.services import Services
+    from mcpdesk.server.calls.services import Services
 
     def log(*_: object, **__: object) -> None:
         """Nobody reads it."""

@@ -16,14 +16,14 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
-from mcpdesk.server.conversation import Conversation
-from mcpdesk.server.dispatch import Dispatcher
-from mcpdesk.server.latency import Latency
-from mcpdesk.server.server import Server
-from mcpdesk.server.services import Services
+from mcpdesk.server.calls.call_figures import Latency
+from mcpdesk.server.calls.conversation import Conversation
+from mcpdesk.server.calls.dispatch import Dispatcher
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.gateway import GatewayEndpoint
+    from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
 
 Converse: TypeAlias = Callable[
     [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
@@ -257,7 +257,7 @@ class HostedEndpoint:
     def gateway(self) -> GatewayEndpoint:
         """The same server for clients of the gateway dialect."""
         if self._gateway is None:
-            from mcpdesk.hosting.gateway import GatewayEndpoint
+            from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
 
             self._gateway = GatewayEndpoint(self)
         return self._gateway

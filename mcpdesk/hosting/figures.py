@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.latency import at
-from mcpdesk.server.tool_figures import BOUNDS, Outcome
+from mcpdesk.server.calls.call_figures import BOUNDS, Outcome, at
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.version import __version__
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import JobSnapshot
     from mcpdesk.recorder.capture.recording import Recording
-    from mcpdesk.server.services import Services
+    from mcpdesk.server.calls.services import Services
 
 QUEUED = "queued"
 """An asynchronous call whose turn has not come."""

@@ -23,9 +23,9 @@ from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.server.approvals import policies_of
-from mcpdesk.server.services import Services
-from mcpdesk.server.threads import WORKERS
+from mcpdesk.server.asks.approval_policies import policies_of
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
-    from mcpdesk.server.callbacks import Callbacks
-    from mcpdesk.server.job_records import JobRecords
-    from mcpdesk.server.subscriptions import Subscriber
+    from mcpdesk.server.background.job_records import JobRecords
+    from mcpdesk.server.calls.subscriptions import Subscriber
+    from mcpdesk.server.state.callback_timers import Callbacks
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Jobs, Rules
     from mcpdesk.transports.figure import Figure
@@ -353,7 +353,7 @@ class Host:
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
 
     async def _listen(self) -> None:
-        from mcpdesk.hosting.gateway import HostedJobs
+        from mcpdesk.hosting.gateway_endpoint import HostedJobs
         from mcpdesk.transports.http.http_service import HttpService, ListeningForbidden
 
         self.jobs = HostedJobs(self.services.jobs, self.by_name)
@@ -458,7 +458,7 @@ class Host:
             self.journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
 
     def _records_of(self, name: str) -> JobRecords:
-        from mcpdesk.server.job_records import JobRecords
+        from mcpdesk.server.background.job_records import JobRecords
 
         records, home = self._records.get(name), self.folders[name].server.home
         if records is None:
@@ -480,7 +480,7 @@ class Host:
             self._do(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 
     async def _tell_missed(self, subscriber: Subscriber, callbacks: Callbacks, peer: str) -> None:
-        from mcpdesk.server.callbacks import said
+        from mcpdesk.server.state.callback_timers import said
 
         try:
             for callback in await callbacks.missed(peer):

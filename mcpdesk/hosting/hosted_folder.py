@@ -21,19 +21,19 @@ from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import AccessGate, complaints
 from mcpdesk.paths import config_folder
-from mcpdesk.server.approvals import EVERY, Policy, policies_of
-from mcpdesk.server.authoring import Note, note_of
-from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
+from mcpdesk.server.offer.authoring import Note, note_of
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.server_state import Home, ToolOptions
 from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables
-    from mcpdesk.server.selection import Selection
+    from mcpdesk.server.offer.registry import Selection
 
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
@@ -446,7 +446,7 @@ class Modes:
             raise UnknownMode(self._server.name, name, tuple(self._modes))
         kept = self._views.get(name)
         if kept is None:
-            from mcpdesk.server.selection import Selection
+            from mcpdesk.server.offer.registry import Selection
 
             tools = Selection(self._server.tools, mode.tools if mode is not None else ())
             kept = self._views[name] = self._server.seen_in(name, tools), tools

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
-from mcpdesk.server.offers import WIRE
-from mcpdesk.server.registry import Registry
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.listing import WIRE
+from mcpdesk.server.offer.registry import Registry
+from mcpdesk.server.offer.server import Server
 
 _LIST_KEY = {
     ItemKind.TOOL: "tools",

@@ -11,7 +11,7 @@ from mcpdesk.inbox.question import Page, Question, QuestionState
 from mcpdesk.link import desk_forms, desk_sampling
 from mcpdesk.protocol import client_features
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.server import Server
 
 REFUSED = -1
 """The code of a refused sampling request. Source: WIRE 2.3."""

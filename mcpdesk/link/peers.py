@@ -15,7 +15,7 @@ from mcpdesk.link.values import (
     SessionView,
     ToolsSeen,
 )
-from mcpdesk.server.call import Call
+from mcpdesk.server.calls.running_call import Call
 
 MANY = 200
 """Peers from which on they are not all looked at for every picture."""

@@ -22,7 +22,7 @@ from mcpdesk.link.work_values import (
     TodoView,
     WorkView,
 )
-from mcpdesk.server.approvals import Policy
+from mcpdesk.server.asks.approval_policies import Policy
 
 __all__ = [
     "CallbackView",

@@ -30,8 +30,8 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.link.work_values import MadeFile
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import written
+from mcpdesk.server.state.planning import written
+from mcpdesk.server.state.server_state import Home
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program, ProgramView

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from mcpdesk.errors import HandlerError, ProtocolError
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol import codec, content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
 
 Status = Literal["answered", "declined", "timed_out", "withdrawn"]
 STATUS: dict[QuestionState, Status] = {

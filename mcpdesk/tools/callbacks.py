@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import resource, tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import resource, tool
+from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools.texts import given
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ _RUNS: dict[str, Callable[[Context, _Request], Awaitable[tuple[list[Kept], str]]
 
 
 def _shown(kept: Kept) -> Callback:
-    from mcpdesk.server.callbacks import uri_of
+    from mcpdesk.server.state.callback_timers import uri_of
 
     due = None if kept.due is None else datetime.fromtimestamp(kept.due, UTC).isoformat(timespec="seconds")
     return Callback(

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.protocol import codec, content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan, forget_unreadable, recall, remember, written
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.planning import Plan, forget_unreadable, recall, remember, written
+from mcpdesk.server.state.server_state import Home
 from mcpdesk.tools.texts import given
 
 GOAL_LIMIT = 2_000

@@ -16,9 +16,9 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.home import Home
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home
 
 SKILL = "SKILL.md"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools.texts import given
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcpdesk.bridge.model_api import APIS
 from mcpdesk.bridge.model_schemas import DEEPEST, ModelSchema, Names
-from mcpdesk.server.schema import compile_schema
+from mcpdesk.server.schemas.validation import compile_schema
 
 ANY = partial(Names, pattern=None)
 STRICT = partial(Names, pattern=APIS["anthropic"].argument_name, empty="argument")

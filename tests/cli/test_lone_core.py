@@ -162,7 +162,11 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
     ours = {name for name in modules if name.startswith("mcpdesk.")}
     assert 60 < len(ours) <= MOST_MODULES, sorted(ours)
     assert modules & {"difflib", "secrets", "mimetypes", "sqlite3", "watchfiles", "click"} == set()
-    assert not ours & {"mcpdesk.recorder.index", "mcpdesk.server.asking", "mcpdesk.transports.unix"}
+    assert not ours & {
+        "mcpdesk.recorder.index",
+        "mcpdesk.server.asks.question_wording",
+        "mcpdesk.transports.unix",
+    }
 
 
 def test_hostile_lines_are_answered_and_the_next_request_too(folder: Path, servers: list[Server]) -> None:

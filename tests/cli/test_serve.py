@@ -29,7 +29,7 @@ from mcpdesk.cli.serve import _drain, _under_way, greeting
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.server import Server
 from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S

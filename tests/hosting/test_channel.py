@@ -14,8 +14,8 @@ from mcpdesk.hosting.channel import TURN_S, Channel, Pipe
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import Frames

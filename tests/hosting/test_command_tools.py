@@ -26,8 +26,8 @@ from mcpdesk.hosting.journal import Journal
 from mcpdesk.jobs.call_files import CallFolders, MadeFiles
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.process_table import row
-from mcpdesk.server.call import Call
-from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.settings import resolve
 from tests.support.desk import running_desk, until
 from tests.support.patience import WITHIN_S

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.hosting.endpoint import MISTAKEN, HostedEndpoint
-from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.offer.registry import Unavailable
 from tests.support.served import Peer
 from tests.support.site import Frames
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.folder.file_items import FileItems, kind_of, name_of, nothing_new, without_duplicates
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import Tool
+from mcpdesk.hosting.folder.file_items import (
+    FileItems,
+    kind_of,
+    name_of,
+    nothing_new,
+    without_duplicates,
+)
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import Tool
 
 
 async def _nothing(*_given: object) -> None: ...

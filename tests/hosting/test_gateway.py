@@ -15,13 +15,13 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.hosting.gateway import READING, HostedJobs
+from mcpdesk.hosting.gateway_endpoint import READING, HostedJobs
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.gateway_jobs import job_owner
+from mcpdesk.server.background.job_work import job_owner
 from tests.support.desk import running_desk, until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S

@@ -23,7 +23,7 @@ from mcpdesk.hosting.folder.hints import (
     says_nothing,
     schema_of,
 )
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
 
 
 class Colour(enum.Enum):

@@ -13,8 +13,8 @@ import pytest
 
 from mcpdesk.errors import HandlerError, ManifestError
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.server.context import RequestView
-from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.calls.context import RequestView
+from mcpdesk.server.offer.registry import Unavailable
 from tests.support.folders import write
 
 Load = Callable[..., LoadedFolder]

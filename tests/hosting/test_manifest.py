@@ -8,7 +8,7 @@ import pytest
 
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.folder.manifest import Manifest, certain_settings, read_manifest, stand_in
-from mcpdesk.server.approvals import Policy
+from mcpdesk.server.asks.approval_policies import Policy
 
 
 def test_folder_without_a_manifest_is_called_like_itself(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.hosted_folder import Modes
 from mcpdesk.protocol.revisions import BY_NAME, R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.server import Server
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import save
 from tests.support.patience import WITHIN_S

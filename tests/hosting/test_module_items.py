@@ -12,9 +12,9 @@ from mcpdesk import fail
 from mcpdesk.errors import RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.folder.module_items import awaitable, check_arguments, completers, dashed, listed
 from mcpdesk.hosting.folder.text_items import read_prompt_file
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import Tool
 from tests.support.module import found_in, module_file
 
 

@@ -13,9 +13,9 @@ import pytest
 from mcpdesk.hosting.folder import reload
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.reload import Changes, apply, is_watched, watch
-from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.server import Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 

@@ -23,7 +23,7 @@ from mcpdesk.hosting.server_access import (
     public_environment,
     url_keys,
 )
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.tool import Tool
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
 SECRETS = {"MCPDESK_API_KEY", "ZYRA_API_KEY", "WALLET_SECRET"}

@@ -24,8 +24,8 @@ from mcpdesk.hosting.folder.text_items import (
     read_skills,
     text_of,
 )
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.resource import Resource
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.resources import Resource
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save

@@ -16,7 +16,7 @@ import pytest
 from mcpdesk.inbox.question import Answer, Approval, Kind, QuestionState
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server import person
+from mcpdesk.server.asks import person_questions
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES
@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
     """A core with somebody at the desk, impatient with tools, that shows signs of life often."""
-    monkeypatch.setattr(person, "BEAT_S", 0.02)
+    monkeypatch.setattr(person_questions, "BEAT_S", 0.02)
     async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
         yield link
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from mcpdesk.server.conversation import Conversation
+from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.transports.http import http_sessions
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

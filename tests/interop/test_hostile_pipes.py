@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.channel import Channel, Pipe
-from mcpdesk.server.server import Limits
+from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
 from tests.support.rude import WITHIN_S, connected, turn
 from tests.support.served import Peer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.site import serving
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.conversation import Conversation
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.conversation import Conversation
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections as listening
 from mcpdesk.transports.http import event_stream, http_sessions

@@ -10,8 +10,8 @@ from multidict import CIMultiDict
 
 from mcpdesk.protocol.headers import mirrored
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer, make_server
 from tests.support.site import Served, serving
 

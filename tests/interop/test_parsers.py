@@ -30,7 +30,7 @@ from mcpdesk.protocol.trace import read_trace
 from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_line
 from mcpdesk.recorder.index.query import parse
-from mcpdesk.server.offers import Offers
+from mcpdesk.server.offer.listing import Offers
 from mcpdesk.settings import read_env_file
 from mcpdesk.transports.http.event_stream import event
 from mcpdesk.transports.http.responses import accepted

@@ -9,8 +9,8 @@ import pytest
 
 from mcpdesk.protocol.revisions import R1, R3, R4, R5, Revision
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 

@@ -10,8 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.official import HANDSHAKES, WITHIN_S, Answers, Heard, session
 from tests.support.site import Served, serving
 

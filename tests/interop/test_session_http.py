@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from mcpdesk.protocol.revisions import R5, REVISIONS
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.site import Served, events, serving
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

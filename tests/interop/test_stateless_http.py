@@ -10,8 +10,8 @@ import pytest
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY, request_meta
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.site import events, serving
 
 

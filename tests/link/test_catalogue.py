@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from mcpdesk.link.catalogue import Shelf
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.server.approvals import AT_DESK, Policy
-from mcpdesk.server.home import Home
-from mcpdesk.server.registry import Unavailable
+from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.state.server_state import Home
 from tests.support.desk import running_desk, until
 from tests.support.folders import save, write
 from tests.support.served import make_server

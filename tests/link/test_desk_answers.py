@@ -10,7 +10,7 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.inbox import inbox as inbox_module
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.link.desk_answers import DeskAnswers, folder_roots
-from mcpdesk.server.server import Server
+from mcpdesk.server.offer.server import Server
 
 
 def answers(inbox: Inbox | None = None) -> DeskAnswers:

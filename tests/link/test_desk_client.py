@@ -14,7 +14,7 @@ from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
-from mcpdesk.server.resource import Resource
+from mcpdesk.server.offer.resources import Resource
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

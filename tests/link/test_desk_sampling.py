@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.inbox.question import Answer
 from mcpdesk.link.desk_sampling import MODEL, page_of, result_of
-from mcpdesk.server.asked import read_sampled
+from mcpdesk.server.asks.question_wording import read_sampled
 
 ASKED = {
     "messages": [

@@ -12,7 +12,7 @@ from mcpdesk.link.desk_call import DeskCall
 from mcpdesk.link.desk_client import DeskClient
 from mcpdesk.link.values import Outcome
 from mcpdesk.protocol import task_shapes
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ANYTHING
 from tests.support.patience import WITHIN_S
 from tests.support.task_server import TaskPeer

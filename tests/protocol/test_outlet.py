@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.protocol.outlet import NULL_OUTLET
-from mcpdesk.server.progress import Progress
+from mcpdesk.server.calls.progress import Progress
 
 
 async def test_what_goes_nowhere_is_dropped_at_once() -> None:

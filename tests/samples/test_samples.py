@@ -15,9 +15,9 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
-from mcpdesk.server.context import RequestView
-from mcpdesk.server.home import Home
-from mcpdesk.server.schema import compile_schema
+from mcpdesk.server.calls.context import RequestView
+from mcpdesk.server.schemas.validation import compile_schema
+from mcpdesk.server.state.server_state import Home
 from mcpdesk.tools import BUILTINS
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import StorageError
-from mcpdesk.server.approvals import AT_DESK, Policy, Ruling, policies_of
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.asks.approval_policies import AT_DESK, Policy, Ruling, policies_of
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.planning import Plan
+from mcpdesk.server.state.server_state import Home
 from mcpdesk.storage import approvals as kept
 from tests.support.served import make_server
 

@@ -19,13 +19,13 @@ from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.masking import mask_json
-from mcpdesk.server import person
-from mcpdesk.server.approvals import Policy
-from mcpdesk.server.approving import known_as
-from mcpdesk.server.call import Call
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import Plan
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.asks import person_questions
+from mcpdesk.server.asks.approval_policies import Policy
+from mcpdesk.server.asks.approval_questions import known_as
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.planning import Plan
+from mcpdesk.server.state.server_state import Home
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED
@@ -208,7 +208,7 @@ async def test_a_client_that_calls_itself_desk_is_none(peer: Guarded) -> None:
 async def test_waiting_counts_against_no_limit_and_is_told(
     peer: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(person, "BEAT_S", 0.05)
+    monkeypatch.setattr(person_questions, "BEAT_S", 0.05)
     peer.call(1)
     question = await peer.sees()
     told = "waiting for approval on the desk, 0 s"

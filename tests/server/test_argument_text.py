@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.argument_text import VALUE, WHOLE, argument_text, shortened
+from mcpdesk.server.asks.approval_questions import LONGEST_TEXT, LONGEST_VALUE, argument_text, shortened
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_a_text_of_several_lines_cannot_pass_for_another_argument() -> None:
 def test_a_long_text_keeps_both_ends_and_says_what_is_missing() -> None:
     text = argument_text({"command": "echo " + "x" * 100_000 + "; rm -rf /"})
     assert text.startswith("command:\n    echo xxx") and text.endswith("; rm -rf /")
-    assert f"{100_015 - VALUE:,} characters are not shown" in text
-    assert len(text) < VALUE + 200
+    assert f"{100_015 - LONGEST_VALUE:,} characters are not shown" in text
+    assert len(text) < LONGEST_VALUE + 200
 
 
 def test_many_arguments_are_bounded_as_a_whole() -> None:
-    text = argument_text({f"a{number}": "y" * VALUE for number in range(100)})
-    assert len(text) < WHOLE + 100 and "characters are not shown" in text
+    text = argument_text({f"a{number}": "y" * LONGEST_VALUE for number in range(100)})
+    assert len(text) < LONGEST_TEXT + 100 and "characters are not shown" in text
 
 
 def test_what_is_enormous_is_shortened_before_anybody_looks_through_it() -> None:

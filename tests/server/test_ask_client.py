@@ -13,9 +13,8 @@ from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page
 from mcpdesk.protocol.revisions import R3, R5
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.ask_client import answers_of, form_of
-from mcpdesk.server.asked import Elicited
-from mcpdesk.server.asking import form
+from mcpdesk.server.asks.person_questions import answers_of, form_of
+from mcpdesk.server.asks.question_wording import Elicited, form
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 

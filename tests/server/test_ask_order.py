@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.server.context import Context
-from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.server_state import Home, ToolOptions
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.asked import Elicited, Root, read_roots, read_sampled
+from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled
 
 
 def test_the_text_of_a_sampled_message_is_that_of_its_blocks() -> None:

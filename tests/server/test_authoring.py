@@ -10,7 +10,7 @@ import pytest
 
 import mcpdesk
 from mcpdesk.errors import HandlerError, Refusal
-from mcpdesk.server.authoring import Note, fail, message, note_of, prompt, refuse, resource, tool
+from mcpdesk.server.offer.authoring import Note, fail, message, note_of, prompt, refuse, resource, tool
 
 
 async def function() -> None: ...

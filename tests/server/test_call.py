@@ -12,7 +12,7 @@ from mcpdesk.auth.token_rules import Access
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.call import Call
+from mcpdesk.server.calls.running_call import Call
 from tests.support.served import Peer
 
 

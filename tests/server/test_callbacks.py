@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.callbacks import Callbacks, said, uri_of
+from mcpdesk.server.state.callback_timers import Callbacks, said, uri_of
 from mcpdesk.storage.callbacks import Callback
 from mcpdesk.storage.database import Database
 from tests.support.desk import until

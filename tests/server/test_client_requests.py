@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import ClientError
-from mcpdesk.server import client_requests
-from mcpdesk.server.server import Limits
+from mcpdesk.server.asks import client_requests
+from mcpdesk.server.offer.server import Limits
 from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, text_of
 from tests.support.patience import WITHIN_S
 

@@ -10,9 +10,9 @@ import pytest
 
 from mcpdesk.hosting.folder.module_items import completers, listed
 from mcpdesk.protocol.revisions import REVISIONS
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.resource import ResourceTemplate
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.resources import ResourceTemplate
 from tests.support.served import Peer, make_server
 
 CITIES = {"fr": ["Paris", "Pau"], "de": ["Bonn"]}

@@ -10,9 +10,9 @@ import pytest
 from mcpdesk import fail
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.server import person
-from mcpdesk.server.context import Context, RequestView
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.asks import person_questions
+from mcpdesk.server.calls.context import Context, RequestView
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 from tests.support.site import serving
 
@@ -88,7 +88,7 @@ async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch
         await context.progress(0.75, 1)
         return question.state.value
 
-    monkeypatch.setattr(person, "BEAT_S", 0.01)
+    monkeypatch.setattr(person_questions, "BEAT_S", 0.01)
     peer = Peer()
     peer.inbox.audience = 1
     peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.revisions import REVISIONS
-from mcpdesk.server.server import Limits
+from mcpdesk.server.offer.server import Limits
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer, make_server
 

@@ -10,8 +10,8 @@ import pytest
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.call import Call
-from mcpdesk.server.deadlines import STOPPED, Deadlines
+from mcpdesk.server.calls.deadlines import STOPPED, Deadlines
+from mcpdesk.server.calls.running_call import Call
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 
@@ -76,14 +76,14 @@ async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on
             except asyncio.CancelledError:
                 continue
 
-    monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 0.01)
+    monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 0.01)
     deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
     running = [await begun(deadlines, each, 60, go_on()) for each in (deaf, cancelled)]
     cancelled.end("nobody wants it")
     async with asyncio.timeout(WITHIN_S):
         await deadlines.stop()
     assert (deaf.stop, cancelled.stop) == (STOPPED, "nobody wants it")
-    monkeypatch.setattr("mcpdesk.server.deadlines.HEED_S", 3_600)
+    monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 3_600)
     async with asyncio.timeout(WITHIN_S):
         await deadlines.stop()
     forever.set()

@@ -10,10 +10,10 @@ import pytest
 
 from mcpdesk.protocol.methods import LONGEST_URI
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.server.authoring import refuse
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.authoring import refuse
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
 

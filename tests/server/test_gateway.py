@@ -12,14 +12,14 @@ import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import Refusal
-from mcpdesk.hosting.gateway import GatewayEndpoint
+from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.gateway_jobs import DROPPED, job_owner, job_roots
-from mcpdesk.server.job_reader import JobReader, facts
-from mcpdesk.server.server import Limits
-from mcpdesk.server.tool import Tool, ToolResult
+from mcpdesk.server.background.job_reader import JobReader, facts
+from mcpdesk.server.background.job_work import DROPPED, job_owner, job_roots
+from mcpdesk.server.offer.server import Limits
+from mcpdesk.server.offer.tool import Tool, ToolResult
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer, make_server
 

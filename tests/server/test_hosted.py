@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.resource import Resource
-from mcpdesk.server.server import Limits
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.resources import Resource
+from mcpdesk.server.offer.server import Limits
+from mcpdesk.server.offer.tool import Tool
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.server.latency import KEPT, Latency
+from mcpdesk.server.calls.call_figures import KEPT, Latency
 
 
 def test_nothing_is_said_before_the_first_call() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R1, R4, R5, REVISIONS
-from mcpdesk.server.offers import Offers
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import make_server
 
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server import outcome
-from mcpdesk.server.outcome import author_lines, tool_body
-from mcpdesk.server.schema import compile_schema
-from mcpdesk.server.tool import Tool, ToolResult
+from mcpdesk.server.calls import outcomes
+from mcpdesk.server.calls.outcomes import author_lines, tool_body
+from mcpdesk.server.offer.tool import Tool, ToolResult
+from mcpdesk.server.schemas.validation import compile_schema
 
 
 @dataclass
@@ -143,5 +143,5 @@ def test_an_exception_that_cannot_say_itself_is_described_all_the_same() -> None
         def __str__(self) -> str:
             raise ValueError
 
-    assert outcome.described(Mute()) == "Mute: (its text cannot be had: ValueError)"
-    assert outcome.described(ValueError()) == "ValueError"
+    assert outcomes.described(Mute()) == "Mute: (its text cannot be had: ValueError)"
+    assert outcomes.described(ValueError()) == "ValueError"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.resource import Resource
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.resources import Resource
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
 LIMIT_S, BLOCK_S = 0.05, 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mcpdesk.server.part import part
+from mcpdesk.server.calls.services import made_once
 
 
 class Whole:
@@ -14,7 +14,7 @@ class Whole:
         self.made = 0
         self.together = threading.Barrier(2)
 
-    @part
+    @made_once
     def piece(self) -> object:
         """Made by two threads at once."""
         self.made += 1

@@ -9,8 +9,8 @@ import pytest
 
 from mcpdesk.errors import ClientError
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 

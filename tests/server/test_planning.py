@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import StorageError
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import KEY, Plan, refused, remember
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.planning import KEY, Plan, refused, remember
+from mcpdesk.server.state.server_state import Home
 from mcpdesk.storage.facts import keep
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)

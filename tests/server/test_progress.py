@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.series import Series, merged
-from mcpdesk.server.progress import Progress
+from mcpdesk.server.calls.progress import Progress
 
 TOKENS: list[Any] = ["t", "", '%b %d "progress":0 é\n', 0, 2**53]
 TOTALS: list[Any] = [None, 3, 3, 3.0, 0.1 + 0.2, None, float("inf"), float("nan"), 7]

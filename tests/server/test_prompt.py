@@ -8,8 +8,8 @@ import pytest
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import content
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt, messages_of
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt, messages_of
 from tests.support.served import Peer
 
 HI = {"role": "user", "content": {"type": "text", "text": "hi"}}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.resource import ResourceTemplate
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.resources import ResourceTemplate
 from tests.support.served import Peer
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.registry import Registry, Unavailable
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Registry, Unavailable
 
 
 async def render(arguments: dict[str, str], context: object) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.server import rounds
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.rounds import Rounds
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.asks import rounds
+from mcpdesk.server.asks.rounds import Rounds
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ADA, EVERYTHING, NAME, ROOTS, WRITTEN, Asked, AskingServer, text_of
 from tests.support.patience import WITHIN_S
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.server import schema as module
-from mcpdesk.server.schema import Failure, SchemaError, Validator, compile_schema
+from mcpdesk.server.schemas import validation as module
+from mcpdesk.server.schemas.validation import Failure, SchemaError, Validator, compile_schema
 
 POINT = {
     "type": "object",

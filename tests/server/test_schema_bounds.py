@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.schema_bounds import SchemaError, check_bounds
+from mcpdesk.server.schemas.schema_bounds import SchemaError, check_bounds
 
 
 def doubling(levels: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.schema import compile_schema
+from mcpdesk.server.schemas.validation import compile_schema
 
 
 @pytest.mark.parametrize(

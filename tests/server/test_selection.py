@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.registry import Registry, Unavailable
-from mcpdesk.server.selection import Selection
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.registry import Registry, Selection, Unavailable
+from mcpdesk.server.offer.tool import Tool
 
 
 async def nothing(arguments: dict[str, Any], context: object) -> Any:

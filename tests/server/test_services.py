@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.server.services import Services
+from mcpdesk.server.calls.services import Services
 
 
 def _log(*_: object, **__: object) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from mcpdesk.errors import ClientError
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.server.context import Context
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import EVERYTHING, NAME
 from tests.support.served import Peer
 

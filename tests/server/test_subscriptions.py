@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from mcpdesk.server.subscriptions import Subscriber, Subscriptions
+from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 
 async def test_updates_reach_those_who_named_the_uri() -> None:

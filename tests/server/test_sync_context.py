@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from mcpdesk.inbox.question import Answer
-from mcpdesk.server import threads
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.threads import ThreadedCall, WorkerThreads
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls import worker_threads
+from mcpdesk.server.calls.worker_threads import ThreadedCall, WorkerThreads
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.desk import until
 from tests.support.module import found_in
 from tests.support.patience import WITHIN_S
@@ -311,7 +311,7 @@ async def test_context_variables_are_carried_over() -> None:
 
 
 async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "QUEUE_S", 0.05)
+    monkeypatch.setattr(worker_threads, "QUEUE_S", 0.05)
     pool, go, loop = WorkerThreads(most=2), threading.Event(), asyncio.get_running_loop()
     blocking = [asyncio.create_task(pool.run(ThreadedCall(go.wait, loop))) for _ in range(2)]
     await asyncio.sleep(0)
@@ -322,7 +322,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
     await asyncio.wait(blocking)
     with pytest.raises(Exception, match="2 of them by functions that block although their call ended"):
         await pool.run(ThreadedCall(lambda: 1, loop))
-    monkeypatch.setattr(threads, "QUEUE_S", WITHIN_S)
+    monkeypatch.setattr(worker_threads, "QUEUE_S", WITHIN_S)
     go.set()
     await until(lambda: not pool._running)
     results = await asyncio.gather(*(pool.run(ThreadedCall(lambda: 7, loop)) for _ in range(20)))
@@ -330,7 +330,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
 
 
 async def test_threads_without_work_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "IDLE_S", 0.01)
+    monkeypatch.setattr(worker_threads, "IDLE_S", 0.01)
     pool = WorkerThreads(most=3)
     found = await pool.run(ThreadedCall(threading.current_thread, asyncio.get_running_loop()))
     await asyncio.to_thread(found.join, WITHIN_S)

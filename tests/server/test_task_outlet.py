@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.server.task_outlet import TaskOutlet
+from mcpdesk.server.background.task_work import TaskOutlet
 
 
 class Stream:

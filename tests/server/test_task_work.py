@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.server import task_work
+from mcpdesk.server.background import task_work
 from tests.support.asked_client import ADA
 from tests.support.official_schema import problems
 from tests.support.patience import WITHIN_S

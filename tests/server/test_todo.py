@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.server.todo import NEWEST, Todo
+from mcpdesk.server.state.todo import NEWEST, Todo
 from mcpdesk.storage import tasks
 from mcpdesk.storage.database import Database
 

@@ -11,8 +11,8 @@ import pytest
 from mcpdesk.inbox.question import Answer
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
 META = request_meta(R5, {"name": "tester", "version": "1"})

@@ -16,7 +16,7 @@ from mcpdesk.auth.token_rules import Access
 from mcpdesk.auth.tokens import Terms, Verifier
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.tool import CLAIMS, Tool
+from mcpdesk.server.offer.tool import CLAIMS, Tool
 from mcpdesk.transports.base import Rules
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving

@@ -12,9 +12,9 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.server import Limits
-from mcpdesk.server.tool import Tool, ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.server import Limits
+from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.transports.base import Rules
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving

@@ -14,12 +14,12 @@ from mcpdesk.inbox.question import Option, Page
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.server import Server
-from mcpdesk.server.services import Services
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
 
 TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

@@ -10,10 +10,10 @@ from mcpdesk.jobs.job import JobStore
 from mcpdesk.protocol.content import text
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.protocol.task_shapes import EXTENSION
-from mcpdesk.server.authoring import fail, refuse
-from mcpdesk.server.context import Context
-from mcpdesk.server.server import Limits, Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import fail, refuse
+from mcpdesk.server.offer.server import Limits, Server
+from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ANYTHING, EVERYTHING, NAME
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.server.home import Home
+from mcpdesk.server.state.server_state import Home
 from tests.tools.support import ToolContext
 
 

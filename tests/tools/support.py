@@ -15,9 +15,9 @@ from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.protocol.trace import NONE, Trace
-from mcpdesk.server.ask_order import ask_in_order
-from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.asks.person_questions import ask_in_order
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home, ToolOptions
 
 
 class ToolContext:

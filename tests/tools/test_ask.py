@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 

@@ -14,8 +14,8 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
 from mcpdesk.jobs.process import NICE
-from mcpdesk.server.home import Home
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, use

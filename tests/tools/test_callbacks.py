@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.callbacks import Callbacks
-from mcpdesk.server.home import Home
+from mcpdesk.server.state.callback_timers import Callbacks
+from mcpdesk.server.state.server_state import Home
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
@@ -141,7 +141,7 @@ async def test_what_cannot_be_done_names_the_parameter(
 async def test_a_looping_client_does_not_fill_the_file(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.server.callbacks.MOST", 1)
+    monkeypatch.setattr("mcpdesk.server.state.callback_timers.MOST", 1)
     await manage(caller, "set", message="x", delay_seconds=60)
     with pytest.raises(HandlerError, match="1 callbacks wait already, which is the most"):
         await manage(caller, "set", message="x", delay_seconds=60)

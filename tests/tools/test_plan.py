@@ -10,8 +10,8 @@ import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.hosting.hosted_folder import built_in
-from mcpdesk.server.home import Home
-from mcpdesk.server.planning import KEY, refused
+from mcpdesk.server.state.planning import KEY, refused
+from mcpdesk.server.state.server_state import Home
 from mcpdesk.storage.facts import keep
 from tests.tools.support import ToolContext, use
 

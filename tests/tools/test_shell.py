@@ -11,8 +11,8 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.protocol.trace import Trace
-from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home, ToolOptions
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 

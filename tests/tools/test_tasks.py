@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.home import Home
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home
 from tests.tools.support import ToolContext, use
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.pipe import UNREAD, finish
 from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
 from tests.support.echo_pipe import EchoCore

@@ -30,7 +30,7 @@ from mcpdesk.hosting.folder.manifest_errors import (
 )
 from mcpdesk.protocol.annotations import HINTS
 from mcpdesk.protocol.headers import Mirrored, mirrored
-from mcpdesk.server.schema import SchemaError, compile_schema
+from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
 PYTHON, FOLDER = "python", "folder"
 OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})

@@ -35,8 +35,8 @@ from mcpdesk.jobs.feed import CallFeed, ProgressReport
 from mcpdesk.jobs.process import ProgramEnd, remarks, run
 from mcpdesk.jobs.reports import Reports
 from mcpdesk.protocol import content
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool, ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.commands.command_files import ExpectedFile

@@ -10,10 +10,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import Tool
 
 Item = Tool | Resource | ResourceTemplate | Prompt
 KINDS: dict[type[Item], str] = {

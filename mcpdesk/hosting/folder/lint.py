@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.registry import Registry
-from mcpdesk.server.resource import ResourceTemplate
-from mcpdesk.server.schema import SchemaError, compile_schema
-from mcpdesk.server.server import Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Registry
+from mcpdesk.server.offer.resources import ResourceTemplate
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
 CUT_BYTES = 2048
 """Claude Code cuts descriptions of tools and instructions of servers there."""

@@ -19,13 +19,13 @@ from mcpdesk.hosting.folder.manifest import FILE, Manifest, read_manifest
 from mcpdesk.hosting.folder.module_items import ModuleFile, awaitable, dashed
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.python_items import read_module
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.registry import Unavailable
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import Tool
 
 if TYPE_CHECKING:
-    from mcpdesk.server.context import RequestView
+    from mcpdesk.server.calls.context import RequestView
 
 MAX_FILES = 5_000
 """Files looked at in one of `tools`, `resources` and `prompts`."""
@@ -239,7 +239,7 @@ def _refusing(problem: str) -> CreateContext:
 def _log_lines(error: BaseException, folder: Path, place: str) -> None:
     """Log the author's own lines of a traceback; a refusal of ours names its place itself."""
     if not isinstance(error, RegistrationError):
-        from mcpdesk.server.outcome import author_lines
+        from mcpdesk.server.calls.outcomes import author_lines
 
         _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
 
@@ -248,7 +248,7 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
     """Where in the folder an error comes from, as `file:line`, and what it says."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
-    from mcpdesk.server.outcome import described, said
+    from mcpdesk.server.calls.outcomes import described, said
 
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
         file, line, text = error.filename, error.lineno or 1, error.msg

@@ -13,7 +13,7 @@ from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting.folder import manifest_auth
 from mcpdesk.hosting.folder.manifest_auth import Auth, ManifestPart, Refuse, check_auth
-from mcpdesk.server.approvals import Policy
+from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import Given, converted
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from mcpdesk.hosting.folder.file_items import digest
 from mcpdesk.hosting.folder.signatures import CallSignature, read_signature
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
-from mcpdesk.server.authoring import Note
-from mcpdesk.server.completion import Completer
-from mcpdesk.server.context import Context
-from mcpdesk.server.prompt import Prompt, PromptArgument
-from mcpdesk.server.resource import Resource, ResourceTemplate
-from mcpdesk.server.tool import CLAIMS, Handler, Tool
+from mcpdesk.server.calls.argument_completion import Completer
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import Note
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.tool import CLAIMS, Handler, Tool
 
 if TYPE_CHECKING:
     from mcpdesk.protocol.headers import Mirrored
@@ -90,7 +90,7 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
         raise RegistrationError(
             f"{function.__name__} yields; return one value, and report on the way with ctx"
         )
-    from mcpdesk.server import sync_context  # many folders have async functions alone
+    from mcpdesk.server.calls import sync_context
 
     return sync_context.awaitable(function)
 
@@ -175,7 +175,7 @@ def _check_patterns(signature: CallSignature, place: str) -> None:
 
 
 def _compile(what: str, schema: dict[str, Any], place: str) -> None:
-    from mcpdesk.server.schema import SchemaError, compile_schema
+    from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
         compile_schema(schema)

@@ -14,9 +14,9 @@ from mcpdesk.hosting.folder.file_items import FileItems, Item, mark_of
 from mcpdesk.hosting.folder.module_items import Function, ModuleFile, dashed, handler_tool, typed_tool
 from mcpdesk.protocol.annotations import check_icons, check_meta_keys
 from mcpdesk.protocol.codec import encode_part
-from mcpdesk.server.authoring import Note, note_of
-from mcpdesk.server.prompt import Prompt
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.authoring import Note, note_of
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.tool import Tool
 
 
 def read_module(file: ModuleFile, kind: str) -> FileItems:

@@ -15,9 +15,9 @@ from msgspec import Struct
 from mcpdesk.hosting.folder.file_items import Item, name_of
 from mcpdesk.hosting.folder.loader import LoadedFolder
 from mcpdesk.hosting.server_access import guarded
-from mcpdesk.server.registry import Registry, Unavailable
-from mcpdesk.server.server import Server
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.registry import Registry, Unavailable
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
 
 T = TypeVar("T", bound=Item)
 SHOWN = 3

@@ -26,10 +26,10 @@ from mcpdesk.hosting.folder.hints import (
     translated,
     without_none,
 )
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
-OWN_CONTEXTS = ("mcpdesk.server.context", "mcpdesk.server.sync_context")
+OWN_CONTEXTS = ("mcpdesk.server.calls.context", "mcpdesk.server.calls.sync_context")
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` only their own servers can provide."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
@@ -118,7 +118,7 @@ def _plain(hint: Any) -> Any:
 
 
 def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
-    from mcpdesk.server.context import Context
+    from mcpdesk.server.calls.context import Context
 
     known = getattr(function, "__globals__", {})
     # Authors may import Context for the type checker only.
@@ -160,7 +160,8 @@ def _is_context(hint: Any) -> bool:
 def _check_kind(function: Callable[..., Any], hint: Any, place: str) -> None:
     """Raises: RegistrationError for an async function that expects the context of plain ones."""
     asks_for_plain = any(
-        getattr(each, "__module__", "") == "mcpdesk.server.sync_context" for each in (hint, *get_args(hint))
+        getattr(each, "__module__", "") == "mcpdesk.server.calls.sync_context"
+        for each in (hint, *get_args(hint))
     )
     if asks_for_plain and inspect.iscoroutinefunction(function):
         told = f"{function.__name__} is async: its context is a Context, not a SyncContext"

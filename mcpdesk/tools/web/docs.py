@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.tools.web.fetch import Fetched

@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
-from mcpdesk.server.authoring import tool
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.authoring import tool
+from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools.texts import given
 from mcpdesk.tools.web.search_engines import Hit
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.home import BROWSERS, Home, ToolOptions
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import BROWSERS, Home, ToolOptions
 from mcpdesk.tools.web import browser, fetch, page_text
 from mcpdesk.tools.web.browser import WAYS, find_browser
 from tests.tools.support import ToolContext, use

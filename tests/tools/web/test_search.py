@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError, HandlerError
-from mcpdesk.server.home import Home, ToolOptions
-from mcpdesk.server.tool import ToolResult
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.state.server_state import Home, ToolOptions
 from mcpdesk.settings import resolve
 from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 from tests.support.patience import WITHIN_S

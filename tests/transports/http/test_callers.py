@@ -16,7 +16,7 @@ from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.callers import holds_token, recorded, take_token, unreadable
 from mcpdesk.transports.http.connections import MAX_IDLE_DIALOGUES

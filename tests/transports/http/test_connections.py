@@ -13,8 +13,8 @@ from aiohttp import web
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections
 from mcpdesk.transports.http import request_body as module

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY
 from mcpdesk.recorder.record import Direction
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import event_stream
 from mcpdesk.transports.http import event_stream as module

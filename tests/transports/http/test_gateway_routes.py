@@ -12,8 +12,8 @@ import pytest
 
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from tests.support.gateway import Gateway, gateway
 from tests.support.patience import WITHIN_S

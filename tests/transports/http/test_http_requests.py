@@ -13,8 +13,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.patience import WITHIN_S

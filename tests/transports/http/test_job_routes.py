@@ -21,7 +21,7 @@ from aiohttp import web
 from mcpdesk.auth.principal import Principal
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
-from mcpdesk.server import gateway_jobs
+from mcpdesk.server.background import job_work
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import job_routes
 from mcpdesk.transports.http.connections import HttpConnections
@@ -100,7 +100,7 @@ async def test_a_result_that_cannot_be_kept_is_left_out_and_said_so() -> None:
         gate.served.peer.services.jobs._limit = 1 << 20
         facts = await gate.over(await gate.begin("make-huge", {"size": 2 << 20}))
         assert facts["status"] == "succeeded" and "result" not in facts
-        assert facts["message"] == gateway_jobs.DROPPED
+        assert facts["message"] == job_work.DROPPED
 
 
 async def test_cancelling_ends_the_work_once() -> None:
@@ -168,7 +168,7 @@ async def test_jobs_of_others_are_not_there(monkeypatch: pytest.MonkeyPatch) -> 
         ada, eve = Principal("token", "ada", identity="ada"), Principal("token", "eve", identity="eve")
         store = gate.served.peer.services.jobs
         (kept,) = store._jobs.values()
-        kept.owner = gateway_jobs.job_owner(ada)
+        kept.owner = job_work.job_owner(ada)
         assert jobs.find(job["job_id"], ada) is not None and jobs.find(job["job_id"], eve) is None
         for method, path in (
             ("GET", job["poll"]), ("DELETE", job["poll"]), ("GET", job["manifest"]), ("GET", job["download"]),

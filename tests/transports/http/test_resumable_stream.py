@@ -13,8 +13,8 @@ import pytest
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving

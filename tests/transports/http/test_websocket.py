@@ -16,9 +16,9 @@ from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedDialogue
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
-from mcpdesk.server.call import Call
-from mcpdesk.server.context import Context
-from mcpdesk.server.tool import Tool
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import websocket as module
 from tests.support.desk import until

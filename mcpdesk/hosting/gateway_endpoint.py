@@ -1,0 +1,269 @@
+"""A hosted server as clients of the gateway dialect see it, and its asynchronous calls as HTTP shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import Access
+from mcpdesk.errors import FileGone
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.downloads import Download, ProducedFile
+from mcpdesk.jobs.job import Job, JobStore
+from mcpdesk.protocol import codec, gateway_dialect, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.background.job_reader import JobReader, brief, facts, state_of
+from mcpdesk.server.background.job_work import job_owner, job_roots, session_mark
+from mcpdesk.server.calls.conversation import Conversation
+from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+from mcpdesk.server.offer.listing import WIRE
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import Channel
+    from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+
+T = TypeVar("T")
+
+DIGESTS = 1000
+"""How many are remembered: reading a file again for one takes long."""
+READING = 2
+"""Files read at a time for a digest, or archives made: an archive needs room on the disk, both a thread."""
+
+
+def _forgotten(_: object) -> None:
+    """Nothing is to be done with what nobody waits for any more."""
+
+
+def _thrown_away(unwanted: Download) -> None:
+    os.close(unwanted.descriptor)
+
+
+class GatewayEndpoint:
+    """What `base` serves, in the dialect. Its dialogues are among those of `base`."""
+
+    def __init__(self, base: HostedEndpoint) -> None:
+        self.key = f"gateway:{base.key}"
+        self.place = f"gateway:{base.place}"
+        self._base = base
+        self._discovery = (-1, JSONObject(), b"")
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self._base.name
+
+    @property
+    def gateway(self) -> GatewayEndpoint:
+        """Itself."""
+        return self
+
+    @property
+    def access(self) -> Access:
+        """What it asks of its callers."""
+        return self._base.access
+
+    @property
+    def refusal(self) -> str:
+        """What everybody is told while nothing of it is served."""
+        return self._base.refusal
+
+    def facts(self) -> dict[str, Any]:
+        """Name, version and counts, for the status page."""
+        return self._base.facts()
+
+    def discovery(self) -> bytes:
+        """What GET and OPTIONS answer, encoded."""
+        server = self._base.server
+        identity = self._base.dispatcher.offers.implementation(gateway_dialect.REVISION)
+        version, known, body = self._discovery
+        if version != server.tools.version or known is not identity:
+            tools = list(server.tools) if server.tools_enabled else []
+            wire = [shaping.item("tools", WIRE["tools"](tool), gateway_dialect.REVISION) for tool in tools]
+            body = codec.encode(
+                gateway_dialect.discovery(server.name, server.description, server.version, wire)
+            )
+            self._discovery = server.tools.version, identity, body
+        return body
+
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+    ) -> HostedDialogue:
+        """Begin a dialogue."""
+        return self._base.open(transport, peer, push, principal, self._converse)
+
+    def channel(
+        self,
+        transport: str,
+        peer: str,
+        write: Callable[[Sequence[bytes]], None],
+        opening: Mapping[str, str],
+        principal: Principal = OPEN,
+    ) -> Channel:
+        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        return self._base.channel(transport, peer, write, opening, principal, self._converse)
+
+    def _converse(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        on_terms: Callable[[Terms], None],
+    ) -> Conversation:
+        # Over WebSockets peers of the dialect expect to be told of their jobs.
+        dialect = GatewayDialect(push if transport == "websocket" else None)
+        return Conversation(self._base.dispatcher, transport, peer, push, on_terms, dialect)
+
+
+class HostedJobs:
+    """The asynchronous calls of a core."""
+
+    def __init__(self, store: JobStore, endpoints: Mapping[str, HostedEndpoint]) -> None:
+        self._store = store
+        self._endpoints = endpoints
+        self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
+        self._reading = asyncio.Semaphore(READING)
+
+    def find(self, identifier: str, principal: Principal) -> HostedJob | None:
+        """The job of that id, if it is the caller's."""
+        return self._found(identifier, job_owner(principal))
+
+    def listed(self, principal: Principal, session: str) -> list[bytes] | None:
+        """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
+
+        None: nothing tells which are the caller's.
+        """
+        mark = session_mark(session)
+        if principal.kind == "open" and not mark:
+            return None
+        jobs = [
+            job
+            for server in self._endpoints
+            for job in self._store.calls(server, job_owner(principal))
+            if principal.kind != "open" or job.session == mark
+        ]
+        newest = sorted(jobs, key=lambda job: job.number, reverse=True)
+        return [codec.encode(brief(job)) for job in newest]
+
+    def known(self, identifier: str) -> HostedJob | None:
+        """The job of that id, whoever it belongs to: for who may see everything."""
+        job = self._store.by_id(identifier)
+        return None if job is None else self._found(identifier, job.owner)
+
+    def _found(self, identifier: str, owner: str) -> HostedJob | None:
+        job = self._store.find(identifier, owner)
+        endpoint = None if job is None else self._endpoints.get(job.server)
+        if job is None or endpoint is None:
+            return None
+        return HostedJob(self, self._store, job, job_roots(endpoint.server))
+
+    async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
+        """The SHA-256 of a file. Raises: FileGone."""
+        key = file.path, file.stamp
+        known = self._digests.get(key)
+        if known is not None:
+            await asyncio.to_thread(downloads.check, file, roots)
+        else:
+            known = await self._read(lambda: downloads.digest(file, roots))
+            if len(self._digests) >= DIGESTS:
+                del self._digests[next(iter(self._digests))]
+            self._digests[key] = known
+        return known
+
+    async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
+        """An archive of files. Raises: FileGone, ArchiveTooLarge."""
+        return await self._read(lambda: downloads.archive(made, roots, name), _thrown_away)
+
+    async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = _forgotten) -> T:
+        """Do it when its turn has come, which lasts as long as the work does, whoever waits for that."""
+        await self._reading.acquire()
+        return await _worked(work, unwanted, self._reading.release)
+
+
+class HostedJob:
+    """One of them, found for its caller."""
+
+    def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, roots: Sequence[Path]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._job = job
+        self._roots = roots
+
+    @property
+    def state(self) -> str:
+        """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+        return state_of(self._job)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its state is final."""
+        return self._job.is_over
+
+    def facts(self) -> bytes:
+        """Everything about it, encoded."""
+        return codec.encode(facts(self._job))
+
+    def reader(self, kinds: Collection[str] | None = None) -> JobReader:
+        """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
+        return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
+
+    def cancel(self, reason: str) -> bool:
+        """End it; False when it was over."""
+        return self._store.cancel(self._job, reason)
+
+    async def manifest(self) -> bytes:
+        """The files it made, encoded. Reads them."""
+        job = self._job
+        listed = [await self._listed(file) for file in job.files]
+        body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
+        body |= {"files": listed, "total_bytes": sum(file.size for file in job.files)}
+        return codec.encode(body)
+
+    async def parcel(self, name: str = "") -> Download | None:
+        """What there is to download: a file by its name, the only one, or all of them. None: nothing.
+
+        Raises: FileGone, ArchiveTooLarge.
+        """
+        made = [file for file in self._job.files if name in ("", file.name)]
+        if not made:
+            return None
+        if len(made) > 1:
+            return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
+        return await _worked(lambda: downloads.single(made[0], self._roots), _thrown_away)
+
+    async def _listed(self, file: ProducedFile) -> JSONObject:
+        media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
+        body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
+        body["download"] = f"/jobs/{self._job.id}/download?file={quote(file.name, safe='')}"
+        try:
+            return body | {"sha256": await self._jobs.digest(file, self._roots)}
+        except FileGone as error:
+            return body | {"sha256": None, "problem": str(error)}
+
+
+async def _worked(
+    work: Callable[[], T], unwanted: Callable[[T], None], over: Callable[[], None] = lambda: None
+) -> T:
+    """Work on a thread. If nobody waits for it any more, `unwanted` gets what comes of it.
+
+    `over` is called at the end of the work in any case.
+    """
+    working = asyncio.create_task(asyncio.to_thread(work))
+    working.add_done_callback(lambda _: over())
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        working.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else unwanted(done.result())
+        )
+        raise

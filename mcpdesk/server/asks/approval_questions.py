@@ -1,0 +1,186 @@
+"""One call of a client waits until the person at the desk approves it, or says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpdesk.errors import StorageError
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.asks.approval_policies import Approvals
+from mcpdesk.server.asks.person_questions import Inquiry
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
+
+LONGEST_VALUE = 3_000
+"""Characters shown of one value."""
+LONGEST_TEXT = 24_000
+"""Characters shown of all."""
+LOOK_AHEAD = 4
+"""So many times more is looked through for secrets, so that none is cut in two."""
+MOST_ITEMS = 200
+DEEPEST = 12
+
+
+async def unapproved(
+    server: Server,
+    services: Services,
+    call: Call,
+    tool: Tool,
+    arguments: JSONObject,
+    approvals: Approvals,
+) -> str:
+    """Why a call may not go on, once somebody said so; empty when it may.
+
+    Raises: CancelledError when the call ended meanwhile.
+    """
+    known = await unasked(server, services, call, tool, approvals)
+    if known is not None:
+        return known
+    peer = known_as(call)
+    context = Context(server, services, call, tool.name)
+    masked = services.mask(shortened(arguments), tool.input_schema)
+    inquiry = Inquiry(context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL)
+    approvals.waiting[inquiry.number] = (tool.name, peer)
+    try:
+        question = await inquiry.answer()
+    finally:
+        del approvals.waiting[inquiry.number]
+    if question.answers and question.answers[0].selected == (Approval.ALWAYS,):
+        try:
+            await approvals.grant(tool.name, peer)
+        except StorageError as error:
+            _complain(server, services, call, tool, error)
+        _let_pass(services, approvals, tool.name, peer)
+    return _reason(tool, question)
+
+
+async def unasked(
+    server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
+) -> str | None:
+    """Why a call may not go on, empty when it may, as far as that is known without asking; None: ask."""
+    try:
+        # A desk of another process may have been told more meanwhile.
+        await approvals.recall()
+    except StorageError as error:
+        _complain(server, services, call, tool, error)
+    if approvals.allows(tool.name) or approvals.is_granted(tool.name, known_as(call)):
+        return ""
+    if refusal := approvals.refusal(tool.name):
+        return refusal
+    return None if services.inbox.audience else _nobody(server, tool, approvals)
+
+
+def _complain(server: Server, services: Services, call: Call, tool: Tool, error: StorageError) -> None:
+    services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
+
+
+def known_as(call: Call) -> str:
+    """What an approval for good is kept under: the subject of a verified token, else the client's own name.
+
+    The prefix tells them apart, whatever a client calls itself.
+    """
+    claims = call.claims or {}
+    subject = claims.get("sub")
+    if isinstance(subject, str) and subject:
+        return f"token:{subject} of {claims.get('iss', 'no issuer')}"
+    return f"client:{call.peer}"
+
+
+def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
+    """Calls of the same kind that wait already need no second answer."""
+    for number, waiting in list(approvals.waiting.items()):
+        if waiting == (tool, peer):
+            services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")
+
+
+def _page(call: Call, tool: Tool, detail: str) -> Page:
+    kind, _, name = known_as(call).partition(":")
+    whom = f"clients called {name}" if kind == "client" else f"whoever has the token of {name}"
+    hints = tool.annotations
+    return Page(
+        f"May {call.peer or 'a client without a name'} call {tool.name}?",
+        "destructive" if hints.get("destructiveHint") else "approval",
+        (
+            Option(Approval.ONCE, "this call, and ask again at the next"),
+            Option(Approval.ALWAYS, f"{tool.name} for {whom}"),
+            Option(Approval.DENY, "asks for a reason, which the client is told"),
+        ),
+        own_words=False,
+        detail=detail,
+    )
+
+
+def _reason(tool: Tool, question: Question) -> str:
+    because = f": {question.reason}" if question.reason else ""
+    waited_s = round(question.deadline - question.asked)
+    match question.state:
+        case QuestionState.ANSWERED:
+            is_denied = question.answers[0].selected == (Approval.DENY,)
+            return f"The person at the desk denied this call of {tool.name}." if is_denied else ""
+        case QuestionState.TIMED_OUT:
+            return f"{tool.name} needs approval at the desk, and nobody answered within {waited_s} s."
+        case QuestionState.WITHDRAWN:
+            return f"The request for approval of {tool.name} was withdrawn{because}."
+        case _:
+            return f"The person at the desk denied this call of {tool.name}{because}."
+
+
+def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
+    origin = approvals.ruling(tool.name).origin
+    return (
+        f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "
+        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again (a browser on the "
+        f"dashboard of a running one will do), or allow it on the desk with p, "
+        f'or with "approvals": {{"{tool.name}": "allow"}} in mcp.json.'
+    )
+
+
+def shortened(value: Any, depth: int = 0) -> Any:
+    """A copy of a JSON value small enough to be looked through, with what is missing told in its place."""
+    if isinstance(value, str):
+        return _cut(value, LONGEST_VALUE * LOOK_AHEAD)
+    if isinstance(value, list | dict) and depth >= DEEPEST:
+        return f"… {len(value)} more inside" if value else value
+    if isinstance(value, list):
+        kept = [shortened(each, depth + 1) for each in value[:MOST_ITEMS]]
+        return kept if len(value) <= MOST_ITEMS else [*kept, f"… {len(value) - MOST_ITEMS:,} more"]
+    if isinstance(value, dict):
+        names = list(value)
+        short = {_cut(name, 200): shortened(value[name], depth + 1) for name in names[:MOST_ITEMS]}
+        return short if len(names) <= MOST_ITEMS else short | {"…": f"{len(names) - MOST_ITEMS:,} more"}
+    return value
+
+
+def argument_text(arguments: JSONObject) -> str:
+    """A line an argument; texts of several lines stand below their name, further in than any name."""
+    if not arguments:
+        return "without arguments"
+    lines = [f"{_name(name)}:{_shown(value)}" for name, value in arguments.items()]
+    return _cut("\n".join(lines), LONGEST_TEXT)
+
+
+def _name(name: str) -> str:
+    import json
+
+    return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
+
+
+def _shown(value: Any) -> str:
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    text = _cut(text, LONGEST_VALUE)
+    return f" {text}" if "\n" not in text else "\n" + "\n".join(f"    {line}" for line in text.split("\n"))
+
+
+def _cut(text: str, limit: int) -> str:
+    """A text without its middle: what a long command ends with matters no less than how it begins."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    head = limit - tail
+    return f"{text[:head]}\n… {len(text) - limit:,} characters are not shown …\n{text[-tail:]}"

@@ -1,0 +1,146 @@
+"""Requests of ours to a peer of the handshake era, and who waits for their answers. Source: WIRE 7.4."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from mcpdesk.errors import ClientError, ClientTimeout
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.calls.running_call import Call
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asks.question_wording import Asking
+
+T = TypeVar("T")
+BEAT_S = 5.0
+"""How often the connection shows life while the client is being waited for."""
+GIVEN_UP = "no longer needed"
+
+
+class _Waiting(NamedTuple):
+    call: Call
+    result: asyncio.Future[JSONObject]
+
+
+class ClientRequests:
+    """Those of one conversation. Ids cannot be guessed, and answers nobody waits for are dropped.
+
+    `push` takes messages to the same peer that belong to no request; None where there is no way for them.
+    """
+
+    def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
+        self.push = push
+        self.answers: dict[str, _Waiting] = {}
+        """Those that are waited for."""
+        self._numbers = count(1)
+        self._prefix = ""
+
+    async def ask(self, call: Call, asking: Asking[T], limit_s: float) -> T:
+        """Send a question on the stream of a call and wait for the answer.
+
+        Raises: ClientError when the client cannot be asked, refuses, or does not answer in time.
+        """
+        if call.stop:
+            raise ClientError("The call is over: nobody is there to be asked")
+        if not call.outlet.may_send:
+            raise ClientError("The client takes no stream, so it cannot be asked anything")
+        identifier = self._identifier()
+        result = asyncio.get_running_loop().create_future()
+        self.answers[identifier] = _Waiting(call, result)
+        call.outlet.send(codec.request(identifier, asking.method, asking.params))
+        try:
+            await _answered(asking.method, call, result, limit_s)
+        finally:
+            self.answers.pop(identifier, None)
+            if not result.done():
+                params: JSONObject = {"requestId": identifier, "reason": GIVEN_UP}
+                if "_meta" in asking.params:  # whose task it belongs to
+                    params["_meta"] = asking.params["_meta"]
+                call.outlet.send(codec.notification("notifications/cancelled", params))
+        return _read(asking, result)
+
+    def take(self, response: JSONObject) -> None:
+        """A response came. One that answers nothing is ignored."""
+        identifier = response.get("id")
+        waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
+        if waiting is not None and not waiting.result.done():
+            waiting.result.set_result(response)
+
+    @property
+    def waiting(self) -> list[Call]:
+        """Whose questions are not answered yet, one for each."""
+        return [each.call for each in list(self.answers.values())]
+
+    def forget(self, call: Call) -> None:
+        """A call is over: what it left waiting behind ends."""
+        for waiting in list(self.answers.values()):
+            if waiting.call is call:
+                waiting.result.cancel()
+
+    @property
+    def owner(self) -> str:
+        """What belongs to this conversation alone is marked with it."""
+        return f"session:{self._name()}"
+
+    @property
+    def may_own(self) -> bool:
+        """Whether anything can have been marked."""
+        return bool(self._prefix)
+
+    @property
+    def mark(self) -> str:
+        """What tells this conversation from others; empty while nothing needed it."""
+        return self._prefix
+
+    @mark.setter
+    def mark(self, mark: str) -> None:
+        self._prefix = mark
+
+    def _identifier(self) -> str:
+        return f"{self._name()}-{next(self._numbers)}"
+
+    def _name(self) -> str:
+        import secrets
+
+        self._prefix = self._prefix or secrets.token_hex(8)
+        return self._prefix
+
+
+def unanswered(method: str, limit_s: float) -> ClientTimeout:
+    """What a handler gets whose client was asked and did not answer."""
+    return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
+
+
+async def _answered(method: str, call: Call, result: asyncio.Future[Any], limit_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + limit_s
+    while not result.done():
+        left_s = ends - loop.time()
+        if left_s <= 0:
+            raise unanswered(method, limit_s)
+        await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
+        if not result.done():
+            call.outlet.keep_alive()
+
+
+def _read(asking: Asking[T], result: asyncio.Future[JSONObject]) -> T:
+    response = result.result()
+    error = response.get("error")
+    if error is not None:
+        raise _refusal(asking, error)
+    try:
+        return asking.read(response["result"])
+    except ValueError as wrong:
+        raise ClientError(f"The client answered {asking.method} with something else: {wrong}") from None
+
+
+def _refusal(asking: Asking[Any], error: Any) -> ClientError:
+    told = error if isinstance(error, dict) else {}
+    code, message = told.get("code"), told.get("message")
+    said = message[:500] if isinstance(message, str) else "no reason given"
+    number = code if isinstance(code, int) else 0
+    return ClientError(f"The client refused {asking.method}: {said} ({number})", number)

@@ -1,0 +1,237 @@
+"""Questions for a person: asked on the desk while the call waits, or as a form that its client shows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
+from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
+from mcpdesk.protocol.client_features import FORM
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asks.question_wording import Elicited
+    from mcpdesk.server.calls.context import Context
+    from mcpdesk.server.calls.running_call import Call
+    from mcpdesk.server.calls.services import Services
+
+BEAT_S = 5.0
+"""How often a peer hears that a person is still being waited for."""
+STEP = 1e-6
+WAITING = {
+    Kind.QUESTION: "waiting for an answer on the desk",
+    Kind.APPROVAL: "waiting for approval on the desk",
+}
+DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
+
+Elsewhere = asyncio.Task[Question]
+"""The same question, asked somewhere else at the same time."""
+FORM_STATES = {
+    "accept": QuestionState.ANSWERED,
+    "decline": QuestionState.DECLINED,
+    "cancel": QuestionState.CANCELLED,
+}
+CLOSED = "the form was closed"
+
+
+async def ask_in_order(pages: Sequence[Page], context: Context) -> Question:
+    """The set in its final state, as the setting `ask_order` wants it asked.
+
+    Raises: HandlerError when nobody can be asked, or the only one who could be refuses.
+    """
+    pages = tuple(pages)
+    order, has_desk = context.options.ask_order, bool(context.audience)
+    # A form for the desk is a question of the desk: asking both would be asking twice.
+    has_client = not context.is_desk and context.offers(FORM)
+    if has_desk and has_client and order == "both":
+        return await _ask_both(pages, context)
+    if has_client and (order == "client-first" or not has_desk):
+        try:
+            return await _ask_only_client(pages, context)
+        except ClientError:
+            if not has_desk:
+                raise
+    if has_desk:
+        return await context.ask_desk(pages)
+    target = context.folder or "FOLDER"
+    raise HandlerError(
+        f"Nobody can answer: no desk is open. Run `mcpdesk {target}` in a terminal, or open the dashboard "
+        "of a running one in a browser, then ask again; a client that offers elicitation can answer, too."
+    )
+
+
+async def _ask_only_client(pages: tuple[Page, ...], context: Context) -> Question:
+    question = await ask_client(pages, context)
+    context.keep_asked(question)
+    return question
+
+
+async def _ask_both(pages: tuple[Page, ...], context: Context) -> Question:
+    client_aio = asyncio.create_task(ask_client(pages, context))
+    try:
+        # A client that came back with its answer has it at hand: then nobody else need be disturbed.
+        await asyncio.sleep(0)
+        if client_aio.done() and client_aio.exception() is None:
+            return client_aio.result()
+        return await context.ask_desk(pages, elsewhere=client_aio)
+    finally:
+        client_aio.cancel()
+        await asyncio.gather(client_aio, return_exceptions=True)
+
+
+class Inquiry:
+    """One question in the inbox, for as long as its caller waits. `number` is the inbox's."""
+
+    def __init__(
+        self, context: Context, call: Call, services: Services, pages: Sequence[Page], kind: Kind
+    ) -> None:
+        """Raises: HandlerError when too many wait already."""
+        self._context, self._call, self._services, self._kind = context, call, services, kind
+        self.number, self._future = services.inbox.ask(
+            server=context.server.name,
+            peer=call.peer,
+            connection=call.lasting_connection,
+            tool=context.tool,
+            pages=pages,
+            timeout_s=context.server.limits.question_timeout_s,
+            kind=kind,
+        )
+
+    async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
+        """The question in its final state. `elsewhere` ends it by an answer of its own.
+
+        The time does not count against the tool's limit, and the question is withdrawn with the call.
+        """
+        call = self._call
+        call.asks_person += 1
+        try:
+            with self._services.deadlines.paused(call):
+                return await self._first(elsewhere)
+        finally:
+            call.asks_person -= 1
+            self._services.inbox.withdraw(self.number, call.stop or "the call ended")
+
+    async def _first(self, elsewhere: Elsewhere | None) -> Question:
+        call, began = self._call, time.monotonic()
+        while not self._future.done():
+            if elsewhere is not None and elsewhere.done():
+                other, elsewhere = elsewhere, None
+                if not other.cancelled() and other.exception() is None and other.result().state in DECIDED:
+                    answered = other.result()
+                    self._services.inbox.withdraw(self.number, f"{answered.state} by the client")
+                    return answered
+            call.outlet.keep_alive()
+            said = f"{WAITING[self._kind]}, {time.monotonic() - began:.0f} s"
+            # Steps too small to get in the way of what the handler itself reports before and after.
+            so_far = 0.0 if call.progress is None else max(call.progress.sent, 0.0)
+            await self._context.progress(so_far + STEP, message=said)
+            awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
+            await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+        return self._future.result()
+
+
+async def ask_client(pages: tuple[Page, ...], context: Context) -> Question:
+    """Ask, and return the set as the inbox would, in its final state.
+
+    Raises: ClientError when the client cannot be asked or refuses.
+    """
+    limit_s = context.server.limits.question_timeout_s
+    asked = time.time()
+    question = Question(0, context.server.name, context.peer, context.tool, pages, asked, asked + limit_s)
+    try:
+        elicited = await context.elicit(_message(pages), form_of(pages))
+    except ClientTimeout:
+        return replace(question, state=QuestionState.TIMED_OUT, ended=time.time())
+    return replace(
+        question,
+        state=FORM_STATES[elicited.action],
+        answers=answers_of(pages, elicited),
+        reason=CLOSED if elicited.action == "cancel" else "",
+        answered_by="the client",
+        ended=time.time(),
+    )
+
+
+def form_of(pages: tuple[Page, ...]) -> JSONObject:
+    """A flat schema: a choice a page, or a box an option where several may be chosen, and own words."""
+    fields: JSONObject = {}
+    for number, page in enumerate(pages, 1):
+        if page.options:
+            fields |= _boxes(number, page) if page.multi_select else _choice(number, page)
+        if page.own_words or not page.options:
+            fields[_other(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
+    return {"type": "object", "properties": fields}
+
+
+def answers_of(pages: tuple[Page, ...], elicited: Elicited) -> tuple[Answer, ...]:
+    """One answer a page; none unless the form was filled."""
+    if not elicited.accepted:
+        return ()
+    filled: dict[str, Any] = elicited.content
+    return tuple(
+        Answer(_selected(number, page, filled), filled.get(_other(number), "").strip())
+        for number, page in enumerate(pages, 1)
+    )
+
+
+def _selected(number: int, page: Page, filled: dict[str, Any]) -> tuple[str, ...]:
+    if not page.multi_select:
+        chosen = filled.get(_field(number))
+        return (chosen,) if chosen else ()
+    ticked = (option.label for place, option in enumerate(page.options, 1) if filled.get(_box(number, place)))
+    return tuple(ticked)
+
+
+def _choice(number: int, page: Page) -> JSONObject:
+    choices = [
+        {"const": option.label, "title": _described(option.label, option.description)}
+        for option in page.options
+    ]
+    return {
+        _field(number): {
+            "type": "string",
+            "title": _title(page),
+            "description": page.question,
+            "oneOf": choices,
+        }
+    }
+
+
+def _boxes(number: int, page: Page) -> JSONObject:
+    return {
+        _box(number, place): {
+            "type": "boolean",
+            "title": _described(option.label, option.description),
+            "description": page.question,
+        }
+        for place, option in enumerate(page.options, 1)
+    }
+
+
+def _message(pages: tuple[Page, ...]) -> str:
+    return "\n".join(line for page in pages for line in (page.question, page.detail) if line)
+
+
+def _title(page: Page) -> str:
+    return page.header or page.question
+
+
+def _described(label: str, description: str) -> str:
+    return f"{label}: {description}" if description else label
+
+
+def _field(number: int) -> str:
+    return f"answer_{number}"
+
+
+def _box(number: int, place: int) -> str:
+    return f"answer_{number}_{place}"
+
+
+def _other(number: int) -> str:
+    return f"answer_{number}_other"

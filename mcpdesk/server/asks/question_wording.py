@@ -1,0 +1,226 @@
+"""Questions to the client as its revision has them, and its answers as values for the handler that asked.
+
+Source: WIRE 6.6, 6.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.errors import ClientError, MissingCapability
+from mcpdesk.protocol import client_features, content
+from mcpdesk.protocol.client_questions import check_turns, flat_schema, read_answer
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.schemas.validation import compile_schema
+
+T = TypeVar("T")
+Messages = str | Sequence[str | Mapping[str, Any]]
+
+
+class Elicited(Struct, frozen=True):
+    """The answer to a form or a link."""
+
+    action: Action
+    """For a link, `accept` says that the person agreed to open it, not what came of it."""
+    content: Any = None
+    """The filled form when accepted: a dict, or an instance of the class that was asked with."""
+    id: str = ""
+    """What the client knows a link by, where its revision has ids for them: see `complete_elicitation`."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the person agreed."""
+        return self.action == "accept"
+
+
+class Sampled(Struct, frozen=True):
+    """A message the client's model wrote."""
+
+    content: tuple[JSONObject, ...]
+    """Content blocks as they came, `tool_use` included."""
+    model: str
+    role: str = "assistant"
+    stop_reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The texts of the message, put together."""
+        return "".join(each["text"] for each in self.content if each.get("type") == "text")
+
+
+class Root(Struct, frozen=True):
+    """A place on the client's side that it lets servers know of."""
+
+    uri: str
+    name: str = ""
+
+
+class Asking(Struct, Generic[T], frozen=True):
+    """A question ready to be sent. `read` turns the client's result into its value or raises ValueError."""
+
+    kind: str
+    method: str
+    params: JSONObject
+    needed: JSONObject
+    read: Callable[[Any], T]
+
+    def check(self, terms: Terms) -> None:
+        """Raises: MissingCapability when the client did not declare what this needs."""
+        if not client_features.declares(terms, self.needed):
+            raise MissingCapability(f"The client does not offer {self.words}", self.needed)
+
+    @property
+    def words(self) -> str:
+        """What it needs: `elicitation.url`."""
+        name, parts = next(iter(self.needed.items()))
+        return ".".join((name, *parts))
+
+
+def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Asking[Elicited]:
+    """A form to fill. Raises: ValueError for a schema that is not flat."""
+    as_type = schema if isinstance(schema, type) else None
+    wire = flat_schema(_schema_of(as_type) if as_type is not None else _mapping(schema), terms.revision)
+    accepts = compile_schema(wire).accepts
+    fields = frozenset(wire["properties"])
+
+    def read(result: Any) -> Elicited:
+        action, filled = read_answer(result, accepts, fields)
+        if filled is not None and as_type is not None:
+            filled = msgspec.convert(filled, as_type)
+        return Elicited(action, filled)
+
+    params: JSONObject = {"message": message, "requestedSchema": wire}
+    if terms.revision.has_elicitation_modes:
+        params["mode"] = "form"
+    return Asking("elicitation", "elicitation/create", params, client_features.FORM, read)
+
+
+def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
+    """A link to open. Raises: ValueError for one that is not of the web."""
+    import secrets
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError(f"a link to open starts with https://, not {url[:80]!r}")
+    params: JSONObject = {"mode": "url", "message": message, "url": url}
+    identifier = "" if terms.revision.is_stateless else secrets.token_urlsafe(16)
+    if identifier:
+        params["elicitationId"] = identifier
+
+    def read(result: Any) -> Elicited:
+        return Elicited(read_answer(result, None, frozenset())[0], id=identifier)
+
+    return Asking("elicitation", "elicitation/create", params, client_features.URL, read)
+
+
+def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Asking[Sampled]:
+    """A message for the client's model to write. `options` are members of the request; None leaves one out.
+
+    Raises: ClientError for messages the revision cannot carry, ValueError for tool results out of balance.
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    params: JSONObject = {"messages": _messages(messages, terms)} | given
+    return Asking("sampling", "sampling/createMessage", params, _sampling_needs(given), read_sampled)
+
+
+def roots() -> Asking[list[Root]]:
+    """The client's roots."""
+    return Asking("roots", "roots/list", {}, client_features.ROOTS, read_roots)
+
+
+def _mapping(schema: Any) -> Mapping[str, Any]:
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"a form needs a schema or a class with fields, not {type(schema).__name__}")
+    return schema
+
+
+def _schema_of(as_type: type) -> JSONObject:
+    """The schema of a dataclass or TypedDict. Raises: ValueError when it has none."""
+    try:
+        (reference,), definitions = msgspec.json.schema_components((as_type,))
+    except TypeError as error:
+        raise ValueError(f"{as_type.__name__} has no JSON Schema: {error}") from None
+    name = str(reference.get("$ref", "")).rpartition("/")[2]
+    return {**definitions.get(name, reference), "$defs": definitions}
+
+
+def _sampling_needs(options: Mapping[str, Any]) -> JSONObject:
+    if "tools" in options or "toolChoice" in options:
+        return client_features.SAMPLING_TOOLS
+    if options.get("includeContext", "none") != "none":
+        return client_features.SAMPLING_CONTEXT
+    return client_features.SAMPLING
+
+
+def _messages(messages: Messages, terms: Terms) -> list[JSONObject]:
+    listed = [messages] if isinstance(messages, str) else messages
+    plain = [_message(each) for each in listed]
+    check_turns(plain)
+    return (
+        plain
+        if terms.revision.has_sampling_tools
+        else [part for each in plain for part in _single(each, terms)]
+    )
+
+
+def _message(message: str | Mapping[str, Any]) -> JSONObject:
+    if isinstance(message, str):
+        return {"role": "user", "content": content.text(message)}
+    shaped = {"role": "user", **message}
+    if isinstance(shaped.get("content"), str):
+        shaped["content"] = content.text(shaped["content"])
+    return shaped
+
+
+def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
+    """Messages of one block each, as revisions without tools in sampling have them."""
+    blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
+    for block in blocks:
+        kind = block.get("type")
+        if kind not in ("text", "image", "audio") or kind not in terms.revision.content_types:
+            raise ClientError(f"Revision {terms.revision} has no {kind} content in sampling")
+    return [{"role": message["role"], "content": block} for block in blocks]
+
+
+Action = Literal["accept", "decline", "cancel"]
+
+
+def read_sampled(result: Any) -> Sampled:
+    """The message in a sampling result. Raises: ValueError when it is none."""
+    if not isinstance(result, dict):
+        raise ValueError("a sampling result is an object")
+    content = result.get("content")
+    blocks: list[Any] = content if isinstance(content, list) else [content]
+    if not all(_is_block(block) for block in blocks):
+        raise ValueError("a sampling result needs content")
+    role, model = result.get("role"), result.get("model")
+    if role not in ("assistant", "user") or not isinstance(model, str):
+        raise ValueError("a sampling result needs a role and a model")
+    reason = result.get("stopReason")
+    return Sampled(tuple(blocks), model, role, reason if isinstance(reason, str) else "")
+
+
+def read_roots(result: Any) -> list[Root]:
+    """The roots in a result. Raises: ValueError when it has none in it."""
+    listed = result.get("roots") if isinstance(result, dict) else None
+    if not isinstance(listed, list) or not all(_is_root(each) for each in listed):
+        raise ValueError("roots are a list of objects with a uri")
+    return [Root(each["uri"], each.get("name") or "") for each in listed]
+
+
+def _is_block(block: object) -> bool:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    return block["type"] != "text" or isinstance(block.get("text"), str)
+
+
+def _is_root(root: object) -> bool:
+    if not isinstance(root, dict) or not isinstance(root.get("uri"), str):
+        return False
+    return isinstance(root.get("name", ""), str | None)

@@ -1,0 +1,390 @@
+"""Operations of several rounds in the stateless era: the client answers with its next request.
+
+The handler's coroutine is parked between the rounds, so that it runs once. When it is gone (another process,
+too long ago, too many) it runs again from the top, and finds the answers in `requestState`. Source: WIRE 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from mcpdesk.errors import ClientError, MissingCapability
+from mcpdesk.protocol import client_features, codec
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
+from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
+from mcpdesk.server.asks.client_requests import unanswered
+from mcpdesk.server.calls.deadlines import Deadlines
+from mcpdesk.server.calls.running_call import Call
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asks.question_wording import Asking
+
+T = TypeVar("T")
+Work = Callable[[Call], Awaitable[JSONObject]]
+
+METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Those that may need more than one round."""
+MOST_PARKED = 1_000
+MOST_PARKED_BYTES = 64 << 20
+"""Of what clients sent for all that is parked; what makes room is run again when its client comes back."""
+STATE_TTL_S = 3600.0
+"""How long a client may take to come back with answers."""
+TURNS = 3
+"""Turns of the loop a handler is given to ask several things at once."""
+SECRET_BYTES = 32
+
+
+class Follower(Protocol):
+    """Looks after an operation that went on without a request."""
+
+    def asked(self) -> None:
+        """What it waits for changed."""
+
+    def said(self, message: str) -> None:
+        """The handler told what it is at."""
+
+    def ended(self, work: asyncio.Task[JSONObject]) -> None:
+        """The handler is done."""
+
+
+class _Pending(Struct, frozen=True):
+    """A question waiting for its answer."""
+
+    asking: Asking[Any]
+    answer: asyncio.Future[Any]
+
+
+class Round:
+    """One operation: its handler in a task of its own, what it asks, and what was answered so far.
+
+    Handlers see one call, `call`, whichever request is being answered.
+    """
+
+    def __init__(self, first: Call, state: RequestState, deadlines: Deadlines) -> None:
+        self.id = os.urandom(8).hex()
+        self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
+        self.call.round = self
+        self.timer: asyncio.TimerHandle | None = None
+        self.size = 0
+        self.server = ""
+        self.on_task: Callable[[], None] | None = None
+        """Makes a task of it when the handler says so; None: that cannot be, or it is one."""
+        self.tag: JSONObject | None = None
+        """The metadata of every message about it, once it is a task."""
+        self._follower: Follower | None = None
+        self._departure: JSONObject | None = None
+        self._deadlines = deadlines
+        self._given: dict[str, Any] = {}
+        self._kept: dict[str, Any] = dict(state.answers)
+        """What its client carries on: a handler that runs again may not have come to all of it yet."""
+        self._questions = dict(state.questions)
+        self._pending: dict[str, _Pending] = {}
+        self._keys: Counter[str] = Counter()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[JSONObject] | None = None
+        self._is_abandoned = False
+
+    async def ask(self, asking: Asking[T], limit_s: float, key: str | None = None) -> T:
+        """The client's answer: at once when it is at hand, else when it came with a later request.
+
+        `key` names the question; without one it is its kind and how many of that kind were before.
+        Raises: MissingCapability when the client does not offer what this needs; ClientTimeout when it did
+        not answer within `limit_s` seconds. A later answer is dropped.
+        """
+        if self.call.stop:
+            raise ClientError("The call is over: nobody is there to be asked")
+        asking.check(self.call.terms)
+        name = self._name(key or asking.kind, is_given=key is not None)
+        question = digest([asking.method, asking.params])
+        if self._questions.get(name, question) != question:
+            # The answer was to something else, which the handler does not ask any more.
+            self._given.pop(name, None)
+            self._kept.pop(name, None)
+        self._questions[name] = question
+        loop = asyncio.get_running_loop()
+        pending = _Pending(asking, loop.create_future())
+        self._pending[name] = pending
+        self._settle(name)
+        self._stirred.set()
+        self._tell()
+        timer = loop.call_later(limit_s, self.settle, name, unanswered(asking.method, limit_s))
+        try:
+            with self._deadlines.paused(self.call):
+                answer: T = await pending.answer
+                return answer
+        finally:
+            timer.cancel()
+            self._pending.pop(name, None)
+            self._tell()
+
+    @property
+    def is_task(self) -> bool:
+        """Whether its request was answered with a task."""
+        return self._departure is not None
+
+    def become_task(self) -> bool:
+        """Go on as a task if that can be; says whether it is one now."""
+        if self._departure is None and self.on_task is not None:
+            self.on_task()
+        return self._departure is not None
+
+    def depart(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
+        """Answer the request with `body`, and go on without it; what the handler sends goes to `outlet`."""
+        self._departure, self._follower, self.tag = body, follower, tag
+        self.call.outlet = outlet
+        self._stirred.set()
+
+    def say(self, message: str) -> None:
+        """The handler tells what it is at."""
+        if self._follower is not None:
+            self._follower.said(message)
+
+    def questions(self) -> dict[str, Asking[Any]]:
+        """What is asked and not answered yet, by key."""
+        return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
+
+    def requests(self) -> JSONObject:
+        """The same as the wire has it."""
+        return {name: _request(asking) for name, asking in self.questions().items()}
+
+    def accept(self, answers: dict[str, Any]) -> None:
+        """Take answers to what is asked; those to anything else are ignored.
+
+        Raises: ValueError naming the first that does not fit; none is taken then.
+        """
+        fitting = {}
+        for name, asking in self.questions().items():
+            if name in answers:
+                try:
+                    fitting[name] = asking.read(answers[name])
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        for name, answer in fitting.items():
+            self.settle(name, answer)
+
+    def settle(self, name: str, answer: Any) -> None:
+        """The answer to one question, read, or the error it came to; ignored when nobody asks any more."""
+        pending = self._pending.get(name)
+        if pending is None or pending.answer.done():
+            return
+        if isinstance(answer, ClientError):
+            pending.answer.set_exception(answer)
+        else:
+            pending.answer.set_result(answer)
+
+    async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
+        """Go on under a request; returns the result, or None: the client has questions to answer first.
+        When the operation departs, its farewell is the result.
+
+        Raises: what the handler raised; CancelledError when the request was ended, and the handler with it.
+        """
+        self._adopt(outer, answers)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(work))
+            self._task.add_done_callback(self._ended)
+        task = self._task
+        try:
+            while not task.done() and self._departure is None:
+                if self._pending and await self._is_stuck(task):
+                    self.call.outlet = NULL_OUTLET
+                    return None
+                await self._stirred.wait()
+                self._stirred.clear()
+        except asyncio.CancelledError:
+            await self._give_up(outer.stop or "cancelled")
+            raise
+        return task.result() if self._departure is None else self._departure
+
+    def input_required(self, bound: str, secret: bytes) -> JSONObject:
+        """The result that asks the client."""
+        expires = time.time() + STATE_TTL_S
+        state = RequestState(self.id, bound, expires, self._kept, self._questions)
+        return {
+            "resultType": "input_required",
+            "inputRequests": self.requests(),
+            "requestState": seal(state, secret),
+        }
+
+    def weigh(self) -> int:
+        """About how many bytes it holds of what its client sent."""
+        return len(codec.encode_part([self.call.params, self._given, self._kept]))
+
+    def end(self, reason: str) -> None:
+        """End the handler; nobody asks for what became of it."""
+        self._is_abandoned = True
+        self.call.end(reason)
+
+    async def _run(self, work: Work) -> JSONObject:
+        self.call.task = asyncio.current_task()
+        try:
+            return await work(self.call)
+        finally:
+            self.call.stop = self.call.stop or "finished"
+            self.call.task = None
+
+    def _tell(self) -> None:
+        if self._follower is not None:
+            self._follower.asked()
+
+    def _ended(self, task: asyncio.Task[JSONObject]) -> None:
+        self._stirred.set()
+        if self._follower is not None:
+            self._follower.ended(task)
+        if not task.cancelled():
+            # Looked at here, because nobody may come back for it.
+            task.exception()
+        # Neither call nor task keeps an operation that is over, with all it was given.
+        self.call.round = None
+        if self._is_abandoned:
+            self._task = None
+
+    def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
+        """Speak under this request from now on."""
+        call = self.call
+        call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
+        call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
+        call.connection = outer.connection
+        call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
+        call.progress_token, call.progress = outer.progress_token, None
+        # What came with an earlier request and was not asked for is not kept.
+        self._given = self._kept | answers
+        for name in list(self._pending):
+            self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        """Answer a pending question if its answer is at hand and fits; a wrong one is asked for again."""
+        pending = self._pending[name]
+        if pending.answer.done():
+            return
+        try:
+            pending.asking.check(self.call.terms)
+            if name not in self._given:
+                return
+            given = self._given.pop(name)
+            pending.answer.set_result(pending.asking.read(given))
+        except MissingCapability as error:
+            pending.answer.set_exception(error)
+        except ValueError:
+            return
+        else:
+            self._kept[name] = given
+
+    async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return not task.done() and any(not each.answer.done() for each in self._pending.values())
+
+    async def _give_up(self, reason: str) -> None:
+        self.end(reason)
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def _name(self, wanted: str, *, is_given: bool) -> str:
+        """A name that nothing was asked under before."""
+        while True:
+            self._keys[wanted] += 1
+            number = self._keys[wanted]
+            name = wanted if is_given and number == 1 else f"{wanted}-{number}"
+            if name == wanted or name not in self._keys:
+                self._keys.setdefault(name, 1)
+                return name
+
+
+class Rounds:
+    """Parked operations of all servers of a core. `secret` gives the key that signs `requestState`."""
+
+    def __init__(self, secret: Callable[[], bytes] | None = None) -> None:
+        self._secret = cache(secret or (lambda: os.urandom(SECRET_BYTES)))
+        self._parked: dict[str, Round] = {}
+        self.size = 0
+        """Bytes of what clients sent for what is parked."""
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @property
+    def parked(self) -> list[Round]:
+        """Operations that wait for their client to come back."""
+        return list(self._parked.values())
+
+    @staticmethod
+    def may_need(call: Call) -> bool:
+        """Whether a request could take more than one round, or is a later one."""
+        if not call.terms.revision.is_stateless or call.method not in METHODS:
+            return False
+        params, terms = call.params, call.terms
+        return (
+            client_features.can_be_asked(terms)
+            or "inputResponses" in params
+            or "requestState" in params
+            or ("extensions" in terms.capabilities and client_features.declares_tasks(terms))
+        )
+
+    async def run(
+        self, server: str, call: Call, work: Work, deadlines: Deadlines, parked_s: float
+    ) -> JSONObject:
+        """The result of this round. A handler left asking is parked for at most `parked_s` seconds.
+
+        Raises: RemoteProtocolError (-32602) for answers or a state that cannot be used; else as the handler.
+        """
+        answers = call.params.get("inputResponses", {})
+        if not isinstance(answers, dict):
+            raise invalid_params("inputResponses must be an object")
+        bound = binding(server, call.method, call.params, call.principal.identity)
+        state = RequestState("", bound, 0.0)
+        if "requestState" in call.params:
+            state = unseal(call.params["requestState"], self._secret(), bound, time.time())
+        operation = self._take(state.round) or Round(call, state, deadlines)
+        result = await operation.follow(call, answers, work)
+        if result is not None:
+            return result
+        operation.server = server
+        self._park(operation, parked_s)
+        return operation.input_required(bound, self._secret())
+
+    @staticmethod
+    async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
+        """Run what goes on without its request at once; returns its farewell. Raises: as the handler."""
+        farewell = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
+        assert farewell is not None
+        return farewell
+
+    def close(self) -> None:
+        """End what is parked."""
+        for name in list(self._parked):
+            self._drop(name, "the core stops")
+
+    def _take(self, name: str) -> Round | None:
+        operation = self._parked.pop(name, None)
+        if operation is not None and operation.timer is not None:
+            operation.timer.cancel()
+            self.size -= operation.size
+        return operation
+
+    def _park(self, operation: Round, parked_s: float) -> None:
+        operation.size = operation.weigh()
+        self.size += operation.size
+        while self._parked and (len(self._parked) >= MOST_PARKED or self.size > MOST_PARKED_BYTES):
+            self._drop(next(iter(self._parked)), "too many operations wait for their client")
+        loop = asyncio.get_running_loop()
+        operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")
+        self._parked[operation.id] = operation
+
+    def _drop(self, name: str, reason: str) -> None:
+        operation = self._take(name)
+        if operation is not None:
+            operation.end(reason)
+
+
+def _request(asking: Asking[Any]) -> JSONObject:
+    request: JSONObject = {"method": asking.method}
+    return request | {"params": asking.params} if asking.params else request

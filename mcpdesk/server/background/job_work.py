@@ -1,0 +1,188 @@
+"""A call that goes on after its answer: its handler in a task of its own, and what becomes of it a job."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal
+from mcpdesk.jobs import downloads
+from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
+from mcpdesk.protocol import codec, gateway_dialect, shaping
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.outlet import NullOutlet
+from mcpdesk.protocol.task_shapes import TaskStatus
+from mcpdesk.server.calls import outcomes
+from mcpdesk.server.calls.outcomes import ToolOutcome
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.dialects.gateway_translation import unfit_error
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
+
+TURN_S = 0.002
+"""How long a job that does nothing but report may keep the loop to itself."""
+DROPPED = "the result is larger than what is kept"
+
+
+def job_owner(principal: Principal) -> str:
+    """What the jobs of a caller are marked with. No task of the protocol has such a mark."""
+    return f"call:{principal.identity}"
+
+
+def session_mark(session: str) -> str:
+    """What the jobs begun in an HTTP session are marked with: a digest, so that its id is kept nowhere."""
+    return hashlib.sha256(session.encode()).hexdigest() if session else ""
+
+
+def job_roots(server: Server) -> tuple[Path, ...]:
+    """Where files of its jobs may lie; the first is what their names are relative to."""
+    folder = () if server.folder is None else (server.folder,)
+    own = () if server.home is None else (server.home.call_folders.root,)
+    return folder + own + server.limits.output_dirs
+
+
+class _Turns(NullOutlet):
+    """Where messages of a job go. Who reports all the time lets others have their turn."""
+
+    must_drain = True
+
+    def __init__(self) -> None:
+        self._turned = time.monotonic()
+
+    async def drain(self) -> None:
+        """Let the loop turn, if the job had it for long enough."""
+        if time.monotonic() - self._turned > TURN_S:
+            await asyncio.sleep(0)
+            self._turned = time.monotonic()
+
+
+def begin_job(
+    server: Server,
+    store: JobStore,
+    call: Call,
+    tool: Tool,
+    arguments: JSONObject,
+    run: Callable[[Call], Awaitable[ToolOutcome]],
+    refuse: Callable[[Call, Exception], ProtocolError],
+) -> Job:
+    """Let a call of a tool go on as a job: `run` runs the tool for it, `refuse` makes errors of exceptions.
+
+    Raises: Refusal when no more jobs are kept.
+    """
+    work = JobWork(server, call, tool, arguments, run, refuse)
+    try:
+        job = store.add(
+            server=server.name,
+            owner=job_owner(call.principal),
+            tool=tool.name,
+            peer=call.peer,
+            ttl_s=server.limits.job_ttl_s,
+            most=server.limits.max_tasks,
+            stop=work.stop,
+            size=len(codec.encode_part(arguments)),
+            feed=CallFeed(),
+        )
+    except NoRoom as error:
+        raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+    job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
+    work.begin(job, store, server.limits.jobs_at_once)
+    return job
+
+
+class JobWork:
+    """One call of a tool, from its turn to its end."""
+
+    def __init__(
+        self,
+        server: Server,
+        first: Call,
+        tool: Tool,
+        arguments: JSONObject,
+        run: Callable[[Call], Awaitable[ToolOutcome]],
+        refuse: Callable[[Call, Exception], ProtocolError],
+    ) -> None:
+        params = {"name": tool.name, "arguments": arguments}
+        if isinstance(first.params.get("_meta"), dict):
+            params["_meta"] = first.params["_meta"]
+        self._server, self._tool = server, tool
+        self._run_tool, self._refuse = run, refuse
+        # Its request is answered: there is no stream to report on, and nobody there to be asked.
+        self._call = Call(
+            first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
+        )
+        self._call.opening, self._call.principal = first.opening, first.principal
+        self._call.connection, self._call.dialect = first.connection, first.dialect
+
+    def begin(self, job: Job, store: JobStore, most: int) -> None:
+        """Run when its turn comes: `most` of a server run at a time."""
+        self._call.feed = job.feed
+        # Set before its first step, because it may be ended before that.
+        self._call.task = store.run(job, self._run(job, store, store.turn(job.server, most)))
+
+    def stop(self, reason: str) -> None:
+        """End it from outside."""
+        self._call.end(reason)
+
+    async def _run(self, job: Job, store: JobStore, turn: asyncio.Semaphore) -> None:
+        call = self._call
+        try:
+            async with turn:
+                store.begin(job)
+                await self._work(job, store)
+        except asyncio.CancelledError:
+            store.cancel(job, call.stop or "ended from outside")
+            if not call.stop:
+                raise
+        finally:
+            call.stop = call.stop or "finished"
+            call.settle()
+            call.task = None
+
+    async def _work(self, job: Job, store: JobStore) -> None:
+        try:
+            ended = await self._run_tool(self._call)
+            if ended.failures:
+                raise unfit_error(self._tool, ended)
+            await self._complete(job, store, ended.body)
+        except Exception as error:  # whatever it is: nobody else would ever end the job
+            self._fail(job, store, self._refuse(self._call, error))
+
+    async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
+        if job.is_over:
+            return  # it was cancelled, and went on to its end all the same
+        assert job.feed is not None
+        structured = body.get("structuredContent")
+        stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
+        if not job.feed.size:
+            # What it wrote while it ran is known already; the output of others is their result.
+            job.feed.stdout(stdout)
+            job.feed.stderr(stderr)
+        paths = job.feed.files
+        if paths:
+            roots = job_roots(self._server)
+            job.files = await asyncio.to_thread(downloads.noted, paths, roots, job.started or 0.0)
+        job.exit_code = exit_code
+        error = gateway_dialect.execution_error(self._tool.name, body, structured)
+        message = error.message if error is not None else stderr if body.get("isError") else ""
+        status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
+        try:
+            revision, schema = self._call.terms.revision, self._tool.output_schema
+            encoded = codec.encode(shaping.tool_result(body, revision, schema))
+        except LocalProtocolError as reason:
+            told = outcomes.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
+            encoded, status, message = codec.encode(told), TaskStatus.FAILED, told["content"][0]["text"]
+        try:
+            store.finish(job, status, JobEnding(encoded, error), message)
+        except NoRoom:
+            store.finish(job, status, JobEnding(b"", error), message or DROPPED)
+
+    def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
+        if job.is_over:
+            return
+        job.exit_code = 1
+        store.finish(job, TaskStatus.FAILED, JobEnding(error=error), error.message)

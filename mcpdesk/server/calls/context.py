@@ -1,0 +1,412 @@
+"""What a handler receives besides its arguments: progress, logging, asking a person, and who called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
+
+from mcpdesk.errors import ClientError, HandlerError
+from mcpdesk.protocol import client_features, codec
+from mcpdesk.protocol.handshake import log_level
+from mcpdesk.server.state.server_state import Home, ToolOptions
+
+if TYPE_CHECKING:
+    from mcpdesk.auth.token_rules import Access
+    from mcpdesk.inbox.question import Page, Question
+    from mcpdesk.jobs.feed import CallFeed
+    from mcpdesk.protocol.trace import Trace
+    from mcpdesk.server.asks import question_wording
+    from mcpdesk.server.asks.person_questions import Elsewhere
+    from mcpdesk.server.asks.question_wording import Asking, Elicited, Root, Sampled
+    from mcpdesk.server.calls.progress import Progress
+    from mcpdesk.server.calls.running_call import Call
+    from mcpdesk.server.calls.services import Services
+    from mcpdesk.server.offer.server import Server
+
+T = TypeVar("T")
+
+
+class RequestView(Struct, frozen=True):
+    """The request as `context.py` sees it; the same shape on every transport."""
+
+    method: str
+    transport: str
+    """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
+    peer: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """HTTP header names in lower case; empty on pipes."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The process environment on pipes; empty on HTTP."""
+    claims: Mapping[str, Any] | None = None
+
+
+class CallContext:
+    """Who calls, and what holds for the call: what `Context` and `SyncContext` have in common.
+
+    `context` is what `context.py` returned; `tool` the name of what runs.
+    """
+
+    __slots__ = ("_call", "_request", "_services", "context", "server", "tool")
+
+    def __init__(self, server: Server, services: Services, call: Call, tool: str) -> None:
+        self.server = server
+        self.tool = tool
+        self.context: Any = None
+        self._services = services
+        self._call = call
+        self._request: RequestView | None = None
+
+    @property
+    def request(self) -> RequestView:
+        """The request as it arrived: headers or environment, peer, claims."""
+        if self._request is None:
+            self._request = _view(self._call, self._services, self.server.access)
+        return self._request
+
+    @property
+    def peer(self) -> str:
+        """Display name of the caller."""
+        return self._call.peer
+
+    @property
+    def caller(self) -> str:
+        """Who calls, to tell callers apart: the same for all calls of a principal, or of a session."""
+        return self._call.owner or self._call.peer
+
+    @property
+    def session(self) -> str:
+        """The session it belongs to; of a client without one, who calls."""
+        return self._call.session
+
+    @property
+    def claims(self) -> Mapping[str, Any] | None:
+        """Verified token claims, or None."""
+        return self._call.principal.claims
+
+    @property
+    def trace(self) -> Trace:
+        """The caller's trace context; empty members where it sent none, or nothing well-formed."""
+        return self._call.trace
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What programs started for this call may have of the process environment."""
+        return self._services.environment()
+
+    @property
+    def folder(self) -> Path | None:
+        """The server folder."""
+        return self.server.folder
+
+    @property
+    def home(self) -> Home:
+        """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
+        if self.server.home is None:
+            raise HandlerError("this server has no folder, and so no place for state")
+        return self.server.home
+
+    @property
+    def options(self) -> ToolOptions:
+        """What settings say to tools."""
+        return self.server.home.options if self.server.home is not None else ToolOptions()
+
+    @property
+    def is_desk(self) -> bool:
+        """Whether the desk itself calls."""
+        return self._call.is_desk
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller cancelled, vanished, or the time is up."""
+        return bool(self._call.stop)
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the caller asked for progress."""
+        call = self._call
+        return call.feed is not None or (call.progress_token is not None and self.server.streaming)
+
+    @property
+    def feed(self) -> CallFeed | None:
+        """Takes output while the tool runs, and the files it made; None: nobody looks before the result."""
+        return self._call.feed
+
+    @property
+    def limit_s(self) -> float:
+        """How long the handler may take, in seconds."""
+        return self._call.limit_s
+
+    @property
+    def audience(self) -> int:
+        """How many front ends could answer a question now."""
+        return self._services.inbox.audience
+
+    def offers(self, needed: Mapping[str, Any]) -> bool:
+        """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
+        return client_features.declares(self._call.terms, dict(needed))
+
+
+class Context(CallContext):
+    """Handed to every handler that is an `async def`; plain functions get a `SyncContext`."""
+
+    __slots__ = ()
+
+    def own_limit(self) -> AbstractContextManager[None]:
+        """For handlers that keep to their limit by themselves: what is spent in here is not counted."""
+        return self._services.deadlines.paused(self._call)
+
+    async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        call = self._call
+        told, tag, outlet = call.progress, None, call.outlet
+        if told is None or message or call.feed is not None or call.round is not None:
+            told = self._reporting(progress, total, message)
+            tag = None if call.round is None else call.round.tag
+        if told is None:
+            if call.feed is not None and not call.stop:
+                # Nothing is sent, but others are to have their turn.
+                await outlet.drain()
+            return
+        if call.stop or not told.sent < progress < math.inf:
+            return
+        if message or tag is not None:
+            outlet.send(told.frame(progress, total, message, tag))
+            must_wait = outlet.must_drain
+        else:
+            must_wait = told.report(progress, total, outlet)
+        if must_wait:
+            await outlet.drain()
+
+    def _reporting(self, progress: float, total: float | None, message: str) -> Progress | None:
+        """Tell whoever else follows the call; returns the caller's way to hear of it, if it asked for any."""
+        call = self._call
+        if message and call.round is not None:
+            call.round.say(message)
+        if call.feed is not None and not call.stop:
+            call.feed.progress(progress, total, message)
+        if call.progress is None and call.progress_token is not None and self.server.streaming:
+            from mcpdesk.server.calls.progress import Progress  # most calls report nothing
+
+            call.progress = Progress(call.progress_token, call.terms.revision.has_progress_message)
+        return call.progress
+
+    def produced(self, path: str | Path) -> None:
+        """The tool made a file: it can be downloaded where the tool runs as a job. Relative to the folder.
+
+        Files outside the folder and `output_dirs` are not given out.
+        """
+        if self._call.feed is not None:
+            self._call.feed.produced((self.folder or Path.cwd()) / path)
+
+    async def log(self, level: str, data: Any, logger: str = "") -> None:
+        """Log to the desk, and to the caller if it wants messages of this level.
+
+        Raises: RemoteProtocolError naming the known levels for an unknown one.
+        """
+        severity = log_level(level)
+        text = data if isinstance(data, str) else codec.encode(data).decode()
+        self._services.log(level, logger or self.tool or "server", text, "", self.server.name, self.trace.id)
+        wanted = self._call.terms.log_level
+        if wanted is None or severity < wanted or self._call.stop:
+            return
+        params = {"level": level, "logger": logger or self.tool or self.server.name, "data": data}
+        await self._notify("notifications/message", params)
+
+    def log_later(self, logger: str) -> Callable[[str, Any], bool]:
+        """A function of level and data that logs to the caller's connection once this call is over.
+
+        It returns False when the connection is gone, or where messages can belong to requests alone.
+        """
+        terms, requests = self._call.terms, self._call.requests
+
+        def tell(level: str, data: Any) -> bool:
+            wanted = terms.log_level
+            if requests is None or requests.push is None or wanted is None:
+                return False
+            if log_level(level) >= wanted:
+                params = {"level": level, "logger": logger, "data": data}
+                requests.push(codec.notification("notifications/message", params))
+            return True
+
+        return tell
+
+    async def debug(self, data: Any) -> None:
+        """Log at level `debug`."""
+        await self.log("debug", data)
+
+    async def info(self, data: Any) -> None:
+        """Log at level `info`."""
+        await self.log("info", data)
+
+    async def warning(self, data: Any) -> None:
+        """Log at level `warning`."""
+        await self.log("warning", data)
+
+    async def error(self, data: Any) -> None:
+        """Log at level `error`."""
+        await self.log("error", data)
+
+    async def ask(self, pages: Sequence[Page]) -> Question:
+        """Ask a person and wait; returns the question in its final state, answered or not.
+
+        The setting `ask_order` says whether the desk or the calling client shows it.
+        Raises: HandlerError when nobody could answer: no desk is open, and the client cannot be asked.
+        """
+        from mcpdesk.server.asks.person_questions import ask_in_order
+
+        return await ask_in_order(pages, self)
+
+    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+        """Ask the person at the desk, whether or not one is open.
+
+        The time does not count against the tool's limit, and the caller hears that it is being waited.
+        `elsewhere` is the same question asked at another place: an answer there withdraws this one.
+        """
+        from mcpdesk.inbox.question import Kind
+        from mcpdesk.server.asks.person_questions import Inquiry
+
+        return await Inquiry(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
+
+    def keep_asked(self, question: Question) -> None:
+        """Show on the desk what became of a question that was asked elsewhere."""
+        self._services.inbox.keep(question)
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
+    ) -> Elicited:
+        """Let the client show its user a form. `schema` is flat: JSON Schema, a dataclass or a TypedDict.
+
+        Raises: ClientError when the client cannot be asked or refuses; ValueError for any other schema.
+        """
+        from mcpdesk.server.asks import question_wording
+
+        return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
+
+    async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
+        """Let the client ask its user to open a link. Raises: as `elicit`."""
+        from mcpdesk.server.asks import question_wording
+
+        return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
+
+    async def complete_elicitation(self, answer: Elicited) -> None:
+        """Tell the client that what a link was opened for is done. Nothing to tell in most revisions."""
+        if answer.id and not self._call.stop:
+            await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
+
+    async def sample(
+        self,
+        messages: question_wording.Messages,
+        *,
+        max_tokens: int = 1000,
+        system: str | None = None,
+        temperature: float | None = None,
+        stop: Sequence[str] | None = None,
+        preferences: Mapping[str, Any] | None = None,
+        include_context: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Sampled:
+        """Let the client's model write a message; a text is one of the user's. Raises: ClientError.
+
+        Without `preferences` the setting `model` is the hint.
+        """
+        from mcpdesk.server.asks import question_wording
+
+        if preferences is None and self.options.model:
+            preferences = {"hints": [{"name": self.options.model}]}
+        options = {
+            "maxTokens": max_tokens,
+            "systemPrompt": system,
+            "temperature": temperature,
+            "stopSequences": stop,
+            "modelPreferences": preferences,
+            "includeContext": include_context,
+            "metadata": metadata,
+            "tools": tools,
+            "toolChoice": tool_choice,
+        }
+        return await self._ask_client(question_wording.sampling(messages, options, self._call.terms), key)
+
+    async def list_roots(self, key: str | None = None) -> list[Root]:
+        """The places on its side that the client lets us know of. Raises: ClientError."""
+        from mcpdesk.server.asks import question_wording
+
+        return await self._ask_client(question_wording.roots(), key)
+
+    async def _ask_client(self, question: Asking[T], key: str | None) -> T:
+        call = self._call
+        question.check(call.terms)
+        # For a person's answer questions have a limit of their own; what a program answers has the tool's.
+        is_persons = question.kind == "elicitation"
+        limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
+        if call.round is not None:
+            return await call.round.ask(question, limit_s, key)
+        if call.requests is None:
+            raise ClientError(f"The client cannot be asked for {question.words} at this moment")
+        with self._services.deadlines.paused(call):
+            return await call.requests.ask(call, question, limit_s)
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell those who subscribed to a resource that it reads differently now."""
+        self._services.subscriptions.resource_updated(self.server.name, uri)
+
+    async def become_task(self) -> bool:
+        """Answer the caller with a task and go on; says whether the call is one from here on.
+
+        For tools marked `asks_first=True`: what they ask before is asked in the call itself. Others that may
+        be a task begin as one, where the caller knows tasks.
+        """
+        operation = self._call.round
+        return operation is not None and operation.become_task()
+
+    async def let_go(self, retry_ms: int = 1000) -> bool:
+        """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.
+
+        False, and nothing happens, where the caller or the transport cannot do that.
+        """
+        return await self._call.outlet.let_go(retry_ms)
+
+    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+        outlet, operation = self._call.outlet, self._call.round
+        if operation is not None and operation.tag is not None:
+            params["_meta"] = operation.tag
+        outlet.send(codec.notification(method, params))
+        if outlet.must_drain:
+            await outlet.drain()
+
+
+async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
+    """The context of one call, with what `context.py` makes of the request.
+
+    Raises: HandlerError naming the place in `context.py`, or saying what that said with `fail`.
+    """
+    context = Context(server, services, call, name)
+    if server.create_context is not None:
+        try:
+            context.context = await server.create_context(context.request)
+        except HandlerError:
+            raise
+        except Exception as error:  # `context.py` is hosted code
+            from mcpdesk.server.calls.outcomes import author_lines, described
+
+            place = author_lines(error, server.folder)[1] or "context.py"
+            told = HandlerError(f"{name} got no context: {place}: {described(error)}")
+            raise told.with_traceback(error.__traceback__) from None
+    return context
+
+
+def _view(call: Call, services: Services, access: Access) -> RequestView:
+    """The request as hosted code sees it: whoever is told the claims has no use for the token."""
+    given = call.opening if call.headers is None else call.headers
+    headers = {} if given is None else {name.lower(): value for name, value in given.items()}
+    if access.verifier is not None:
+        headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}
+    environment = services.environment() if given is None else {}
+    return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

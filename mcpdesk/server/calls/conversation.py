@@ -1,0 +1,417 @@
+"""One peer on one channel, in either era: from a frame to its reply, and the calls in flight.
+
+A pipe keeps one for its life, an HTTP session one for the session's, a TCP connection one for its
+sessionless requests. Knows nothing of how frames travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import INVALID
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec, stateless
+from mcpdesk.protocol.handshake import Phase, Session, SessionState, log_level
+from mcpdesk.protocol.jsonrpc import (
+    ErrorCode,
+    Id,
+    JSONObject,
+    MessageKind,
+    classify,
+    http_status,
+    invalid,
+    is_id,
+    readable_id,
+)
+from mcpdesk.protocol.methods import METHODS, canonical
+from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.asks.client_requests import ClientRequests
+from mcpdesk.server.calls.call_figures import Latency
+from mcpdesk.server.calls.dispatch import Dispatcher
+from mcpdesk.server.calls.running_call import Call, progress_token
+from mcpdesk.server.calls.subscriptions import Subscriber, check_count
+
+if TYPE_CHECKING:
+    from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+
+
+class Conversation:
+    """State between one peer and one server.
+
+    `push` takes messages that belong to no request (list changes); None when the channel has no way for them.
+    `on_terms` hears the peer's name and revision whenever they become known or change.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        on_terms: Callable[[Terms], None] | None = None,
+        dialect: GatewayDialect | None = None,
+    ) -> None:
+        """`dialect` is what the peer speaks besides the standard; None: nothing."""
+        self.dispatcher = dispatcher
+        self.session = Session()
+        if dialect is not None:
+            self.session.adopt(dialect.revision)
+        self._dialect = dialect
+        self.admission = stateless.Admission()
+        self.transport = transport
+        self.connection = 0
+        """Its number in the record; 0 for one that is not recorded."""
+        self.peer = peer
+        self.opening: Mapping[str, str] | None = None
+        """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
+        self.principal: Principal = OPEN
+        """Who opened it, and asks where a message brings nobody of its own."""
+        self.calls = 0
+        self.errors = 0
+        self.terms = self.session.terms
+        """Those of the latest request."""
+        self.latency: Latency | None = None
+        """None before its first call ended."""
+        self.tools_listed: int | None = None
+        """The version of the tools it saw when it last listed them."""
+        self._push = push
+        self._on_terms = on_terms
+        self.announced: Terms | None = None
+        self._is_closed = False
+        self.in_flight: dict[Id, Call] = {}
+        self._subscriber: Subscriber | None = None
+        self.requests = ClientRequests(push)
+
+    @property
+    def running(self) -> list[Call]:
+        """Calls in flight, oldest first."""
+        return list(self.in_flight.values())
+
+    @property
+    def asked(self) -> list[Call]:
+        """Calls that wait for an answer of the client, one for each question."""
+        return self.requests.waiting
+
+    @property
+    def may_batch(self) -> bool:
+        """Whether the session's revision has arrays of messages."""
+        return self.session.is_open and self.session.terms.revision.has_batches
+
+    def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
+        """Take one frame. Undecodable frames are answered like any other mistake."""
+        try:
+            message = codec.decode(frame)
+        except ProtocolError as error:
+            return self.refused(None, error, False)
+        return self.accept_message(message, outlet, headers)
+
+    def accept_message(
+        self,
+        message: Any,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+    ) -> Answer:
+        """Take one decoded message. `headers` are those of the HTTP request, None on pipes.
+
+        `principal` is who sent it; None: whoever opened the conversation.
+        """
+        principal = principal or self.principal
+        if isinstance(message, list):
+            return self._accept_batch(message, outlet, headers, principal)
+        try:
+            kind = classify(message)
+        except ProtocolError as error:
+            if headers is None and _is_notification(message):
+                return ACCEPTED
+            return self.refused(readable_id(message), error, False)
+        if kind is MessageKind.REQUEST:
+            version = "" if headers is None else headers.get("mcp-protocol-version", "")
+            is_stateless = stateless.is_stateless(message, version)
+            try:
+                return self._serve(message, is_stateless, outlet, headers, principal)
+            except ProtocolError as error:
+                return self.refused(message["id"], error, is_stateless)
+        if kind is MessageKind.NOTIFICATION:
+            self._accept_notification(message, headers)
+        elif stateless.is_stateless(message, _version(headers)):
+            return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
+        else:
+            self.requests.take(message)
+        return ACCEPTED
+
+    @property
+    def state(self) -> SessionState:
+        """How its session stands, for a process that goes on with it."""
+        return replace(self.session.state, mark=self.requests.mark)
+
+    def take_up(self, state: SessionState) -> None:
+        """Go on with a session of another process.
+
+        Raises: RemoteProtocolError when such a session is not served any more.
+        """
+        self.session.take_up(state)
+        self.requests.mark = state.mark
+        self.announce(self.session.terms)
+        if state.is_ready:
+            self._hear_changes()
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The channel is gone: nothing more can be said to the peer."""
+        self._push = self._on_terms = self.requests.push = None
+        self._is_closed = True
+        if self._dialect is not None:
+            self._dialect.close()
+        if self._subscriber is not None:
+            self.dispatcher.services.subscriptions.remove(self._subscriber)
+            self._subscriber = None  # it refers to us: this would stay until the next collection
+        for call in self.running:
+            call.end(reason)
+        home = self.dispatcher.server.home
+        if home is not None and home.plans and self.requests.may_own:
+            home.leave_plan(self.requests.owner)
+        if self.requests.may_own:
+            jobs = self.dispatcher.services.jobs
+            jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
+
+    def _serve(
+        self,
+        message: JSONObject,
+        is_stateless: bool,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal,
+    ) -> Answer:
+        """Answer a request. Raises: ProtocolError for what can be refused without running anything."""
+        identifier: Id = message["id"]
+        if headers is None and principal.expires is not None and principal.has_expired(time.time()):
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
+        dialect = self._dialect
+        if dialect is not None and not is_stateless:
+            server = self.dispatcher.server
+            if status := dialect.status(message["method"], server.name, server.version):
+                return _result(identifier, status)
+            message = dialect.standard(message)
+        params: JSONObject = message.get("params") or {}
+        method: str = message["method"]
+        if is_stateless:
+            terms = self.admission.admit(method, params, headers)
+        else:
+            if method not in METHODS:
+                method = canonical(method)
+            if method in _HANDSHAKE:
+                return _HANDSHAKE[method](self, identifier, params)
+            if dialect is None and headers is None and not self.session.is_open:
+                raise stateless.missing_metadata()
+            terms = self.session.terms
+        row = self.dispatcher.admit(method, params, terms.revision)
+        if terms.unknown_level is not None:
+            log_level(terms.unknown_level)
+        if terms is not self.announced:
+            self.announce(terms)
+        if not is_stateless and method in _SESSION:
+            return _SESSION[method](self, identifier, params)
+        if row.list_key or method == "server/discover":
+            if row.list_key == "tools":
+                self.tools_listed = self.dispatcher.server.tools.version
+            return (200, self.dispatcher.immediate(identifier, row, params, terms))
+        if identifier in self.in_flight:
+            raise invalid(f"a request with id {identifier!r} is already in flight")
+        if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
+            raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
+        call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
+        call.principal, call.connection, call.opening = principal, self.connection, self.opening
+        if type(meta := params.get("_meta")) is dict and "progressToken" in meta:
+            call.progress_token = progress_token(meta)
+        if self.session.phase is Phase.READY and not is_stateless:
+            call.requests = self.requests
+        if dialect is not None:
+            call.dialect = dialect
+            call.wants_job = method == "tools/call" and dialect.wants_job(params)
+        self.in_flight[identifier] = call
+        return self._run(call)
+
+    async def _run(self, call: Call) -> Reply:
+        call.task = asyncio.current_task()
+        self.calls += 1
+        try:
+            if call.stop:
+                return ACCEPTED
+            frame = await self.dispatcher.run(call)
+            if call.stop:
+                return ACCEPTED
+            if call.job is not None and call.dialect is not None:
+                call.dialect.report(call.job, call.progress_token, call.outlet)
+            return (200, frame)
+        except ProtocolError as error:
+            return self.refused(call.id, error, call.terms.revision.is_stateless)
+        except asyncio.CancelledError:
+            if not call.stop:
+                raise
+            return ACCEPTED
+        finally:
+            self._ended(call)
+
+    def _ended(self, call: Call) -> None:
+        """A call is over."""
+        self.in_flight.pop(call.id, None)
+        call.is_over = True
+        if call.method != "subscriptions/listen":
+            if self.latency is None:
+                self.latency = Latency()
+            self.latency.add(time.monotonic() - call.started)
+        if call.stop:
+            call.settle()
+        else:
+            call.stop = "finished"
+        if self.requests.answers:
+            self.requests.forget(call)
+        call.task = None
+
+    def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
+        method = canonical(message["method"])
+        if method == "notifications/initialized":
+            self.session.initialized()
+            if self.session.is_open:
+                self._hear_changes()
+        elif method == "notifications/cancelled" and (headers is None or self.session.is_open):
+            self._cancel(message.get("params") or {})
+
+    def _cancel(self, params: JSONObject) -> None:
+        identifier = params.get("requestId")
+        if not is_id(identifier):
+            return
+        call = self.in_flight.get(identifier)
+        if call is not None:
+            reason = params.get("reason")
+            call.end(f"cancelled by the caller{': ' + reason if isinstance(reason, str) else ''}")
+
+    def _accept_batch(
+        self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Answer:
+        if not (self.may_batch or self._is_plain(headers)):
+            return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
+        if not batch:
+            return self.refused(None, invalid("an empty batch"), False)
+        most = self.dispatcher.server.limits.in_flight
+        if len(batch) > most:
+            told = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
+            return self.refused(None, invalid(told), False)
+        return self._run_batch(batch, outlet, headers, principal)
+
+    def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
+        """Whether a batch came by HTTP without a session, from who speaks the revision that has batches."""
+        if headers is None or self.session.is_open or stateless.is_stateless(None, _version(headers)):
+            return False
+        return self.session.terms.revision.has_batches
+
+    async def _run_batch(
+        self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Reply:
+        """Take all members in order, and await those that take time side by side."""
+        if self._is_closed:
+            return ACCEPTED
+        answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
+        at_once = [each for each in answers if isinstance(each, tuple)]
+        later = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
+        bodies = [body for _, body in (*at_once, *later) if body is not None]
+        return (200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
+
+    def _accept_member(
+        self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
+    ) -> Answer:
+        if isinstance(message, list):
+            return self.refused(None, invalid("a batch inside a batch"), False)
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
+        return self.accept_message(message, outlet, headers, principal)
+
+    def refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
+        """The answer that says what was wrong."""
+        self.errors += 1
+        return (http_status(error, is_stateless), codec.error_response(identifier, error))
+
+    def announce(self, terms: Terms) -> None:
+        self.terms = terms
+        if terms is self.announced:
+            return
+        before, self.announced = self.announced, terms
+        if before is not None and before.revision is terms.revision and before.client == terms.client:
+            return
+        if terms.client and self.transport != "memory":
+            # The peer of an in-memory channel is known; others are what they call themselves.
+            self.peer = terms.client
+        if self._on_terms is not None:
+            self._on_terms(terms)
+
+    def _hear_changes(self) -> None:
+        if self._push is None or self._subscriber is not None:
+            return
+        server = self.dispatcher.server
+        subscriber = self._subscriber = Subscriber(
+            server.name,
+            self._push,
+            self.session.subscriptions,
+            mode=server.mode,
+            peer=lambda: self.peer,
+            log_level=lambda: self.session.terms.log_level,
+        )
+        services = self.dispatcher.services
+        services.subscriptions.add(subscriber)
+        if services.on_session is not None and self.transport != "memory":
+            services.on_session(subscriber)
+
+    def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
+        revision = self.session.initialize(params)
+        self.announce(self.session.terms)
+        answer = codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision))
+        return ACCEPTED if self._dialect is not None and self._dialect.opens(answer) else (200, answer)
+
+    def _ping(self, identifier: Id, params: JSONObject) -> Reply:
+        return _result(identifier, {})
+
+    def _set_level(self, identifier: Id, params: JSONObject) -> Reply:
+        self.session.set_level(params["level"])
+        return _result(identifier, {})
+
+    def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        subscribed, uri = self.session.subscriptions, params["uri"]
+        check_count(len(subscribed) + (uri not in subscribed), self.dispatcher.server.limits.subscriptions)
+        subscribed.add(uri)
+        return _result(identifier, {})
+
+    def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        self.session.subscriptions.discard(params["uri"])
+        return _result(identifier, {})
+
+
+def _is_notification(message: object) -> bool:
+    """Whether a broken message would be one nobody waits for: those are never answered on a pipe."""
+    if not isinstance(message, dict) or "id" in message:
+        return False
+    return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
+
+
+def _version(headers: Mapping[str, str] | None) -> str:
+    return "" if headers is None else headers.get("mcp-protocol-version", "")
+
+
+def _result(identifier: Id, body: JSONObject) -> Reply:
+    return (200, codec.response(identifier, body))
+
+
+_Immediate = Callable[[Conversation, Id, JSONObject], Reply]
+
+_HANDSHAKE: dict[str, _Immediate] = {"initialize": Conversation._initialize, "ping": Conversation._ping}
+_SESSION: dict[str, _Immediate] = {
+    "logging/setLevel": Conversation._set_level,
+    "resources/subscribe": Conversation._subscribe,
+    "resources/unsubscribe": Conversation._unsubscribe,
+}

@@ -1,0 +1,140 @@
+"""Where hosted code runs: it may do anything, and still ends as a value or as an ordinary exception.
+
+Its reach is limited: `sys.exit()` in a handler ends that handler alone. So is its time: one timer looks at
+all running calls every `SWEEP_S`, so that a quick call costs none and a slow one may overrun by that much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import TypeVar
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.server.calls.outcomes import described
+from mcpdesk.server.calls.running_call import Call
+
+SWEEP_S = 0.05
+TIMED_OUT = "timed out"
+STOPPED = "the server is stopping"
+ANSWERED = (TIMED_OUT, STOPPED)
+"""Ends of a call from outside whose caller still waits."""
+HEED_S = 0.5
+"""How long a stop waits for calls that go on though they were ended."""
+TURNS = 10
+"""Of the loop, in which an answer gets from a handler's end to its connection."""
+
+
+T = TypeVar("T")
+
+
+class Deadlines:
+    """Runs hosted code within a limit. Used on the core's loop only."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, Call] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Event | None = None
+        """Set when the last call is over, once the server stops."""
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls.values()))
+
+    async def run(self, work: Awaitable[T], call: Call, limit_s: float) -> T:
+        """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
+
+        Raises: TimeoutError when the time was up, and HandlerError when the server stops, with the traceback
+        of where it stood; CancelledError when the call or its task was ended from outside; else any Exception
+        of it.
+        """
+        place: TracebackType | None = None
+        call.limit_s = limit_s
+        if not call.pauses:
+            call.deadline = time.monotonic() + limit_s
+        self._calls[id(call)] = call
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+        try:
+            output = await work
+        except BaseException as error:  # hosted code may raise anything, `SystemExit` as well
+            if call.stop not in ANSWERED:
+                if isinstance(error, Exception) or _is_ended(call, error):
+                    raise
+                # It would end more than this call.
+                told = f"it raised {described(error)}"
+                raise RuntimeError(told).with_traceback(error.__traceback__) from None
+            place = error.__traceback__
+        else:
+            if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:
+                call.stop = TIMED_OUT  # it held up the loop, so that nothing could end it
+            if call.stop not in ANSWERED:
+                return output
+        finally:
+            self._calls.pop(id(call), None)
+            if self._emptied is not None and not self._calls:
+                self._emptied.set()
+        ended = _ended(call.stop, limit_s)
+        call.revive()
+        try:
+            raise ended.with_traceback(place)
+        finally:
+            # A frame that holds its own traceback stays, with all arguments, until somebody collects garbage.
+            del place, ended
+
+    async def stop(self) -> None:
+        """The server stops: end every call with an answer that says so, and wait until those have left."""
+        waiting = [call for call in self if not call.stop]
+        if not waiting:
+            return
+        self._emptied = asyncio.Event()
+        for call in waiting:
+            call.end(STOPPED)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEED_S):
+                await self._emptied.wait()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
+    @contextmanager
+    def paused(self, call: Call) -> Iterator[None]:
+        """Time spent in here does not count: a person is being waited for. May be entered several times."""
+        if call.deadline is not None:
+            call.left_s, call.deadline = call.deadline - time.monotonic(), None
+        elif not call.pauses:
+            call.left_s = call.limit_s
+        call.pauses += 1
+        try:
+            yield
+        finally:
+            call.pauses -= 1
+            if not call.pauses:
+                call.deadline = time.monotonic() + call.left_s
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for call in self:
+            if call.deadline is not None and call.deadline <= now:
+                call.end(TIMED_OUT)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._calls else None
+
+
+def _ended(stop: str, limit_s: float) -> Exception:
+    """What a call that was ended comes to."""
+    if stop == TIMED_OUT:
+        return TimeoutError(f"not finished within its limit of {limit_s:g} s")
+    return HandlerError(f"Not finished: {STOPPED}. Call again once it is back.")
+
+
+def _is_ended(call: Call, error: BaseException) -> bool:
+    """Whether a call, or the task it runs in, was cancelled from outside."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return bool(call.stop) or (task is not None and task.cancelling() > 0)

@@ -1,0 +1,177 @@
+"""Method to handler, and the only place where hosted code's exceptions become answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
+from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
+from mcpdesk.protocol.methods import METHODS, Method, check_uri
+from mcpdesk.protocol.revisions import Revision
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.calls.services import Services, made_once
+from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.server import Server
+
+if TYPE_CHECKING:
+    from mcpdesk.server.background.protocol_tasks import Tasks
+    from mcpdesk.server.calls.running_call import Call
+    from mcpdesk.server.calls.tool_calls import ToolCalls
+
+    Work = Callable[[Call], Awaitable[JSONObject]]
+
+
+class Dispatcher:
+    """Answers the requests of one server. Conversations hand it what the protocol has already checked."""
+
+    def __init__(self, server: Server, services: Services) -> None:
+        self.server = server
+        self.services = services
+        self.offers = Offers(server)
+        for registry in (server.tools, server.resources, server.templates, server.prompts):
+            registry.subscribe(self._changed)
+
+    @made_once
+    def tasks(self) -> Tasks:
+        """Calls that became tasks."""
+        from mcpdesk.server.background.protocol_tasks import Tasks
+
+        return Tasks(self.server, self.services, self.offers, self.refused)
+
+    @made_once
+    def tool_calls(self) -> ToolCalls:
+        """Runs the tools."""
+        from mcpdesk.server.calls.tool_calls import ToolCalls
+
+        return ToolCalls(self.server, self.services, self.tasks, self.refused)
+
+    @made_once
+    def methods(self) -> dict[str, Work]:
+        """What answers each method that is not answered at once."""
+        from mcpdesk.server.calls.handlers import Handlers
+
+        handlers = Handlers(self.server, self.services, self.offers, self.tasks)
+        return {
+            "tools/call": self.tool_calls.run,
+            "resources/read": handlers.read_resource,
+            "prompts/get": handlers.get_prompt,
+            "completion/complete": handlers.complete,
+            "subscriptions/listen": handlers.listen,
+            "tasks/get": self.tasks.get,
+            "tasks/update": self.tasks.update,
+            "tasks/cancel": self.tasks.cancel,
+            "tasks/result": self.tasks.result,
+            "tasks/list": self.tasks.listed,
+        }
+
+    def admit(self, method: str, params: JSONObject, revision: Revision) -> Method:
+        """Refuse what can be refused without running anything.
+
+        Raises: RemoteProtocolError (-32601, -32602).
+        """
+        row = METHODS.get(method)
+        if row is None or revision.name not in row.revisions:
+            raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method[:80]}")
+        if row.capability == "tools":
+            is_offered = self.server.tools_enabled
+        else:
+            is_offered = not row.capability or self.offers.is_offered(row.capability)
+        if not is_offered:
+            reason = f"Method not found: {method} needs the {row.capability} capability, which is not offered"
+            raise RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
+        for name, kind in row.param_types:
+            value = params.get(name)
+            if not isinstance(value, kind):
+                raise invalid_params(f"{method} needs params.{name} ({kind.__name__})")
+            if name == "uri" and isinstance(value, str):
+                check_uri(value, "params.uri")
+        return row
+
+    def immediate(self, identifier: Id, row: Method, params: JSONObject, terms: Terms) -> bytes:
+        """The answer to a list method or to `server/discover`, which run no handler."""
+        if not row.list_key:
+            return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)
+        cursor = params.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise invalid_params("cursor must be a string")
+        return codec.result_frame(identifier, self.offers.page(row.name, terms.revision, cursor))
+
+    async def run(self, call: Call) -> bytes:
+        """Run the handler behind a request and return the answer.
+
+        Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
+        """
+        access = self.server.access
+        if access.requires_token:
+            call.check_token(True, access.scopes)
+        work = self.methods[call.method]
+        try:
+            params, terms = call.params, call.terms
+            # Most requests can neither take several rounds nor go on as a task, which is quickly seen.
+            if terms.revision.is_stateless:
+                is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)
+            else:
+                is_plain = "task" not in params
+            body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
+            try:
+                return self._response(call.id, call.method, body, terms)
+            except LocalProtocolError as error:
+                if call.method != "tools/call":
+                    raise
+                told = f"{call.params['name']} returned what cannot be sent: {error.message}"
+                return self._response(call.id, call.method, self.tool_calls.sorry(call, told), terms)
+        except ProtocolError:
+            raise
+        except Exception as error:  # readers and renderers are hosted code, and so is what they return
+            raise self.refused(call, error) from error
+
+    async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
+        """The result of a request whose client may be asked in further ones, or told to come back for it."""
+        rounds, deadlines = self.services.rounds, self.services.deadlines
+        is_tool = call.method == "tools/call"
+        if not call.terms.revision.is_stateless:
+            if is_tool and self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0].tool):
+                return await rounds.run_departing(call, work, deadlines)
+            return await work(call)
+        if not rounds.may_need(call):
+            return await work(call)
+        if is_tool:
+            # Later rounds go on with a handler that runs already, but their headers count as much.
+            self.tool_calls.admit(call)
+        # Long enough for a question to time out, and for its handler to end with that.
+        parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
+        return await rounds.run(self.server.name, call, work, deadlines, parked_s)
+
+    def refused(self, call: Call, error: Exception) -> ProtocolError:
+        """The error an exception of hosted code comes to."""
+        if isinstance(error, ProtocolError):
+            return error
+        if isinstance(error, MissingCapability):
+            return _uncapable(error, call.terms.revision)
+        from mcpdesk.server.calls import outcomes
+
+        text, where = outcomes.author_lines(error, self.server.folder)
+        self.services.log("error", call.method, text, where, self.server.name, call.trace.id)
+        reason = f"Internal error in {call.method}: {outcomes.described(error)}"
+        return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
+
+    def _response(self, identifier: Id, method: str, body: JSONObject, terms: Terms) -> bytes:
+        revision, offers = terms.revision, self.offers
+        if revision.is_stateless:
+            identity = offers.identities.get(revision.name) or offers.implementation(revision)
+            body = shaping.result(method, body, revision, identity)
+        return codec.response(identifier, body)
+
+    def _changed(self, kind: str) -> None:
+        if self.offers.tells(kind):
+            self.services.subscriptions.list_changed(self.server.name, kind, self.server.mode)
+
+
+def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
+    """What a request gets whose handler needed more than the client offers."""
+    if revision.is_stateless:
+        data = {"requiredCapabilities": error.required}
+        return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, error.message, data)
+    return ProtocolError(ErrorCode.INTERNAL_ERROR, error.message)

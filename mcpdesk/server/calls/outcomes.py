@@ -1,0 +1,198 @@
+"""Whatever a handler returned or raised, as one internal result. Source: WIRE 6.4."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.errors import HandlerError, LocalProtocolError
+from mcpdesk.protocol import codec, content
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.calls.call_figures import Outcome
+from mcpdesk.server.offer.tool import Tool, ToolResult
+from mcpdesk.server.schemas.validation import Failure, Validator
+
+LONGEST_NAME = 200
+"""Characters of a name that are repeated to whoever sent it."""
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class ToolOutcome(Struct, frozen=True):
+    """What one call of a tool came to, the same for every revision and dialect."""
+
+    body: JSONObject
+    """A CallToolResult with everything there is to say."""
+    how: Outcome
+    failures: tuple[Failure, ...] = ()
+    """Where the arguments do not fit."""
+
+
+def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+    """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
+    if check is None and type(output) is str:
+        # What most tools return, and nothing about it can be wrong.
+        return {"content": [{"type": "text", "text": output}], "isError": False}
+    try:
+        return _body(tool, output, check)
+    except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
+        return failed(f"{tool.name} returned something that is not JSON: {error}")
+
+
+def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+    if isinstance(output, ToolResult):
+        return _explicit(tool, output, check)
+    blocks = [output] if content.is_block(output) else output
+    if isinstance(blocks, list) and blocks and all(content.is_block(each) for each in blocks):
+        if unfit := _unfit(blocks):
+            return failed(f"{tool.name} returned what is no result: {unfit}")
+        return _declared(tool, {"content": blocks, "isError": False}, check)
+    return _from_data(tool, output, check)
+
+
+def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
+    """A CallToolResult that says what went wrong, for a model to act on."""
+    body: JSONObject = {"content": [content.text(message)], "isError": True}
+    return body if structured is None else body | {"structuredContent": structured}
+
+
+def raised(tool_name: str, error: Exception) -> JSONObject:
+    """A CallToolResult for an exception. No stack: that goes to the log."""
+    if isinstance(error, HandlerError):
+        return failed(error.message, error.data)
+    return failed(f"{tool_name} failed: {described(error)}")
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line: its type, and what it says if anything."""
+    detail = said(error)
+    return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
+
+
+def said(error: BaseException) -> str:
+    """The text of an exception of hosted code, which may fail even at saying it."""
+    try:
+        return str(error)
+    except Exception as another:  # `__str__` is hosted code as well
+        return f"(its text cannot be had: {type(another).__name__})"
+
+
+def unfit_arguments(tool: Tool, failures: Sequence[Failure]) -> ToolOutcome:
+    """The outcome of a call whose arguments do not fit: its body names each place."""
+    lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
+    body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
+    return ToolOutcome(body, Outcome.INVALID_ARGUMENTS, tuple(failures))
+
+
+def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
+    """The traceback cut to the author's own files, and `file:line` of its innermost one.
+
+    Both fall back to the whole when no line lies in `folder`; a syntax error shows its own line by itself.
+    What a tool of ours said on purpose is the text then: nobody has to look for its place.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
+    if not own and isinstance(error, HandlerError):
+        return error.message, ""
+    shown = own if own or isinstance(error, SyntaxError) else list(frames)
+    text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
+    if not own or folder is None:
+        return text, ""
+    place = Path(own[-1].filename)
+    return text, f"{place.relative_to(folder)}:{own[-1].lineno}"
+
+
+def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
+    blocks = list(output.content)
+    if unfit := _unfit(blocks):
+        return failed(f"{tool.name} returned what is no result: {unfit}")
+    body: JSONObject = {"content": blocks, "isError": bool(output.is_error)}
+    if output.meta:
+        if not isinstance(output.meta, dict):
+            return failed(f"{tool.name} returned what is no result: meta is no object")
+        body["_meta"] = output.meta
+    if output.structured is not None:
+        plain = _plain(output.structured)
+        body["structuredContent"] = plain
+        if not body["content"]:
+            body["content"] = [content.text(_as_text(plain))]
+    return body if output.is_error else _declared(tool, body, check)
+
+
+def _unfit(blocks: list[Any]) -> str:
+    """What clients would not take of these as content; empty: nothing."""
+    for index, block in enumerate(blocks):
+        if not content.is_block(block):
+            return f"content[{index}] is no content block"
+        try:
+            content.check_block(block)
+        except ValueError as error:
+            return f"content[{index}]: {error}"
+    return ""
+
+
+def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+    is_declared = tool.output_schema is not None
+    if output is None and is_declared and not (check is not None and check.accepts(None)):
+        return failed(f"{tool.name} returned nothing, but declares an output schema")
+    plain = _plain(output)
+    text = _as_text(plain)
+    if check is not None and "null" in text and not isinstance(plain, str):
+        # JSON has no NaN and no infinity: what leaves instead is held against the schema.
+        plain = codec.decode(text.encode())
+    body: JSONObject = {
+        "content": [] if plain is None and not is_declared else [content.text(text)],
+        "isError": False,
+    }
+    if isinstance(plain, dict) or is_declared:
+        body["structuredContent"] = plain
+    return _declared(tool, body, check)
+
+
+def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObject:
+    if check is None:
+        return body
+    if "structuredContent" not in body:
+        return failed(f"{tool.name} returned no structured content, but declares an output schema")
+    if check.accepts(body["structuredContent"]):
+        return body
+    lines = [f"- {place(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])]
+    return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+    )
+
+
+def _as_text(plain: Any) -> str:
+    return plain if isinstance(plain, str) else codec.encode(plain).decode()
+
+
+def place(path: tuple[str | int, ...]) -> str:
+    """Where in the arguments a path leads: `user.tags[2]`."""
+    if not path:
+        return "arguments"
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{_name(part)}" for part in path).lstrip(".")
+
+
+def _name(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+
+
+def _inside(filename: str, folder: Path) -> bool:
+    return Path(filename).is_relative_to(folder)
+
+
+def _foreign(value: Any) -> Any:
+    """Paths as text, and models that know how to dump themselves."""
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,155 @@
+"""One request being answered: who asked, under which terms, and how it can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.auth.token_rules import INVALID, MISSING
+from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
+from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.protocol.terms import Terms
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.feed import CallFeed
+    from mcpdesk.jobs.job import Job
+    from mcpdesk.protocol.trace import Trace
+    from mcpdesk.server.asks.client_requests import ClientRequests
+    from mcpdesk.server.asks.rounds import Round
+    from mcpdesk.server.calls.progress import Progress
+    from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+
+PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
+"""Transports whose frames come without a request of HTTP -> where a call came from."""
+
+
+class Call(Struct, eq=False):
+    """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
+
+    `headers` came with the request itself; `opening` with the connection of a pipe over HTTP.
+
+    `principal` is who asks. Questions to the client go through
+    `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
+    `asks_person` counts its questions that wait at the desk. `feed` takes what it puts out meanwhile;
+    None: nobody looks.
+    """
+
+    id: Id
+    method: str
+    params: dict[str, Any]
+    terms: Terms
+    outlet: Outlet
+    transport: str = "memory"
+    peer: str = ""
+    headers: Mapping[str, str] | None = None
+    started: float = field(default_factory=time.monotonic)
+    opening: Mapping[str, str] | None = None
+    principal: Principal = OPEN
+    requests: ClientRequests | None = None
+    round: Round | None = None
+    connection: int = 0
+    """That of its client, by its number in the record."""
+    feed: CallFeed | None = None
+    job: Job | None = None
+    """What it goes on as, once it was answered."""
+    deadline: float | None = None
+    limit_s: float = 0.0
+    pauses: int = 0
+    asks_person: int = 0
+    left_s: float = 0.0
+    stop: str = ""
+    is_over: bool = False
+    dialect: GatewayDialect | None = None
+    """What its caller speaks; None: the standard."""
+    wants_job: bool = False
+    """Whether its caller wants an answer at once, and the call to go on as a job."""
+    task: asyncio.Task[Any] | None = None
+    progress: Progress | None = None
+    progress_token: Id | None = None
+    _is_cancelled: bool = False
+
+    @property
+    def claims(self) -> Mapping[str, Any] | None:
+        """Those of a verified token; None: there was none."""
+        return self.principal.claims
+
+    @property
+    def owner(self) -> str:
+        """Who owns what it leaves behind: its principal, else its session, else whoever knows the id."""
+        if self.principal.identity:
+            return self.principal.identity
+        return "" if self.requests is None else self.requests.owner
+
+    @property
+    def session(self) -> str:
+        """What it belongs to: its session, or, of a client without one, its principal and name."""
+        return self.requests.owner if self.requests is not None else f"{self.principal.identity}|{self.peer}"
+
+    @property
+    def lasting_connection(self) -> int:
+        """The connection that its client cannot leave without being gone; 0: it may come back by another."""
+        return 0 if self.transport == "http" and self.requests is None else self.connection
+
+    @property
+    def is_desk(self) -> bool:
+        """Whether the desk itself calls: no client is connected in memory, whatever it calls itself."""
+        return self.transport == "memory" and self.peer == "desk"
+
+    @property
+    def trace(self) -> Trace:
+        """The trace context its metadata carries."""
+        from mcpdesk.protocol.trace import read_trace
+
+        return read_trace(self.params.get("_meta"))
+
+    def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
+        """Refuse a caller whose token is missing or does not allow what is needed.
+
+        Raises: RemoteProtocolError (-32001, -32003); its data names the scopes.
+        """
+        if not is_required:
+            return
+        principal = self.principal
+        needed = {"scope": " ".join(scopes)} if scopes else None
+        if principal.claims is None:
+            way = "" if self.is_desk else PIPES.get(self.transport)
+            why = f"; tokens are sent over HTTP, and this call came {way}" if way else ""
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{why}", needed)
+        if principal.has_expired(time.time()):
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
+        lacking = [scope for scope in scopes if scope not in principal.scopes]
+        if lacking:
+            told = f"Forbidden: the token lacks the scope {' '.join(lacking)}"
+            raise RemoteProtocolError(ErrorCode.FORBIDDEN, told, needed)
+
+    def end(self, reason: str) -> None:
+        """Stop the work from outside; the first reason counts. Harmless once it is over."""
+        if self.stop:
+            return
+        self.stop = reason
+        if self.task is not None:
+            self._is_cancelled = True
+            self.task.cancel(reason)
+
+    def revive(self) -> None:
+        """Go on after `end`, to answer: its reason no longer counts."""
+        self.settle()
+        self.stop = ""
+
+    def settle(self) -> None:
+        """Take the cancellation of `end` back, heeded or not: the task goes on with other calls."""
+        if self._is_cancelled and self.task is not None:
+            self._is_cancelled = False
+            self.task.uncancel()
+
+
+def progress_token(meta: Mapping[str, Any]) -> Id | None:
+    """The one in a request's metadata, if it is one."""
+    token = meta.get("progressToken")
+    return token if is_id(token) else None

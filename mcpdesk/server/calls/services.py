@@ -1,0 +1,122 @@
+"""What a server's handlers may use of the process around them, handed in as values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
+
+if TYPE_CHECKING:
+    from mcpdesk.inbox.inbox import Inbox
+    from mcpdesk.jobs.job import Job, JobStore
+    from mcpdesk.server.asks.rounds import Rounds
+    from mcpdesk.server.calls.deadlines import Deadlines
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class made_once(Generic[T_co]):
+    """Decorates a method that makes an attribute. There is only ever one, whichever threads ask for it."""
+
+    def __init__(self, make: Callable[[Any], T_co]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    def __get__(self, owner: Any, kind: type) -> T_co:
+        made: T_co = owner.__dict__.setdefault(self._name, self._make(owner))
+        return made
+
+
+class Log(Protocol):
+    """Where log lines of hosted code go besides the wire."""
+
+    def __call__(
+        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+    ) -> None:
+        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
+
+
+class Mask(Protocol):
+    """Makes secrets illegible."""
+
+    def __call__(self, value: Any, schema: Any = None) -> Any:
+        """A copy of a JSON value without its secrets. `schema` is its JSON Schema, if there is one."""
+
+
+def _unmasked(value: Any, schema: Any = None) -> Any:
+    return value
+
+
+class Services:
+    """One per core, shared by all its servers."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        round_key: Callable[[], bytes] | None = None,
+        mask: Mask = _unmasked,
+        environment: Callable[[], dict[str, str]] = dict,
+    ) -> None:
+        """`round_key` gives the key that signs `requestState`; None: one that nobody else has."""
+        self.log = log
+        self.mask = mask
+        """For what a person is shown of a call."""
+        self.environment = environment
+        """The process environment without what is secret in it, for `context.py` on pipes and programs."""
+        self.subscriptions = Subscriptions()
+        self.on_job: Callable[[Job, bool], None] | None = None
+        """Told of each call that is a job when it changes, and whether it is forgotten."""
+        self.on_session: Callable[[Subscriber], None] | None = None
+        """Told of each session of a client that opens, but for those within this process."""
+        self._round_key = round_key
+
+    @made_once
+    def inbox(self) -> Inbox:
+        """Questions for a person."""
+        from mcpdesk.inbox.inbox import Inbox
+
+        return Inbox()
+
+    @made_once
+    def deadlines(self) -> Deadlines:
+        """When calls have to be over."""
+        from mcpdesk.server.calls.deadlines import Deadlines
+
+        return Deadlines()
+
+    @made_once
+    def rounds(self) -> Rounds:
+        """Operations that wait for their client to come back."""
+        from mcpdesk.server.asks.rounds import Rounds
+
+        return Rounds(self._round_key)
+
+    @made_once
+    def jobs(self) -> JobStore:
+        """Calls that go on without their request."""
+        from mcpdesk.jobs.job import JobStore
+
+        store = JobStore()
+        store.on_change = self.on_job
+        return store
+
+    def has_made(self, part: str) -> bool:
+        """Whether something that is made at its first use is there; from any thread."""
+        return part in self.__dict__
+
+    async def close(self) -> None:
+        """End what listens, waits and goes on."""
+        made = self.__dict__
+        self.subscriptions.close()
+        if "rounds" in made:
+            self.rounds.close()
+        # What goes on without its request ends first: nobody is to be answered there.
+        ending = [self.jobs.stop()] if "jobs" in made else []
+        if "deadlines" in made:
+            ending.append(self.deadlines.stop())
+        await asyncio.gather(*ending)

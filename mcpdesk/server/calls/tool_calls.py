@@ -1,0 +1,277 @@
+"""The one implementation of `tools/call`, for every transport, era and dialect.
+
+What can be known of a tool before anybody calls it is kept in its plan; what differs between calls is a
+branch here. Calls that ask, tasks of the protocol and jobs of the gateway all pass `ToolCalls.outcome`, the
+only place where calls are counted.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal
+from mcpdesk.protocol import gateway_dialect, shaping
+from mcpdesk.protocol.headers import check_parameters
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.server.calls import outcomes
+from mcpdesk.server.calls.call_figures import Outcome, ToolFigure
+from mcpdesk.server.calls.context import Context, make_context
+from mcpdesk.server.calls.outcomes import ToolOutcome
+from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import CLAIMS, Tool
+from mcpdesk.server.schemas.validation import Failure, SchemaError, Validator, compile_schema
+
+if TYPE_CHECKING:
+    from mcpdesk.server.background.protocol_tasks import Tasks
+    from mcpdesk.server.background.task_work import Refuse
+
+
+class ToolPlan(Struct, frozen=True):
+    """What is known of a tool as long as neither it nor the rules which tools may run change."""
+
+    tool: Tool
+    check_input: Validator | None
+    """None: the tool cannot be called, for one of its schemas does not compile."""
+    check_output: Validator | None
+    """None: no output schema is declared."""
+    problem: str
+    """Why it cannot be called; empty when it can."""
+    is_free: bool
+    """Whether it may run now whoever calls it, so that nobody has to be asked and no rule to be looked at."""
+    figure: ToolFigure
+    """Counts its calls."""
+
+
+class ToolPlans:
+    """The plans of one server's tools, made at the first call of each."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._plans: dict[str, ToolPlan] = {}
+        self._tools = server.tools.items
+        self._rules = -1
+        """The tools the plans were made of, and the number of the rules they were made under."""
+        self._validators: dict[str, tuple[Tool, Validator, Validator | None]] = {}
+        """Compiled schemas outlive a change of the rules, and other tools' changes."""
+
+    def find(self, name: str) -> ToolPlan | None:
+        """The plan of a tool that is served; None when there is no such tool."""
+        server = self._server
+        rules = 0 if server.home is None else server.home.rules
+        if self._tools is not server.tools.items or self._rules != rules:
+            self._plans.clear()
+            self._tools, self._rules = server.tools.items, rules
+        return self._plans.get(name) or self._make(name)
+
+    def validators(self, tool: Tool) -> tuple[Validator, Validator | None]:
+        """Those of what a tool takes and gives; safe from any thread.
+
+        Raises: SchemaError for a schema that does not compile.
+        """
+        kept = self._validators.get(tool.name)
+        if kept is None or kept[0] is not tool:
+            check_output = None if tool.output_schema is None else compile_schema(tool.output_schema)
+            kept = (tool, compile_schema(tool.input_schema), check_output)
+            self._validators[tool.name] = kept
+        return kept[1], kept[2]
+
+    def _make(self, name: str) -> ToolPlan | None:
+        server = self._server
+        tool = server.tools.get(name)
+        if tool is None:
+            return None
+        check_input, check_output, problem = None, None, ""
+        try:
+            check_input, check_output = self.validators(tool)
+        except SchemaError as error:
+            problem = f"{name} cannot be called: {error}"
+        is_free = server.home is None or (server.home.is_free(tool) and server.home.approvals.allows(name))
+        figure = server.tool_figures.of(name)
+        plan = self._plans[name] = ToolPlan(tool, check_input, check_output, problem, is_free, figure)
+        return plan
+
+
+class ToolCalls:
+    """Runs the tools of one server."""
+
+    def __init__(self, server: Server, services: Services, tasks: Tasks, refuse: Refuse) -> None:
+        """`refuse` makes an error of an exception of hosted code."""
+        self._tasks = tasks
+        self._refuse = refuse
+        self._server = server
+        self._services = services
+        self._plans = ToolPlans(server)
+
+    async def run(self, call: Call) -> JSONObject:
+        """The CallToolResult as the caller's revision and dialect have it. Raises: ProtocolError."""
+        plan, arguments = self.admit(call)
+        if plan.tool.task and not call.wants_job:
+            self._tasks.settle(call, plan.tool)
+        ended = await self.outcome(call, plan, arguments)
+        if ended is None:
+            assert call.job is not None
+            return gateway_dialect.accepted(call.job.id)
+        shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
+        return shaped if call.dialect is None else call.dialect.result(plan.tool, ended, shaped)
+
+    def sorry(self, call: Call, message: str) -> JSONObject:
+        """The CallToolResult that says what went wrong with another one."""
+        failed = outcomes.failed(message)
+        if call.dialect is None:
+            return failed
+        tool = self.admit(call)[0].tool
+        return call.dialect.result(tool, ToolOutcome(failed, Outcome.TOOL_ERROR), failed)
+
+    def admit(self, call: Call) -> tuple[ToolPlan, JSONObject]:
+        """The plan of the tool, and its arguments.
+
+        Raises: ProtocolError for an unknown tool, a token that is missing or does not allow it, and misshapen
+        params.
+        """
+        name = call.params["name"]
+        plan = self._plans.find(name)
+        if plan is None:
+            raise invalid_params(f"Unknown tool: {name[:120]}{self._server.tools.suggestion(name)}")
+        tool = plan.tool
+        if tool.requires_jwt:
+            call.check_token(True, tool.scopes)
+        arguments = call.params.get("arguments")
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            raise invalid_params("arguments must be an object")
+        if CLAIMS in arguments:
+            # Claims come from a verified token, whatever a client says of itself.
+            arguments = {name: value for name, value in arguments.items() if name != CLAIMS}
+        if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
+            check_parameters(tool.mirrored, arguments, call.headers)
+        return plan, arguments
+
+    def check(self, name: str, arguments: Any) -> list[Failure]:
+        """Where arguments do not fit a tool's schema; safe from any thread. Unknown tools accept nothing."""
+        tool = self._server.tools.get(name)
+        if tool is None:
+            return [Failure((), f"there is no tool {name!r}")]
+        try:
+            return self._plans.validators(tool)[0].failures(arguments)
+        except SchemaError as error:
+            return [Failure((), str(error))]
+
+    async def outcome(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
+        """What one call of a tool comes to, refused or run; counted here. None: it goes on as a job.
+
+        Raises: Refusal, MissingCapability, CancelledError.
+        """
+        began: float | None = None
+        try:
+            ended = None if plan.is_free else self._refusal(call, plan, arguments)
+            check = plan.check_input
+            if ended is None and check is None:
+                ended = ToolOutcome(outcomes.failed(plan.problem), Outcome.CRASH)
+            elif ended is None and check is not None and not check.accepts(arguments):
+                ended = outcomes.unfit_arguments(plan.tool, check.failures(arguments))
+            if ended is None and not plan.is_free:
+                ended = await self._disapproval(call, plan, arguments)
+            if ended is None:
+                if call.wants_job:
+                    self._begin_job(call, plan, arguments)
+                    return None
+                began = monotonic()
+                ended = await self._handled(call, plan, arguments, began)
+        except BaseException as error:
+            plan.figure.count(_how(error), began)
+            raise
+        plan.figure.count(ended.how, began)
+        return ended
+
+    def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
+        """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
+        home = self._server.home
+        reason = "" if home is None else home.refusal(plan.tool, call.session, arguments)
+        return ToolOutcome(outcomes.failed(reason), Outcome.REFUSED) if reason else None
+
+    async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
+        """The outcome of a call that a person has to approve and did not; None: it may begin."""
+        home, tool = self._server.home, plan.tool
+        assert home is not None
+        if not home.approvals.concerns(call, tool):
+            return None
+        from mcpdesk.server.asks import approval_questions
+
+        server, services, approvals = self._server, self._services, home.approvals
+        try:
+            if call.wants_job:  # its caller is answered at once: a person is asked in the job
+                reason = await approval_questions.unasked(server, services, call, tool, approvals) or ""
+            else:
+                reason = await approval_questions.unapproved(
+                    server, services, call, tool, arguments, approvals
+                )
+                # While somebody was asked, other rules may have come into force.
+                reason = reason or home.refusal(tool, call.session, arguments)
+        except HandlerError as error:
+            reason = error.message
+        return ToolOutcome(outcomes.failed(reason), Outcome.REFUSED) if reason else None
+
+    async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
+        """What hosted code comes to, whatever it does."""
+        tool, server = plan.tool, self._server
+        limit_s = tool.timeout_s
+        if limit_s is None:
+            # Nobody waits for the answer of a job or a task.
+            is_lasting = call.feed is not None or (call.round is not None and call.round.is_task)
+            limit_s = server.limits.job_timeout_s if is_lasting else server.limits.tool_timeout_s
+        try:
+            if server.create_context is None:
+                work = tool.handler(arguments, Context(server, self._services, call, tool.name))
+            else:
+                work = self._handled_in_context(call, tool, arguments)
+            output = await self._services.deadlines.run(work, call, limit_s)
+        except MissingCapability as error:
+            if call.terms.revision.is_stateless:
+                raise
+            return ToolOutcome(outcomes.failed(error.message), Outcome.TOOL_ERROR)
+        except Refusal:
+            raise
+        except BadArgument as error:
+            return outcomes.unfit_arguments(tool, [Failure((error.name,), error.reason)])
+        except Exception as error:  # a handler is hosted code
+            text, where = outcomes.author_lines(error, server.folder)
+            self._services.log("error", tool.name, text, where, server.name, call.trace.id)
+            is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
+            said = isinstance(error, HandlerError)
+            how = Outcome.TIMEOUT if is_late else Outcome.TOOL_ERROR if said else Outcome.CRASH
+            return ToolOutcome(outcomes.raised(tool.name, error), how)
+        if call.dialect is not None:
+            output = call.dialect.output(output)
+        body = outcomes.tool_body(tool, output, plan.check_output)
+        return ToolOutcome(body, Outcome.TOOL_ERROR if body["isError"] else Outcome.OK)
+
+    async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
+        context = await make_context(self._server, self._services, call, tool.name)
+        return await tool.handler(arguments, context)
+
+    def _begin_job(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> None:
+        """Let a call go on without its request."""
+        from mcpdesk.server.background.job_work import begin_job
+
+        async def run(own: Call) -> ToolOutcome:
+            ended = await self.outcome(own, plan, arguments)
+            assert ended is not None
+            return ended
+
+        call.job = begin_job(self._server, self._services.jobs, call, plan.tool, arguments, run, self._refuse)
+
+
+def _how(error: BaseException) -> Outcome:
+    """How a call ended that is answered with an error of the protocol, or with nothing."""
+    if isinstance(error, Refusal):
+        return Outcome.REFUSED
+    if isinstance(error, MissingCapability):
+        return Outcome.TOOL_ERROR
+    return Outcome.CANCELLED if isinstance(error, CancelledError) else Outcome.CRASH

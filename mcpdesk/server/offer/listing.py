@@ -1,0 +1,276 @@
+"""What a server offers, as wire objects; list answers are encoded once per revision and registry version."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
+from mcpdesk.server.offer.prompts import Prompt
+from mcpdesk.server.offer.registry import Registry
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
+
+
+class Offers:
+    """The list side of one server: capabilities, identity, pages."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
+        self.identities: dict[str, JSONObject] = {}
+        self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
+        """What `initialize` says in each revision, and what that was made of."""
+        self._tasks_of = -1
+        """Version of the tools at the last look for one that may be a task."""
+        self._has_task_tool = False
+
+    def forget(self) -> None:
+        """The server's identity changed: nothing kept holds any longer."""
+        self._pages.clear()
+        self.identities.clear()
+        self._initial.clear()
+
+    def implementation(self, revision: Revision) -> JSONObject:
+        """Our identity as a revision knows it."""
+        kept = self.identities.get(revision.name)
+        if kept is None:
+            kept = self.identities[revision.name] = self._identity(revision)
+        return kept
+
+    def is_offered(self, capability: str) -> bool:
+        """Whether a server capability is advertised, or would be where the revision had a name for it."""
+        if capability == "completions":
+            from mcpdesk.server.calls.argument_completion import completes
+
+            return completes(self._server)
+        if capability == "tasks":
+            return self._has_tasks()
+        return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)
+
+    def _identity(self, revision: Revision) -> JSONObject:
+        server = self._server
+        wire = {
+            "name": server.name,
+            "version": server.version,
+            "title": server.title,
+            "description": server.description,
+            "websiteUrl": server.website_url,
+            "icons": list(server.icons),
+        }
+        return shaping.implementation(_filled(wire, ("name", "version")), revision)
+
+    def capabilities(self, revision: Revision) -> JSONObject:
+        """The capability object of `initialize` and `server/discover`."""
+        offered: JSONObject = {"logging": {}}
+        if self._server.tools_enabled:
+            offered["tools"] = {"listChanged": True}
+        offered["resources"] = {"subscribe": True, "listChanged": True}
+        offered["prompts"] = {"listChanged": True}
+        if revision.has_completions and self.is_offered("completions"):
+            offered["completions"] = {}
+        if self._has_tasks():
+            from mcpdesk.protocol import task_shapes
+
+            if revision.has_core_tasks:
+                offered["tasks"] = task_shapes.CORE_CAPABILITY
+            elif revision.is_stateless:
+                offered["extensions"] = task_shapes.EXTENSION_CAPABILITY
+        return offered
+
+    def tells(self, kind: str) -> bool:
+        """Whether clients are told when the list of such items changes."""
+        return kind != "tool" or self.is_offered("tools")
+
+    def initialize_result(self, revision: Revision) -> bytes:
+        """The encoded InitializeResult; made again when anything in it may have changed."""
+        server = self._server
+        versions = server.tools.version, server.prompts.version, server.templates.version
+        made_of = (versions, server.tools_enabled, server.instructions)
+        kept = self._initial.get(revision.name)
+        if kept is not None and kept[0] == made_of:
+            return kept[1]
+        body: JSONObject = {
+            "protocolVersion": revision.name,
+            "capabilities": self.capabilities(revision),
+            "serverInfo": self.implementation(revision),
+        }
+        encoded = codec.encode(body | self._instructions())
+        self._initial[revision.name] = made_of, encoded
+        return encoded
+
+    def discover_result(self, revision: Revision) -> JSONObject:
+        """The DiscoverResult, before it is shaped."""
+        body: JSONObject = {
+            "supportedVersions": list(SERVED_NAMES),
+            "capabilities": self.capabilities(revision),
+        }
+        return body | self._instructions()
+
+    def page(self, method: str, revision: Revision, cursor: str | None) -> bytes:
+        """The encoded result of a list method.
+
+        Raises: RemoteProtocolError (-32602) for a cursor we did not make.
+        """
+        registry = self._registry(method)
+        key = (method, revision.name, cursor)
+        kept = self._pages.get(key)
+        if kept is not None and kept[0] == registry.version:
+            return kept[1]
+        encoded = codec.encode(self._build_page(method, registry, revision, cursor))
+        if len(self._pages) >= 256:
+            self._pages.clear()
+        self._pages[key] = (registry.version, encoded)
+        return encoded
+
+    def _has_tasks(self) -> bool:
+        tools = self._server.tools
+        if self._tasks_of != tools.version:
+            self._tasks_of, self._has_task_tool = tools.version, any(tool.task for tool in tools)
+        return self._has_task_tool and self._server.tools_enabled
+
+    def _build_page(
+        self, method: str, registry: Registry[Any], revision: Revision, cursor: str | None
+    ) -> JSONObject:
+        list_key = METHODS[method].list_key
+        to_wire = WIRE[list_key]
+        items = list(registry)
+        start = _offset(cursor, [registry.key(item) for item in items])
+        end = start + self._server.limits.page_size
+        body: JSONObject = {
+            list_key: [shaping.item(list_key, to_wire(item), revision) for item in items[start:end]]
+        }
+        if end < len(items):
+            last, following = (registry.key(each) for each in items[end - 1 : end + 1])
+            body["nextCursor"] = _cursor(end, last, following)
+        return shaping.result(method, body, revision, self.implementation(revision))
+
+    def _registry(self, method: str) -> Registry[Any]:
+        server = self._server
+        table: dict[str, Registry[Any]] = {
+            "tools/list": server.tools,
+            "resources/list": server.resources,
+            "resources/templates/list": server.templates,
+            "prompts/list": server.prompts,
+        }
+        return table[method]
+
+    def _instructions(self) -> JSONObject:
+        return {"instructions": self._server.instructions} if self._server.instructions else {}
+
+
+_ALWAYS_OFFERED = frozenset({"logging", "resources", "prompts"})
+
+
+def tool_wire(tool: Tool) -> JSONObject:
+    """A Tool object with every field we know of it."""
+    wire: JSONObject = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+        "icons": list(tool.icons),
+        "execution": {"taskSupport": tool.task} if tool.task else {},
+        "_meta": tool.meta,
+    }
+    return _filled(wire, ("name", "inputSchema"))
+
+
+def resource_wire(resource: Resource) -> JSONObject:
+    """A Resource object with every field we know of it."""
+    wire = {"uri": resource.uri, **_resource_fields(resource), "size": resource.size}
+    return _filled(wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name"))
+
+
+def template_wire(template: ResourceTemplate) -> JSONObject:
+    """A ResourceTemplate object with every field we know of it."""
+    return _filled(
+        {"uriTemplate": template.uri_template, **_resource_fields(template)}, ("uriTemplate", "name")
+    )
+
+
+def prompt_wire(prompt: Prompt) -> JSONObject:
+    """A Prompt object with every field we know of it."""
+    arguments = [
+        _filled(
+            {
+                "name": each.name,
+                "title": each.title,
+                "description": each.description,
+                "required": each.required,
+            },
+            ("name", "required"),
+        )
+        for each in prompt.arguments
+    ]
+    wire: JSONObject = {
+        "name": prompt.name,
+        "title": prompt.title,
+        "description": prompt.description,
+        "arguments": arguments,
+        "icons": list(prompt.icons),
+        "_meta": prompt.meta,
+    }
+    return _filled(wire, ("name",))
+
+
+WIRE: dict[str, Callable[[Any], JSONObject]] = {
+    "tools": tool_wire,
+    "resources": resource_wire,
+    "resourceTemplates": template_wire,
+    "prompts": prompt_wire,
+}
+"""A list's key in its result to the function that makes its items."""
+
+
+def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
+    return {
+        "name": item.name,
+        "title": item.title,
+        "description": item.description,
+        "mimeType": item.mime_type,
+        "annotations": item.annotations,
+        "icons": list(item.icons),
+        "_meta": item.meta,
+    }
+
+
+def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
+    kept = frozenset(required)
+    return {key: value for key, value in wire.items() if value or key in kept}
+
+
+def _cursor(offset: int, last: str, following: str) -> str:
+    """Where a page ended, and its neighbours: items come and go between two pages."""
+    return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
+
+
+def _offset(cursor: str | None, keys: list[str]) -> int:
+    if cursor is None:
+        return 0
+    try:
+        offset, last, following = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, TypeError, binascii.Error):
+        raise invalid_params("Unknown cursor: start again without one") from None
+    if (
+        not isinstance(offset, int)
+        or offset < 0
+        or not all(isinstance(each, str) for each in (last, following))
+    ):
+        raise invalid_params("Unknown cursor: start again without one")
+    if last in keys:
+        return keys.index(last) + 1
+    if following in keys:
+        return keys.index(following)
+    # Both are gone: what came after them moved up, and seeing an item twice beats missing one.
+    return min(max(offset - 1, 0), len(keys))

@@ -1,0 +1,78 @@
+"""A prompt: its definition and how it becomes messages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import content
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.server.offer.registry import Item
+
+if TYPE_CHECKING:
+    from mcpdesk.server.calls.argument_completion import Completer
+    from mcpdesk.server.calls.context import Context
+
+Renderer = Callable[[dict[str, str], "Context"], Awaitable[Any]]
+"""Arguments and a context in; a str (one user message) or a list of texts and wire messages out."""
+ROLES = ("user", "assistant")
+
+
+class PromptArgument(Struct, frozen=True):
+    """One argument; values are strings."""
+
+    name: str
+    description: str = ""
+    title: str = ""
+    required: bool = False
+
+
+class Prompt(Item, frozen=True):
+    """One prompt."""
+
+    name: str
+    renderer: Renderer
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    completers: Mapping[str, Completer] = field(default_factory=dict)
+    """By argument: what suggests values for it."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
+    source: str = ""
+    fingerprint: str = ""
+
+
+def messages_of(name: str, rendered: Any) -> list[JSONObject]:
+    """What a renderer returned, as wire messages; a text is one of the user's.
+
+    Raises: ProtocolError (-32603) naming the message that is none.
+    """
+    listed = [rendered] if isinstance(rendered, str | dict) else rendered
+    if not isinstance(listed, list | tuple):
+        raise _unusable(name, f"a text or a list of messages is due, not {type(rendered).__name__}")
+    return [_message(name, number, each) for number, each in enumerate(listed, 1)]
+
+
+def _message(name: str, number: int, given: Any) -> JSONObject:
+    message = {"role": "user", "content": given} if isinstance(given, str) else given
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise _unusable(name, f"message {number} needs a role: {' or '.join(ROLES)}")
+    said = message.get("content")
+    block = content.text(said) if isinstance(said, str) else said
+    if not content.is_block(block):
+        raise _unusable(name, f"the content of message {number} is no content block")
+    try:
+        content.check_block(block)
+    except ValueError as error:
+        raise _unusable(name, f"the content of message {number}: {error}") from None
+    return {"role": message["role"], "content": block}
+
+
+def _unusable(name: str, reason: str) -> ProtocolError:
+    return ProtocolError(ErrorCode.INTERNAL_ERROR, f"Prompt {name} returned what is no message: {reason}")

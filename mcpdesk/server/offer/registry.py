@@ -1,0 +1,190 @@
+"""The items a server offers, as ordered collections that tell their listeners when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+
+class Offerable(Protocol):
+    """What every item of a registry says of itself."""
+
+    @property
+    def is_offered(self) -> bool:
+        """False: known, but served only from when a handler offers it."""
+
+
+T = TypeVar("T", bound=Offerable)
+LONGEST_NAME = 100
+MOST_COMPARED = 300
+"""Characters and items beyond which a name is not compared letter by letter: that takes milliseconds."""
+
+
+_OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
+"""Fields that say how an item is served, not what it is: its fingerprint stands for the code."""
+
+
+class Item(Struct, frozen=True, eq=False):
+    """A definition. It equals one that offers the same, whatever code stands behind it."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            getattr(self, name) == getattr(other, name)
+            for name in self.__struct_fields__
+            if name not in _OURS
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Unavailable(Struct, frozen=True):
+    """An item that is left out, and why. `serving` is True when an older version of it still serves."""
+
+    name: str
+    reason: str
+    source: str
+    serving: bool = False
+    is_fit: bool = False
+    """Nothing is wrong with it: something it needs is not there, a variable or a program."""
+
+
+class Registry(Generic[T]):
+    """Items of one kind, in serving order. `key` gives an item's unique name.
+
+    `version` grows with every change; `changed` holds the names the last change of what is served added or
+    altered. What the first load brings is not counted as changed.
+    """
+
+    def __init__(self, kind: str, key: Callable[[T], str]) -> None:
+        self.kind = kind
+        self.version = 0
+        self.changed: frozenset[str] = frozenset()
+        self.unavailable: tuple[Unavailable, ...] = ()
+        self.key = key
+        self._known: dict[str, T] = {}
+        self.items: dict[str, T] = {}
+        """What is served, by name. Another dictionary with every change, be it of the code alone."""
+        self._chosen: dict[str, bool] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items.values())
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def get(self, name: str) -> T | None:
+        """The item of that name, or None."""
+        return self.items.get(name)
+
+    def suggestion(self, name: str) -> str:
+        """`; did you mean ret-bytes?` for an unknown name that is like one that is served; else empty."""
+        if len(name) > LONGEST_NAME:
+            return ""
+        plain = name.replace("_", "-").casefold()
+        near = [each for each in self.items if each.replace("_", "-").casefold() == plain]
+        if not near and len(self.items) <= MOST_COMPARED:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.items, n=1, cutoff=0.75)
+        return f"; did you mean {near[0]}?" if near else ""
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(kind)` after every change."""
+        self._listeners.append(listener)
+
+    def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
+        """Put a whole new set in place and say whether what is served changed.
+
+        Raises: ValueError when two items share a name; nothing is replaced then.
+        """
+        fresh: dict[str, T] = {}
+        for item in items:
+            name = self.key(item)
+            if name in fresh:
+                raise ValueError(f"two {self.kind}s are called {name!r}")
+            fresh[name] = item
+        self._known = fresh
+        return self._serve(tuple(unavailable))
+
+    def offer(self, name: str) -> bool:
+        """Serve a known item from now on, also after a reload; says whether it was not served before.
+
+        Raises: LookupError when nothing is called so.
+        """
+        return self._choose(name, True)
+
+    def withdraw(self, name: str) -> bool:
+        """Serve a known item no longer, until it is offered again; says whether it was served.
+
+        Raises: LookupError when nothing is called so.
+        """
+        return self._choose(name, False)
+
+    def _choose(self, name: str, is_offered: bool) -> bool:
+        if name not in self._known:
+            raise LookupError(f"no {self.kind} is called {name!r}")
+        self._chosen[name] = is_offered
+        return self._serve(self.unavailable)
+
+    def _serve(self, refused: tuple[Unavailable, ...]) -> bool:
+        return self._put(
+            {name: item for name, item in self._known.items() if self._chosen.get(name, item.is_offered)},
+            refused,
+        )
+
+    def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
+        """Serve exactly this, and say whether that is something else than before."""
+        is_first = self.version == 0
+        altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
+        served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
+        if not served_changed and refused == self.unavailable:
+            self.items = fresh
+            return False
+        self.items, self.unavailable = fresh, refused
+        if served_changed:
+            self.changed = frozenset() if is_first else altered
+        self.version += 1
+        for listener in self._listeners:
+            listener(self.kind)
+        return served_changed
+
+
+class Selection(Registry[T]):
+    """Those items of `whole` that are named, in its order. It follows every change of it.
+
+    What is offered or withdrawn here is so in the whole registry.
+    """
+
+    def __init__(self, whole: Registry[T], names: Iterable[str] = ()) -> None:
+        super().__init__(whole.kind, whole.key)
+        self.names = frozenset(names)
+        """What may be served; a change counts from the next `follow`."""
+        self._whole = whole
+        whole.subscribe(self._changed)
+        self.follow()
+
+    def _changed(self, _kind: str) -> None:
+        self.follow()
+
+    def follow(self) -> bool:
+        """Serve what the whole registry serves now and is named; says whether that changed."""
+        fresh = {name: item for item in self._whole if (name := self.key(item)) in self.names}
+        return self._put(fresh, tuple(each for each in self._whole.unavailable if each.name in self.names))
+
+    def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
+        """Raises: TypeError, always: what there is, the whole registry says."""
+        raise TypeError(f"the {self.kind}s of a selection are those of its registry")
+
+    def offer(self, name: str) -> bool:
+        """Serve a known item from now on, here if it is named. Raises: LookupError."""
+        return self._whole.offer(name)
+
+    def withdraw(self, name: str) -> bool:
+        """Serve a known item no longer. Raises: LookupError."""
+        return self._whole.withdraw(name)

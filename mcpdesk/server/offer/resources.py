@@ -1,0 +1,60 @@
+"""Resources and resource templates: definitions and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from mcpdesk.server.offer.registry import Item
+
+if TYPE_CHECKING:
+    from mcpdesk.server.calls.argument_completion import Completer
+    from mcpdesk.server.calls.context import Context
+
+Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
+"""URI, template variables (empty for a plain resource) and a context in; str, bytes, a JSON-able value or a
+list of wire content objects out; None: nothing is there."""
+
+
+class Resource(Item, frozen=True):
+    """One resource at a fixed URI."""
+
+    uri: str
+    name: str
+    reader: Reader
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    size: int | None = None
+    """Bytes; None when not known without reading."""
+    path: str = ""
+    """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
+    source: str = ""
+    fingerprint: str = ""
+
+
+class ResourceTemplate(Item, frozen=True):
+    """A family of resources behind an RFC 6570 template."""
+
+    uri_template: str
+    name: str
+    reader: Reader
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    completers: Mapping[str, Completer] = field(default_factory=dict)
+    """By variable: what suggests values for it."""
+    is_offered: bool = True
+    """False: served only from when a handler offers it."""
+    source: str = ""
+    fingerprint: str = ""

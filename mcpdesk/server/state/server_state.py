@@ -1,0 +1,209 @@
+"""What a hosted server has besides what it offers: a place for state that outlives a call.
+
+Everything here is made at its first use, so that a server that keeps nothing costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from mcpdesk.server.asks.approval_policies import Approvals
+from mcpdesk.server.state.planning import Plan, is_exempt, recall, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mcpdesk.jobs.call_files import CallFolders, MadeFiles
+    from mcpdesk.jobs.programs import Programs
+    from mcpdesk.server.offer.tool import Tool
+    from mcpdesk.server.state.callback_timers import Callbacks, Listener
+    from mcpdesk.server.state.todo import Todo
+    from mcpdesk.storage.callbacks import Callback
+    from mcpdesk.storage.database import Database
+
+
+BROWSERS = 4
+"""That draw pages at one time for one server; each takes hundreds of megabytes."""
+
+
+class ToolOptions(Struct, frozen=True):
+    """What settings say to built-in tools."""
+
+    search_engines: tuple[str, ...] = ()
+    """Names, in no order; none: the usual ones."""
+    search_urls: Mapping[str, str] = field(default_factory=dict)
+    """By engine: a mirror to ask instead."""
+    search_timeout_s: float = 8.0
+    """What each engine has."""
+    read_private_urls: bool = False
+    """Whether pages of private networks may be read."""
+    output_chars: int = 30_000
+    """Characters of a program's output, or of a document, that a result carries."""
+    ask_order: str = "desk-first"
+    """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
+    model: str = ""
+    """Hinted at where a tool asks for sampling and has no preference of its own."""
+
+
+class Home:
+    """A server's own folder of files, and a folder for state. Used on the core's loop."""
+
+    def __init__(
+        self, folder: Path, state: Path, skills: Sequence[Path] = (), options: ToolOptions | None = None
+    ) -> None:
+        self.options = options or ToolOptions()
+        self.on_callback: Listener | None = None
+        """Told of each callback that is set, fires or is cancelled."""
+        self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
+        """Logs what a callback says to every client of the server, and says who they are."""
+        self.tell: Callable[[str], object] = lambda told: None
+        """Called on any thread when a person has to hear of something."""
+        self.rules = 0
+        """Grows whenever other tools may run than before: the plan changed, or a policy."""
+        self._is_stopping = False
+        self.approvals = Approvals(self)
+        """Which tools clients may call."""
+        self._plan: Plan | None = None
+        self.plans: Mapping[str, Plan] = {}
+        """What each session plans, or planned last, by `Call.session`."""
+        self.broken_skills: Mapping[str, str] = {}
+        """Skills that cannot be used, and why."""
+        self.skills = tuple(skills)
+        """Folders with a folder for each skill; the first one that has a name counts."""
+        self.folder = folder
+        """The server folder: programs run here."""
+        self.state = state
+        """A folder of this server alone, for what outlives a call; made when something is put there."""
+        self._has_state = False
+
+    @property
+    def plan(self) -> Plan | None:
+        """What was planned last, by whichever session: for who looks on."""
+        return self._plan
+
+    def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
+        """From now on these sessions plan; `last` is what was planned last."""
+        if plans != self.plans:
+            self.rules += 1
+        self.plans, self._plan = plans, last
+
+    def leave_plan(self, session: str) -> None:
+        """A session ended: nobody is in its plan mode any more. What was kept of its plan stays."""
+        plan = self.plans.get(session)
+        if plan is not None:
+            last = replace(plan, is_active=False) if plan == self._plan else self._plan
+            self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
+
+    def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
+        """Why a tool may not run now, called so by a session; empty when it may."""
+        if self._is_stopping:
+            return f"{tool.name} was not called: the server is stopping. Call again once it is back."
+        reason = refused(tool, self.plans.get(session), arguments)
+        return reason or self.approvals.refusal(tool.name)
+
+    def is_free(self, tool: Tool) -> bool:
+        """Whether a tool may run now, whoever calls and how."""
+        is_planned = not is_exempt(tool) and any(plan.is_active for plan in self.plans.values())
+        return not is_planned and not self.refusal(tool)
+
+    def stop(self) -> None:
+        """Begin no calls of tools any more; those that run go on."""
+        self._is_stopping = True
+        self.rules += 1
+
+    @property
+    def outputs(self) -> Path:
+        """Where programs' long outputs go."""
+        return self.state / "outputs"
+
+    @cached_property
+    def call_folders(self) -> CallFolders:
+        """Where single calls put the files they make."""
+        from mcpdesk.jobs.call_files import CallFolders
+
+        return CallFolders(self.state / "produced")
+
+    @cached_property
+    def made_files(self) -> MadeFiles:
+        """What programs made elsewhere, where clients asked for it."""
+        from mcpdesk.jobs.call_files import MadeFiles
+
+        return MadeFiles()
+
+    @cached_property
+    def data(self) -> Database:
+        """The server's state file."""
+        from mcpdesk.storage.database import Database
+
+        return Database(self._file, tell=lambda told: self.tell(told))
+
+    @cached_property
+    def callbacks(self) -> Callbacks:
+        """Messages that come back later."""
+        from mcpdesk.server.state.callback_timers import Callbacks
+
+        made = Callbacks(self.data)
+        made.subscribe(self._called_back)
+        made.tell_clients = lambda level, data: self.tell_clients(level, data)
+        return made
+
+    @cached_property
+    def programs(self) -> Programs:
+        """Programs in the background."""
+        from mcpdesk.jobs.programs import Programs
+
+        return Programs(self.state / "programs")
+
+    @cached_property
+    def browsers(self) -> asyncio.Semaphore:
+        """To be held while a browser draws a page."""
+        return asyncio.Semaphore(BROWSERS)
+
+    @cached_property
+    def todo(self) -> Todo:
+        """The task lists, for whoever follows them."""
+        from mcpdesk.server.state.todo import Todo
+
+        return Todo(self.data)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a state file. Looks at the disk until there is one."""
+        self._has_state = self._has_state or self._file.exists()
+        return self._has_state
+
+    def has_made(self, part: str) -> bool:
+        """Whether something that is made at its first use is there; from any thread."""
+        return part in self.__dict__
+
+    def _called_back(self, callback: Callback, has_fired: bool) -> None:
+        if self.on_callback is not None:
+            self.on_callback(callback, has_fired)
+
+    @property
+    def _file(self) -> Path:
+        return self.state / "state.sqlite"
+
+    async def wake(self) -> None:
+        """Take up what a previous run left. Raises: StorageError."""
+        if self._file.exists():
+            await self.approvals.recall()
+            await self.callbacks.wake()
+            await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
+
+    async def close(self) -> None:
+        """The server stops."""
+        if "callbacks" in self.__dict__:
+            await self.callbacks.close()
+        if "programs" in self.__dict__:
+            await self.programs.close()
+        if "data" in self.__dict__:
+            # Another process may hold the file for seconds; other servers of this core stop meanwhile.
+            await asyncio.to_thread(self.data.close)
