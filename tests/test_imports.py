@@ -66,7 +66,7 @@ FOREIGN: dict[str, set[str]] = {
 """Package -> libraries it never imports, not even inside a function."""
 
 LAZY: dict[str, set[str]] = {
-    "": {"jwt", "PIL", "textual_image", "bs4", "prometheus_client", "redis", "platformdirs", "uvloop"},
+    "": {"jwt", "PIL", "bs4", "prometheus_client", "redis", "platformdirs", "uvloop"},
     "cli": {"textual", "aiohttp", "rich"},
     "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
     "link": {"aiohttp"},

@@ -27,7 +27,7 @@ from textual.filter import LineFilter
 from mcpdesk.plain_text import one_cell_each
 
 if TYPE_CHECKING:
-    from mcpdesk.tui.results.terminal_graphics import Answers, Graphics
+    from mcpdesk.tui.results.terminal_graphics import Graphics, TerminalAnswers
 
 PATIENCE_S = 0.5
 """A terminal that has not answered by then draws half blocks; later pictures profit from a late answer."""
@@ -43,8 +43,8 @@ class DeskDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         _drivers[app] = self
-        self._answers: Answers | None = None
-        self._asking: asyncio.Task[Answers] | None = None
+        self._answers: TerminalAnswers | None = None
+        self._asking: asyncio.Task[TerminalAnswers] | None = None
         self._terminal = self.fileno
         self._read_error: OSError | None = None
 
@@ -68,21 +68,23 @@ class DeskDriver(LinuxDriver):
 
     async def graphics(self, has_colours: bool) -> Graphics:
         """Say what the terminal can draw, as far as it has answered; it is asked the first time."""
-        from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, Kind
+        from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, GraphicsKind
 
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
         answers = await asyncio.shield(self._asking)
         cell = self._cell() or answers.cell or CELL
         if answers.knows_sixel:  # first: some that know both do not know kitty's placeholders
-            return Graphics(Kind.SIXEL, cell)
-        return Graphics(Kind.KITTY if answers.knows_kitty and has_colours else Kind.HALF_BLOCKS, cell)
+            return Graphics(GraphicsKind.SIXEL, cell)
+        return Graphics(
+            GraphicsKind.KITTY if answers.knows_kitty and has_colours else GraphicsKind.HALF_BLOCKS, cell
+        )
 
-    async def _ask(self) -> Answers:
-        from mcpdesk.tui.results.terminal_graphics import QUESTION, Answers
+    async def _ask(self) -> TerminalAnswers:
+        from mcpdesk.tui.results.terminal_graphics import QUESTION, TerminalAnswers
 
         loop, is_complete = asyncio.get_running_loop(), asyncio.Event()
-        answers = self._answers = Answers(partial(loop.call_soon_threadsafe, is_complete.set))
+        answers = self._answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
         self.write(QUESTION)
         with suppress(TimeoutError):
             await asyncio.wait_for(is_complete.wait(), PATIENCE_S)
@@ -107,7 +109,7 @@ class DeskDriver(LinuxDriver):
         """What was read, without what the terminal answered."""
         if self._answers is None:
             return data
-        return self._answers.take(data.decode("latin-1")).encode("latin-1")  # one character a byte
+        return self._answers.extract(data.decode("latin-1")).encode("latin-1")  # one character a byte
 
     def _cell(self) -> tuple[int, int] | None:
         """Pixels of a cell, looked up anew each time: a person may choose another font."""
@@ -128,10 +130,10 @@ def driver_of(app: App[Any]) -> DeskDriver | None:
 
 async def graphics_of(app: App[Any]) -> Graphics:
     """What an app can draw pictures with."""
-    from mcpdesk.tui.results.terminal_graphics import Graphics, Kind
+    from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 
     if app.no_color:
-        return Graphics(Kind.WORDS)
+        return Graphics(GraphicsKind.WORDS)
     driver = driver_of(app)
     return Graphics() if driver is None else await driver.graphics(app.console.color_system == "truecolor")
 

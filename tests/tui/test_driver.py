@@ -11,7 +11,7 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
-from mcpdesk.tui.results.terminal_graphics import Answers, Graphics, Kind
+from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind, TerminalAnswers
 from mcpdesk.tui.terminal import DeskDriver, driver_of, graphics_of
 from tests.support.frame import running_frame
 
@@ -19,13 +19,13 @@ from tests.support.frame import running_frame
 async def test_a_desk_without_a_terminal_draws_half_blocks() -> None:
     async with running_frame() as (app, _):
         assert driver_of(app) is None
-        assert await graphics_of(app) == Graphics(Kind.HALF_BLOCKS)
+        assert await graphics_of(app) == Graphics(GraphicsKind.HALF_BLOCKS)
 
 
 async def test_a_desk_without_colour_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_frame() as (app, _):
-        assert (await graphics_of(app)).kind is Kind.WORDS
+        assert (await graphics_of(app)).kind is GraphicsKind.WORDS
 
 
 async def test_a_terminal_is_driven_by_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ async def test_answers_are_no_keys_and_the_terminal_is_given_back(monkeypatch: p
     async with running_frame() as (app, _):
         driver = DeskDriver(app)
         monkeypatch.setattr(driver, "_terminal", terminal)
-        monkeypatch.setattr(driver, "_answers", Answers(lambda: None))
+        monkeypatch.setattr(driver, "_answers", TerminalAnswers(lambda: None))
         keys = queue.SimpleQueue[str]()
         monkeypatch.setattr(driver, "process_message", lambda event: keys.put(event.key))
         reader = threading.Thread(target=driver.run_input_thread)

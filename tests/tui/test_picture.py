@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mcpdesk.tui.results import picture
 from mcpdesk.tui.results.picture import LEAST_ROWS, Picture
-from mcpdesk.tui.results.terminal_graphics import Graphics, Kind
+from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 from tests.support.widgets import Stage, staged, until
 
@@ -132,7 +132,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     return found
 
 
-def drawn_with(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+def drawn_with(monkeypatch: pytest.MonkeyPatch, kind: GraphicsKind) -> None:
     async def graphics_of(app: object) -> Graphics:
         return Graphics(kind)
 
@@ -149,7 +149,7 @@ def to_terminal(stage: Stage) -> str:
 async def test_kitty_is_given_the_picture_once_and_shown_its_place(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn_with(monkeypatch, Kind.KITTY)
+    drawn_with(monkeypatch, GraphicsKind.KITTY)
     shown = Picture(HALVES)
     async with staged(shown) as (stage, pilot):
         await until(pilot, lambda: stage.shown().count("\U0010eeee") == 16 * 8)
@@ -159,7 +159,7 @@ async def test_kitty_is_given_the_picture_once_and_shown_its_place(
 
 
 async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn_with(monkeypatch, Kind.SIXEL)
+    drawn_with(monkeypatch, GraphicsKind.SIXEL)
     shown = Picture(encoded(packed(two_halves(400, 400))))
     async with staged(VerticalScroll(Static("above"), shown, Static("below")), (60, 24)) as (stage, pilot):
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 20)
@@ -173,7 +173,7 @@ async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.Mon
 async def test_heavy_sixels_wait_until_the_picture_stands_still(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn_with(monkeypatch, Kind.SIXEL)
+    drawn_with(monkeypatch, GraphicsKind.SIXEL)
     shown = Picture(encoded(NOISE))
     scroll = VerticalScroll(shown, Static("\n" * 40))
     async with staged(scroll, (80, 40)) as (stage, pilot):
@@ -181,7 +181,7 @@ async def test_heavy_sixels_wait_until_the_picture_stands_still(
         monkeypatch.setattr(picture, "STILL_S", 3600.0)
         scroll.scroll_to(y=3, animate=False)
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 0)
-        shown._stand()
+        shown._stop_scrolling()
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 28)
 
 

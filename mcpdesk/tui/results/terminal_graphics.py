@@ -1,4 +1,4 @@
-"""What a terminal can draw pictures with, and how many cells one takes. Pure."""
+"""What a terminal can draw pictures with, how it is asked, and how many cells a picture takes."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from enum import Enum
 from math import ceil
 
 CELL = (10, 20)
-"""Pixels of a cell where the terminal does not say, as those of a VT340."""
+"""Width and height of a cell in pixels where the terminal does not say; those of a VT340."""
 LEAST_COLUMNS = 16
-"""Smaller pictures are blown up to about this many cells across."""
+"""Smaller pictures are enlarged to about this many cells across."""
 _ALMOST = 1e-6
 MAX_SIXEL_PIXELS = 1_200_000
-"""Sixels are as many as the cells have; more take too long to write."""
+"""Pixels of a picture in sixels; more take too long to write."""
 
 
-class Kind(Enum):
+class GraphicsKind(Enum):
     """How a picture gets onto the screen."""
 
     HALF_BLOCKS = "half blocks"
     SIXEL = "sixel"
     KITTY = "kitty"
     WORDS = "words"
-    """Not at all: there is no colour to draw with."""
+    """Not drawn: the terminal shows no colours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graphics:
     """What one terminal can draw. `cell` is the width and height of a cell in pixels."""
 
-    kind: Kind = Kind.HALF_BLOCKS
+    kind: GraphicsKind = GraphicsKind.HALF_BLOCKS
     cell: tuple[int, int] = CELL
 
     @property
     def dots(self) -> tuple[float, float]:
-        """Pixels of a picture that a cell shows across and down, if the picture is not shrunk."""
+        """How many pixels of an unscaled picture a cell shows across and down."""
         across, down = self.cell
-        return (1.0, down / across) if self.kind is Kind.HALF_BLOCKS else (float(across), float(down))
+        return (1.0, down / across) if self.kind is GraphicsKind.HALF_BLOCKS else (float(across), float(down))
 
     def cells(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-        """Columns and rows of a picture of `width` by `height` pixels in the room of `columns` by `rows`.
+        """Columns and rows that a picture of `width` by `height` pixels takes of `columns` by `rows`.
 
         Its proportions are kept, and it is not drawn larger than it is unless it is tiny.
         """
         across, down = self.dots
         largest = max(1.0, LEAST_COLUMNS * across / max(width, height))
         scale = min(columns * across / width, rows * down / height, largest)
-        if self.kind is Kind.SIXEL:
+        if self.kind is GraphicsKind.SIXEL:
             scale = min(scale, (MAX_SIXEL_PIXELS / (width * height)) ** 0.5)
         wide, high = ceil(width * scale / across - _ALMOST), ceil(height * scale / down - _ALMOST)
         return min(columns, max(1, wide)), min(rows, max(1, high))
 
     def pixels(self, columns: int, rows: int) -> tuple[int, int]:
         """Width and height in pixels of what is drawn into so many cells."""
-        if self.kind is Kind.HALF_BLOCKS:
+        if self.kind is GraphicsKind.HALF_BLOCKS:
             return columns, 2 * rows
         across, down = self.cell
         return columns * across, rows * down
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-        """How many of these pixels a picture of `width` by `height` takes, its proportions kept."""
+        """Width and height of a picture scaled into the pixels of so many cells, its proportions kept."""
         wide, high = columns * self.dots[0] / width, rows * self.dots[1] / height
         most = self.pixels(columns, rows)
         scale = min(wide, high)
@@ -76,7 +76,7 @@ QUESTION = (
     "\x1b[c"  # what kind of terminal it is: all of them answer this, and answers come in order
 )
 WITHIN_S = 2.0
-"""A piece of an answer is kept for so long for the rest of it."""
+"""Seconds after the question during which half an answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"
@@ -86,21 +86,21 @@ _BEGUN = re.compile(r"\x1b(?:_G[^\x1b]*\x1b?|\[6(?:;[\d;]*)?|\[\?[\d;]*)\Z")
 _SIXEL = "4"
 
 
-class Answers:
-    """Reads along with what is typed. `take` is for the thread that reads, the rest for any."""
+class TerminalAnswers:
+    """Collects the answers among what is typed. Only the reading thread may call `extract`."""
 
     def __init__(self, on_last: Callable[[], object]) -> None:
-        """`on_last` is called, by the thread that reads, when nothing more is to come."""
+        """`on_last` is called by the reading thread when the last answer has arrived."""
         self.knows_kitty = False
         self.knows_sixel = False
         self.cell: tuple[int, int] | None = None
-        """Width and height of a cell in pixels, if that was told."""
+        """Width and height of a cell in pixels, if the terminal said it."""
         self._on_last = on_last
         self._asked = time.monotonic()
         self._begun = ""
 
-    def take(self, typed: str) -> str:
-        """What is left of the characters read when the answers in them are taken out."""
+    def extract(self, typed: str) -> str:
+        """The characters that were typed, without the answers among them."""
         typed, self._begun = self._begun + typed, ""
         left = _ANSWERS.sub(self._note, typed)
         begun = _BEGUN.search(left)
