@@ -61,7 +61,7 @@ class Looked:
         from mcpdesk.hosting.folder.manifest import read_manifest
         from mcpdesk.hosting.host import Host
         from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-        from mcpdesk.link.catalogue import Shelf
+        from mcpdesk.link.local_catalogue import ServerCatalogue
 
         place = server_folder(folder)
         settings = effective_settings({}, os.environ, place).settings
@@ -72,7 +72,7 @@ class Looked:
             hosted = host.folders[server.name]
             manifest = read_manifest(place)
             self.findings: list[Finding] = lint(server, manifest, hosted.warnings, os.environ)
-            self.items = tuple(item for item in Shelf(server).catalogue().items if item.definition)
+            self.items = tuple(item for item in ServerCatalogue(server).catalogue().items if item.definition)
             self.modes = {name: frozenset(mode.tools) for name, mode in manifest.modes.items()}
 
     def facts(self) -> dict[str, Any]:

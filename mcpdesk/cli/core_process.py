@@ -23,7 +23,7 @@ from mcpdesk.transports.descriptors import claim
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
-    from mcpdesk.link.board import LinkBoard
+    from mcpdesk.link.link_board import LinkBoard
     from mcpdesk.transports.descriptors import Claimed, Mode, StrayLine
 
 MOST_LINES = 1_000
@@ -53,7 +53,7 @@ def give_dashboard(host: Host) -> None:
     """Let a browser see the core at `/`."""
 
     def make() -> LinkBoard:
-        from mcpdesk.link.board import LinkBoard
+        from mcpdesk.link.link_board import LinkBoard
         from mcpdesk.link.local import LocalLink
 
         # Nobody looks yet: every open page counts by itself.

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mcpdesk.cli.terminal_questions import TerminalQuestions
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
-    from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_call import DeskCall
     from mcpdesk.link.desk_client import DeskClient
+    from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.link.values import CatalogueItem, Outcome, Progress
 
 LOOK_S = 0.1
@@ -33,7 +33,9 @@ TROUBLE = ("warning", "error", "critical")
 class HostedClient(Client):
     """Sends requests within this process."""
 
-    def __init__(self, desk: DeskClient, shelf: Shelf, questions: TerminalQuestions | None = None) -> None:
+    def __init__(
+        self, desk: DeskClient, shelf: ServerCatalogue, questions: TerminalQuestions | None = None
+    ) -> None:
         """`questions` asks a person at a terminal; None: there is nobody to be asked."""
         super().__init__(lambda: _left_out(shelf))
         self._desk = desk
@@ -67,9 +69,9 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-    from mcpdesk.link.catalogue import Shelf
     from mcpdesk.link.desk_answers import folder_roots
     from mcpdesk.link.desk_client import DeskClient
+    from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
 
     folder = server_folder(target)
@@ -86,7 +88,7 @@ def hosted(target: str, mode: str = "", token: str | None = None) -> Iterator[Ho
             desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
             if token is not None:
                 _give(desk, endpoint, token)
-            yield HostedClient(desk, Shelf(endpoint.server), _questions(host, claimed.stdin_fd))
+            yield HostedClient(desk, ServerCatalogue(endpoint.server), _questions(host, claimed.stdin_fd))
         finally:
             core.stop()
             tell_strays(host)
@@ -114,7 +116,7 @@ def _give(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
         raise DeskUserError(told, "See --token-env.", CANNOT_CONNECT) from None
 
 
-def _left_out(shelf: Shelf) -> list[CatalogueItem]:
+def _left_out(shelf: ServerCatalogue) -> list[CatalogueItem]:
     return [item for item in shelf.catalogue().items if not item.definition]
 
 

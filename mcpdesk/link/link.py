@@ -1,7 +1,9 @@
-"""The one interface through which a front end sees and steers a core: snapshots out, intents in.
+"""The interface through which a front end sees and steers a core: snapshots out, intents in.
 
-Every method may be called from the front end's thread. Snapshots are cheap and never wait for the core, so a
-stuck core still has a screen. Intents that wait return futures.
+`Link` is made of facets, one for each subject. A facet's own methods answer for a core that has nothing of
+the kind, so an implementation overrides only the facets it has: `local.LocalLink` all of them,
+`capture_link.CaptureLink` nearly none. Every method may be called from the front end's thread. Snapshots are
+cheap and never wait for the core, so a stuck core still has a screen. Intents that wait return futures.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
@@ -62,121 +65,181 @@ class Call(Protocol):
         """Send `notifications/cancelled`; the outcome follows at once."""
 
 
-class Link(Protocol):
-    """A front end's view of one core."""
-
-    @property
-    def traffic(self) -> Index:
-        """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
-
-    def view(self) -> CoreView:
-        """Everything small, at this moment."""
+class ServerFacet:
+    """What the hosted servers offer."""
 
     def catalogue(self, server: str) -> Catalogue:
         """What a server offers now. The same object until it changes."""
+        return Catalogue(server, 0, ())
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        """Check arguments with the validator a call would use. An empty list means that they are valid."""
+        return []
+
+    def reload(self, server: str) -> None:
+        """Read the server's folder again now."""
+
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+    ) -> str:
+        """Text to paste into a client's configuration.
+
+        `client` is `claude-desktop`, `cursor`, `vscode` or `claude-code`, or `curl` for one request. `key`
+        replaces the core's own key, if the core asks for one. `over` is `stdio` or `http`; empty means what
+        suits the client. The client gets the tools of `mode`; empty means all.
+        """
+        return ""
+
+
+class CallFacet:
+    """The front end's own calls, as the peer `desk`."""
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
+        """Send one request over the in-memory transport; it is recorded like any other.
+
+        Raises: DeskUserError where nothing is hosted.
+        """
+        raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
+
+    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
+        """Call as the subject of a token until it ends. The server's own rules check it now.
+
+        The future has those of `needs` that the token does not allow; with any, it is not used. The future
+        fails with ValueError for a token that is not valid; the reason is worded to follow `it`.
+        Raises: DeskUserError where nothing is hosted.
+        """
+        raise DeskUserError("A capture cannot be called.", "Open the desk on the server's folder.")
+
+    def drop_token(self, server: str) -> None:
+        """Call without a token again."""
+
+    def watch(self, server: str, uri: str) -> None:
+        """Subscribe to a resource."""
+
+    def unwatch(self, server: str, uri: str) -> None:
+        """Cancel the subscription of a resource."""
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        """Subscribed resources, and how often each was reported as changed. Refused ones are left out."""
+        return {}
+
+
+class QuestionFacet:
+    """The inbox of questions."""
 
     def questions(self) -> tuple[Question, ...]:
         """Waiting questions first, oldest first, then the ended ones, newest first (bounded)."""
-
-    def jobs(self) -> tuple[JobView, ...]:
-        """Work that outlives its call, ended work as long as it is kept, oldest first (bounded)."""
-
-    def usage(self) -> Mapping[str, JobUse]:
-        """What running programs use, by job. Takes milliseconds: for another thread than the screen's."""
-
-    def output(self, job: str, after: int) -> JobOutput | None:
-        """What a program wrote from byte `after` on; a piece of its end for who is far behind (or -1).
-
-        None for what has no output. Reads a file: for another thread than the screen's.
-        """
-
-    def kill_job(self, job: str) -> None:
-        """End a job with all it started; ignored when it is over."""
-
-    def callbacks(self) -> tuple[CallbackView, ...]:
-        """Callbacks that wait, and those that are over as long as they are kept, oldest first."""
-
-    def fire_callback(self, server: str, number: int) -> None:
-        """Let a callback fire now, before its time; ignored when it is over."""
-
-    def cancel_callback(self, server: str, number: int) -> None:
-        """A callback shall not fire again; ignored when it is over."""
-
-    def todo(self) -> tuple[TodoView, ...]:
-        """The newest tasks of the lists clients keep, oldest first (bounded)."""
-
-    def plan_text(self, server: str) -> str | None:
-        """The Markdown of a server's plan; None where there is none. Reads a file: for another thread."""
-
-    def logs(self, after: int = -1) -> list[LogLine]:
-        """Log lines numbered above `after`, oldest first (bounded in the past)."""
-
-    def notices(self, after: int = -1) -> list[Notice]:
-        """Notices numbered above `after`, oldest first (bounded in the past)."""
-
-    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
-        """Check arguments with the very validator a call would use. Empty: valid."""
-
-    def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
-        """Send one request as the peer `desk`, over the in-memory transport, recorded like any other."""
-
-    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Be whom a token is of, as the peer `desk`, until it ends: the server's own rules check it now.
-
-        The future has those of `needs` that it does not allow: with any, it was not taken. It fails with
-        ValueError for a token that does not count, with the reason in words that follow `it`.
-        """
-
-    def drop_token(self, server: str) -> None:
-        """Be anybody again."""
+        return ()
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question; False when it is no longer waiting, because the first answer wins.
 
         The future fails with ValueError for answers that do not fit.
         """
+        return _not_done()
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a waiting question; False when it is no longer waiting."""
+        return _not_done()
 
-    def client(self, connection: int) -> ClientDetail | None:
-        """More about one client; None when it is gone."""
+    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
+        """Close a waiting question without saying yes or no; False where that is not possible."""
+        return _not_done()
 
-    def disconnect(self, connection: int) -> None:
-        """End the session or the connection of a client; ignored when it is gone."""
+
+class PolicyFacet:
+    """Which tools may be called, and by whom without approval."""
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Go on to the next policy of a tool: allow, ask, deny."""
 
     def grants(self) -> tuple[GrantView, ...]:
         """Peers that need no approval any more, of all servers, the newest first."""
+        return ()
 
     def revoke(self, grant: GrantView) -> None:
-        """Let a peer be approved again; ignored when it is anyway."""
+        """Require approval for a peer again; ignored when it is required already."""
 
-    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Close a waiting question without saying yes or no; False where that is not possible."""
 
-    def watch(self, server: str, uri: str) -> None:
-        """Hear of the changes of a resource, as the peer `desk`."""
+class WorkFacet:
+    """Work that outlives a call: jobs, callbacks, task lists, plans."""
 
-    def unwatch(self, server: str, uri: str) -> None:
-        """Hear of them no more."""
+    def jobs(self) -> tuple[JobView, ...]:
+        """Programs in the background, asynchronous calls and tasks, oldest first (bounded)."""
+        return ()
 
-    def watched(self, server: str) -> Mapping[str, int]:
-        """Watched resources, and how often each is said to have changed. What was refused is not in it."""
+    def usage(self) -> Mapping[str, JobUse]:
+        """What running programs use, by job. Takes milliseconds: not for the thread of the screen."""
+        return {}
 
-    def reload(self, server: str) -> None:
-        """Look at the server's folder again now."""
+    def output(self, job: str, after: int) -> JobOutput | None:
+        """What a job wrote from byte `after` on, or the end of it when `after` is -1 or too far back.
 
-    def client_config(
-        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
-    ) -> str:
-        """Text to paste: `claude-desktop`, `cursor`, `vscode` or `claude-code`; `curl` for one request.
-
-        `key` stands where the core's own would, if it asks for one. `over` is `stdio` or `http`; empty: as
-        suits the client. A client has the tools of `mode`; empty: all.
+        None for a job without output. Reads a file: not for the thread of the screen.
         """
+        return None
+
+    def kill_job(self, job: str) -> None:
+        """End a job with all it started; ignored when it is over."""
+
+    def callbacks(self) -> tuple[CallbackView, ...]:
+        """Callbacks that wait, and those that are over as long as they are kept, oldest first."""
+        return ()
+
+    def fire_callback(self, server: str, number: int) -> None:
+        """Let a callback fire now, before its time; ignored when it is over."""
+
+    def cancel_callback(self, server: str, number: int) -> None:
+        """Cancel a callback; ignored when it is over."""
+
+    def todo(self) -> tuple[TodoView, ...]:
+        """The newest tasks of the lists clients keep, oldest first (bounded)."""
+        return ()
+
+    def plan_text(self, server: str) -> str | None:
+        """The Markdown of a server's plan; None where there is none. Reads a file: for another thread."""
+        return None
+
+
+class ClientFacet:
+    """Connected clients."""
+
+    def client(self, connection: int) -> ClientDetail | None:
+        """More about one client; None when it is gone."""
+        return None
+
+    def disconnect(self, connection: int) -> None:
+        """End the session or the connection of a client; ignored when it is gone."""
+
+
+class LogFacet:
+    """Log lines and notices."""
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """Log lines numbered above `after`, oldest first (bounded in the past)."""
+        return []
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """Notices numbered above `after`, oldest first (bounded in the past)."""
+        return []
+
+
+class Link(ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, LogFacet):
+    """A front end's view of one core."""
+
+    traffic: Index
+    """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
+
+    def view(self) -> CoreView:
+        """Everything small, at this moment."""
+        raise NotImplementedError
 
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""
+        return ()
+
+
+def _not_done() -> Future[bool]:
+    done: Future[bool] = Future()
+    done.set_result(False)
+    return done

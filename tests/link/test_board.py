@@ -13,21 +13,31 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
-from mcpdesk.link.board import LinkBoard
-from mcpdesk.link.board_acts import Acts
-from mcpdesk.link.board_exchange import MOST_TEXT, exchange_json
-from mcpdesk.link.board_lines import SHOWN, NewestLines, row_json
-from mcpdesk.link.board_values import (
+from mcpdesk.link.board_json import (
     ENDED,
     FILES,
     ITEMS,
+    MOST_TEXT,
+    SHOWN,
+    NewestLines,
     callbacks_json,
     core_json,
+    exchange_json,
     jobs_json,
     questions_json,
+    row_json,
 )
-from mcpdesk.link.values import CallbackView, Catalogue, CatalogueItem, ItemKind, JobKind, JobState, JobView
-from mcpdesk.link.work_values import MadeFile
+from mcpdesk.link.link_board import Acts, LinkBoard
+from mcpdesk.link.values import (
+    CallbackView,
+    Catalogue,
+    CatalogueItem,
+    ItemKind,
+    JobKind,
+    JobState,
+    JobView,
+    MadeFile,
+)
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.traffic_index import parts_in_words
 from mcpdesk.recorder.record import ConnectionInfo, Direction

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mcpdesk.link.catalogue import Shelf
+from mcpdesk.link.local_catalogue import ServerCatalogue
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
 from mcpdesk.server.offer.registry import Unavailable
@@ -19,7 +19,7 @@ from tests.support.served import make_server
 def test_items_stand_in_serving_order_with_the_broken_ones_last() -> None:
     server = make_server()
     server.prompts.replace(list(server.prompts), [Unavailable("other", "no body", "prompts/other.md:1")])
-    catalogue = Shelf(server).catalogue()
+    catalogue = ServerCatalogue(server).catalogue()
     kinds = [item.kind for item in catalogue.items]
     assert kinds == sorted(kinds, key=list(ItemKind).index)
     assert catalogue.items[-1].problem == "no body"
@@ -30,13 +30,13 @@ def test_a_stale_item_still_serves_and_says_so() -> None:
     server = make_server()
     stale = Unavailable("echo", "SyntaxError", "tools/a.py:1", serving=True)
     server.tools.replace(list(server.tools), [stale])
-    items = [item for item in Shelf(server).catalogue().items if item.name == "echo"]
+    items = [item for item in ServerCatalogue(server).catalogue().items if item.name == "echo"]
     assert [(item.stale, item.problem) for item in items] == [(True, "SyntaxError")]
 
 
 def test_the_first_load_marks_nothing_as_changed() -> None:
     server = make_server()
-    shelf = Shelf(server)
+    shelf = ServerCatalogue(server)
     assert not any(item.changed for item in shelf.catalogue().items)
     server.tools.replace(list(server.tools)[:1])
     assert shelf.catalogue() is shelf.catalogue()
@@ -62,7 +62,7 @@ async def test_a_syntax_error_in_one_file_marks_no_other_tool_as_changed(tmp_pat
 async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tmp_path: Path) -> None:
     server = make_server()
     server.home = home = Home(tmp_path, tmp_path / "state")
-    shelf = Shelf(server)
+    shelf = ServerCatalogue(server)
     before = shelf.catalogue()
     home.approvals.configure(("mcp.json", {"echo": Policy.ASK}))
     await home.approvals.cycle("boom")
@@ -79,6 +79,6 @@ def test_a_guarded_tool_says_which_scopes_its_token_needs() -> None:
     tools = [replace(tool, requires_jwt=tool.name == "echo", scopes=("a",) * (tool.name == "echo"))
         for tool in server.tools]  # fmt: skip
     server.tools.replace(tools)
-    told = {item.name: (item.needs_token, item.scopes) for item in Shelf(server).catalogue().items}
+    told = {item.name: (item.needs_token, item.scopes) for item in ServerCatalogue(server).catalogue().items}
     assert told.pop("echo") == (True, ("a",))
     assert set(told.values()) == {(False, ())}

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.link import peers as module
+from mcpdesk.link import local_clients as module
 from mcpdesk.link.values import QUIET_S, ClientView, Parked, Presence, ToolsSeen, connected
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta

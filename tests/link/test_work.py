@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.link.work import WINDOW
-from mcpdesk.link.work_values import JobKind, JobState, JobView
+from mcpdesk.link.local_work import WINDOW
+from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
 

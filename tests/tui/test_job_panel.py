@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse
-from mcpdesk.link.work_values import MadeFile
+from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse, MadeFile
 from mcpdesk.tui.activity.job_panel import JOB_STATES, JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu

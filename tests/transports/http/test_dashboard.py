@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.link.board import LinkBoard
+from mcpdesk.link.link_board import LinkBoard
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpdesk.hosting.endpoint import Gone, HostedDialogue, HostedEndpoint
 from mcpdesk.hosting.host import Host
+from mcpdesk.link.link import ClientFacet
 from mcpdesk.link.values import (
     ClientDetail,
     ClientView,
@@ -25,15 +26,15 @@ REMEMBERED_S = 600.0
 LISTEN = "subscriptions/listen"
 
 
-class Peers:
-    """Everybody who talks to a host."""
+class LocalClients(ClientFacet):
+    """The clients of a host, the desk's own connections among them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._kept: tuple[ClientView, ...] = ()
         self._looked = float("-inf")
 
-    def views(self) -> tuple[ClientView, ...]:
+    def client_views(self) -> tuple[ClientView, ...]:
         """One line a peer, in the order they came; of very many, as they stood a moment ago."""
         now = time.monotonic()
         if len(self._kept) < MANY or now - self._looked > REST_S:
@@ -49,7 +50,7 @@ class Peers:
             self._looked = now
         return self._kept
 
-    def detail(self, connection: int) -> ClientDetail | None:
+    def client(self, connection: int) -> ClientDetail | None:
         """More about one; None when it is gone."""
         for endpoint in list(self._host.by_name.values()):
             dialogue = endpoint.dialogues.get(connection)
@@ -60,6 +61,10 @@ class Peers:
                     ttl_s = self._host.rules.session_ttl_s
                     return ClientDetail(gone.capabilities, None, ttl_s, (), (), False, (), (), has_left=True)
         return None
+
+    def disconnect(self, connection: int) -> None:
+        """End the session or the connection of a client."""
+        self._host.call_soon(lambda: self._host.disconnect(connection))
 
     def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
         conversation = dialogue.conversation

@@ -16,6 +16,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.journal import Severity
 from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.job import JobSnapshot
+from mcpdesk.link.link import WorkFacet
 from mcpdesk.link.values import (
     CallbackView,
     JobKind,
@@ -23,12 +24,12 @@ from mcpdesk.link.values import (
     JobState,
     JobUse,
     JobView,
+    MadeFile,
     PlanView,
     StepView,
     TodoView,
     WorkView,
 )
-from mcpdesk.link.work_values import MadeFile
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.state.planning import written
 from mcpdesk.server.state.server_state import Home
@@ -52,8 +53,8 @@ _STATES = {
 }
 
 
-class Work:
-    """The work of a host's servers. Any thread may look, one of them at a time at `usage`."""
+class LocalWork(WorkFacet):
+    """The work of a host's servers. Any thread may call it, `usage` from one thread at a time."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -63,7 +64,7 @@ class Work:
         self._measured: dict[str, tuple[float, float]] = {}
         """Of each running program: when its processor time was looked at, and how much it was."""
 
-    def view(self) -> WorkView:
+    def work_view(self) -> WorkView:
         """Versions and what is small. Asks for task lists that are stale."""
         todo = 0
         for name, home in self._homes():
@@ -123,7 +124,7 @@ class Work:
         text, start, end = kept.feed.written(after)
         return JobOutput(text, start, end, is_last)
 
-    def kill(self, job: str) -> None:
+    def kill_job(self, job: str) -> None:
         """End a job; ignored when it is over."""
         program = self._program(job)
         if program is None:
@@ -137,11 +138,11 @@ class Work:
         """All that are kept, oldest first."""
         return tuple(sorted(self._callbacks(), key=lambda each: each.created))
 
-    def fire(self, server: str, number: int) -> None:
+    def fire_callback(self, server: str, number: int) -> None:
         """Let a callback fire now; ignored when it is over."""
         self._start(lambda: self._home(server).callbacks.fire(number))
 
-    def cancel(self, server: str, number: int) -> None:
+    def cancel_callback(self, server: str, number: int) -> None:
         """A callback shall not fire again."""
         self._start(lambda: self._home(server).callbacks.cancel(number))
 

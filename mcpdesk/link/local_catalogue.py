@@ -1,0 +1,197 @@
+"""What the servers of this process offer: catalogues, modes, and text for clients' configurations.
+
+Catalogues and modes are made anew only when they changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
+from mcpdesk.hosting.folder.manifest import Mode
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
+from mcpdesk.link.link import ServerFacet
+from mcpdesk.link.values import Catalogue, CatalogueItem, Failure, ItemKind, ModeView, ServerView, TokenView
+from mcpdesk.server.offer.listing import WIRE
+from mcpdesk.server.offer.registry import Registry
+from mcpdesk.server.offer.server import Server
+
+_LIST_KEY = {
+    ItemKind.TOOL: "tools",
+    ItemKind.RESOURCE: "resources",
+    ItemKind.TEMPLATE: "resourceTemplates",
+    ItemKind.PROMPT: "prompts",
+}
+
+
+class ServerCatalogue:
+    """The catalogue of one server. Safe to use from any thread: registries replace their items as a whole."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._kept: Catalogue | None = None
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of any registry, and of the policies."""
+        home = self._server.home
+        rules = 0 if home is None else home.rules
+        return rules + sum(registry.version for _, registry in self._registries())
+
+    def catalogue(self) -> Catalogue:
+        """The items of every kind, in serving order; the same object until they change."""
+        version = self.version
+        if self._kept is None or self._kept.version != version:
+            items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
+            self._kept = Catalogue(self._server.name, version, tuple(map(self._ruled, items)))
+        return self._kept
+
+    def _ruled(self, item: CatalogueItem) -> CatalogueItem:
+        """A tool with its policy."""
+        home = self._server.home
+        if home is None or item.kind is not ItemKind.TOOL:
+            return item
+        ruling = home.approvals.ruling(item.name)
+        return replace(item, policy=ruling.policy, policy_origin=ruling.origin) if ruling.origin else item
+
+    def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:
+        server = self._server
+        return (
+            (ItemKind.TOOL, server.tools),
+            (ItemKind.RESOURCE, server.resources),
+            (ItemKind.TEMPLATE, server.templates),
+            (ItemKind.PROMPT, server.prompts),
+        )
+
+
+def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
+    to_wire = WIRE[_LIST_KEY[kind]]
+    stale = {each.name: each for each in registry.unavailable if each.serving}
+    for item in registry:
+        name = registry.key(item)
+        problem = stale.get(name)
+        yield CatalogueItem(
+            kind=kind,
+            name=name,
+            title=item.title or item.name,
+            description=item.description,
+            source=item.source,
+            problem=problem.reason if problem else "",
+            stale=problem is not None,
+            changed=name in registry.changed,
+            needs_token=kind is ItemKind.TOOL and item.requires_jwt,
+            scopes=item.scopes if kind is ItemKind.TOOL else (),
+            definition=to_wire(item),
+        )
+    for each in registry.unavailable:
+        if not each.serving:
+            yield CatalogueItem(
+                kind=kind,
+                name=each.name,
+                title=each.name,
+                source=each.source,
+                problem=each.reason,
+                is_fit=each.is_fit,
+            )
+
+
+class ModeList:
+    """Made anew only when the modes or the tools changed."""
+
+    def __init__(self, hosted: HostedFolder) -> None:
+        self._hosted = hosted
+        self._made_of: tuple[int, Mapping[str, Mode]] = (-1, {})
+        self._views: tuple[ModeView, ...] = ()
+
+    def views(self) -> tuple[ModeView, ...]:
+        """Each mode with what it offers, and with what it names and does not offer."""
+        version, modes = self._hosted.server.tools.version, self._hosted.modes.describe()
+        if self._made_of[0] != version or self._made_of[1] is not modes:
+            self._views = tuple(self._made(modes))
+            self._made_of = version, modes
+        return self._views
+
+    def _made(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
+        tools = self._hosted.server.tools
+        offered = {tool.name for tool in tools}
+        reasons = {each.name: each.reason for each in tools.unavailable}
+        for name, mode in modes.items():
+            named = dict.fromkeys(mode.tools)
+            missing = [each for each in named if each not in offered]
+            yield ModeView(
+                name,
+                mode.description,
+                tuple(each for each in named if each in offered),
+                tuple((each, reasons.get(each) or no_tool(each, self._hosted.tools)) for each in missing),
+            )
+
+
+class LocalServers(ServerFacet):
+    """What the servers of a host offer.
+
+    Folders may still be loading when the screen asks for the first time.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._catalogues: dict[str, ServerCatalogue] = {}
+        self._modes: dict[str, ModeList] = {}
+
+    def server_view(self, name: str, token: TokenView | None) -> ServerView:
+        """One hosted server; `token` is the one the desk was given for it."""
+        server = self._host.by_name[name].server
+        return ServerView(
+            name=name,
+            title=server.title or name,
+            version=server.version,
+            folder=str(server.folder or ""),
+            url=self._host.url(name),
+            catalogue_version=self._catalogue_of(name).version,
+            problems=server.problems,
+            modes=self._modes_of(name).views(),
+            mode=server.mode,
+            wants_token=server.access.requires_token,
+            token_scopes=tuple(sorted(server.access.scopes)),
+            looks_at_tokens=server.access.verifier is not None,
+            token=token,
+        )
+
+    def catalogue(self, server: str) -> Catalogue:
+        """What a server offers now."""
+        return self._catalogue_of(server).catalogue()
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+        """Check arguments with the validator a call would use."""
+        failures = self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
+        return [Failure(each.path, each.message) for each in failures]
+
+    def reload(self, server: str) -> None:
+        """Read the server's folder again now."""
+        self._host.call_soon(lambda: self._host.reload(server))
+
+    def client_config(
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+    ) -> str:
+        """Text to paste into a client's configuration."""
+        host = self._host
+        url, own = host.url(server), host.rules.api_key
+        hosted = host.by_name[server].server
+        shown = key if own and key is not None else own
+        header, folder = host.rules.api_key_header, str(hosted.folder or "")
+        facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode, own_command())
+        return client_config(client, facts, over)
+
+    def _catalogue_of(self, name: str) -> ServerCatalogue:
+        found = self._catalogues.get(name)
+        if found is None:
+            found = self._catalogues[name] = ServerCatalogue(self._host.by_name[name].server)
+        return found
+
+    def _modes_of(self, name: str) -> ModeList:
+        found = self._modes.get(name)
+        if found is None:
+            found = self._modes[name] = ModeList(self._host.folders[name])
+        return found
