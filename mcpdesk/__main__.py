@@ -59,9 +59,9 @@ def plain(arguments: list[str]) -> tuple[str, str] | None:
 def serve_client(folder: str, mode: str) -> int | None:
     """Serve the client on stdin and stdout from the desk that hosts `folder`, or else from here.
 
-    Returns the exit code; None when there is no such folder, which is the command's to tell.
+    Returns the exit code; None on Windows or when there is no such folder, which the command reports.
     """
-    if not os.path.isdir(folder):
+    if not hasattr(os, "fork") or not os.path.isdir(folder):
         return None
     from mcpdesk.transports import pump
 

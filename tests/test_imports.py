@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,13 @@ class Import(ast.NodeVisitor):
             self.visit(part)
 
 
-def imports() -> Iterator[tuple[str, str, str, bool]]:
+@cache
+def imports() -> list[tuple[str, str, str, bool]]:
     """Package, `file:line`, imported module, and whether it happens inside a function."""
+    return list(_imports())
+
+
+def _imports() -> Iterator[tuple[str, str, str, bool]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
         visitor = Import()

@@ -56,7 +56,7 @@ class Looked:
     """What is seen of a folder. Raises: DeskError when it cannot be hosted."""
 
     def __init__(self, folder: str) -> None:
-        from mcpdesk.cli.core_process import claiming
+        from mcpdesk.cli.core_process import loading
         from mcpdesk.hosting.folder.lint import lint
         from mcpdesk.hosting.folder.manifest import read_manifest
         from mcpdesk.hosting.host import Host
@@ -66,7 +66,7 @@ class Looked:
         place = server_folder(folder)
         settings = effective_settings({}, os.environ, place).settings
         host = Host(HostPlan((place,), settings, http=False, meet=False, watch=False))
-        with claiming(host, "wire"):
+        with loading(host):
             host.load()
             server = host.endpoints()[0].server
             hosted = host.folders[server.name]

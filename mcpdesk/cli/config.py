@@ -84,11 +84,11 @@ def _endpoint(url: str, name: str) -> str:
 
 def _key(folder: Path, settings: Settings) -> str:
     """The key callers over TCP have to send; empty when none is due."""
-    from mcpdesk.cli.core_process import claiming
+    from mcpdesk.cli.core_process import loading
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan
 
     host = Host(HostPlan((folder,), settings, meet=False, watch=False))
-    with claiming(host, "wire"):
+    with loading(host):
         host.load()
         return host.rules.api_key

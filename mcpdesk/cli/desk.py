@@ -12,15 +12,14 @@ import click
 from msgspec.structs import replace
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import claiming, give_dashboard
+from mcpdesk.cli.core_process import StopRequests, claiming, give_dashboard, require_unix
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
-from mcpdesk.cli.screen_runs import MakeApp, ScreenRuns, Terminal
-from mcpdesk.cli.signals import Ending
 from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.link.link import Link
@@ -45,6 +44,7 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
     """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
     from mcpdesk import paths
 
+    require_unix("The desk")
     places = tuple(map(server_folder, folders)) or (paths.sample_servers() / "desk",)
     flags = given_flags(values)
     require_terminal()
@@ -101,6 +101,8 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 
 def _show(app: MakeApp, core: CoreThread, claimed: Claimed, state: Path, link: Link) -> int:
     """Run the screen; the core loads its folders and begins to serve once the screen stands."""
+    from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
+
     terminal = Terminal(claimed.stderr_fd)
 
     def begin() -> None:
@@ -114,5 +116,5 @@ def _show(app: MakeApp, core: CoreThread, claimed: Claimed, state: Path, link: L
         return f"The server goes on at {', '.join(urls)}." if urls else "The server goes on."
 
     runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
-    with Ending(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+    with StopRequests(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
         return runs.run()

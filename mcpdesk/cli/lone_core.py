@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.signals import CLIENT_LEFT, Ending
+from mcpdesk.cli.core_process import CLIENT_LEFT, StopRequests
 from mcpdesk.transports import pump, rendezvous
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _LoneCore:
                 loop.call_soon_threadsafe(self._transport.stop)
 
         # But not while a tool blocks the loop: hence `client_fd`.
-        with Ending(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
+        with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
             opening_aio = telling_aio = None
             try:
                 await host.wake()

@@ -29,6 +29,9 @@ def command(file: Path, theme: str | None) -> int:
 
     `mcpdesk settings` says where captures lie.
     """
+    from mcpdesk.cli.core_process import require_unix
+
+    require_unix("`mcpdesk open`")
     from mcpdesk.recorder.archive import Archive
 
     archive = Archive(file.expanduser())
@@ -41,13 +44,13 @@ def command(file: Path, theme: str | None) -> int:
 
 def _show(archive: Archive, theme: str | None) -> int:
     """Run the screen until the person leaves."""
+    from mcpdesk.cli.core_process import StopRequests
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
-    from mcpdesk.cli.signals import Ending
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.capture_app import CaptureApp
 
     terminal = Terminal(sys.stderr.fileno())
     runs = ScreenRuns(partial(CaptureApp, CaptureLink(archive), theme), state_folder(), terminal)
-    with Ending(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+    with StopRequests(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
         return runs.run()

@@ -64,7 +64,7 @@ async def _of_url(url: str, api: ApiName, reach: Reach, timeout_s: float) -> Too
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     """The folder is loaded as a server would load it; what its code prints goes to stderr."""
     from mcpdesk.bridge import tool_schemas
-    from mcpdesk.cli.core_process import claiming
+    from mcpdesk.cli.core_process import loading
     from mcpdesk.cli.hosted_client import tell_strays
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
@@ -73,7 +73,7 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     settings = effective_settings({}, os.environ, place).settings
     chosen = _chosen(api, settings.model)
     host = Host(HostPlan((place,), settings, http=False, meet=False, watch=False))
-    with claiming(host, "wire"):
+    with loading(host):
         host.load()
         endpoint = host.endpoint("", mode)
         assert endpoint is not None

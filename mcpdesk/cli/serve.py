@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import JournalPrinter, claiming, give_dashboard
+from mcpdesk.cli.core_process import JournalPrinter, StopRequests, claiming, give_dashboard, require_unix
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
-from mcpdesk.cli.signals import Ending
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedDialogue
@@ -41,6 +40,7 @@ Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 @setting_options
 def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     """Serve the FOLDERs over HTTP, and to every `mcpdesk stdio FOLDER`, until told to stop."""
+    require_unix("`mcpdesk serve`")
     places = tuple(map(server_folder, folders))
     from mcpdesk.hosting.host_plan import plan_for
 
@@ -73,7 +73,7 @@ async def _serve(host: Host, last: ExitStack) -> None:
 
     grace_s = host.settings.drain_timeout_s + GRACE_S
     log = last.enter_context(JournalPrinter(host))  # what was printed until the end is known later still
-    with Ending(stop, grace_s=grace_s) as ending:
+    with StopRequests(stop, grace_s=grace_s) as ending:
         try:
             await host.start()
             log.follow()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import click
 
-from mcpdesk.cli import completion, lone_core
+from mcpdesk.cli import completion
+from mcpdesk.cli.core_process import require_unix
 from mcpdesk.cli.options import server_folder
-from mcpdesk.transports import pump
 
 EPILOG = """\b
 Example, in a client's configuration:
@@ -27,6 +27,10 @@ Logs go to stderr.
 @click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
 def command(folder: str, mode: str, alone: bool) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
+    require_unix("`mcpdesk stdio`")
+    from mcpdesk.cli import lone_core
+    from mcpdesk.transports import pump
+
     place = server_folder(folder)
     if alone:
         ended = lone_core.run(place, mode, is_alone=True)

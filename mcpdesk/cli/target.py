@@ -20,6 +20,9 @@ def client(target: str, reach: Reach = HERE) -> AbstractContextManager[Client]:
         from mcpdesk.cli.remote import remote
 
         return remote(target, reach)
+    from mcpdesk.cli.core_process import require_unix
+
+    require_unix("Hosting a folder for one request")
     from mcpdesk.cli.hosted_client import hosted
 
     folder_needs_no_key(reach)

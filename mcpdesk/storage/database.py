@@ -8,7 +8,6 @@ and a new one is begun; a file of a newer version, or one that only cannot be re
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sqlite3
 import time
@@ -148,6 +147,8 @@ class Database:
     def _set_aside(self, reason: str) -> None:
         """Give a damaged file another name, unless another process did it already. Raises: OSError."""
         self._close()
+        import fcntl
+
         self._connection = None
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
             # Whoever else found the damage waits here, and then sees another file at this place.

@@ -11,7 +11,6 @@ not inherit. What hosted code prints, and what its children write, becomes lines
 
 from __future__ import annotations
 
-import fcntl
 import inspect
 import io
 import os
@@ -114,6 +113,8 @@ def _stream(fd: int, mode: str) -> TextIO:
 
 
 def _private(fd: int) -> int:
+    import fcntl
+
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_PRIVATE_FD)
     except OSError as error:
@@ -216,6 +217,8 @@ class StrayReader:
 
     def open(self, name: StraySource) -> int:
         """A new pipe whose lines carry `name`; returns the end to write to."""
+        import fcntl
+
         exit_end, entrance = os.pipe()
         os.set_blocking(exit_end, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):

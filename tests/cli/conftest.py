@@ -83,7 +83,7 @@ def mcpdesk() -> Run:
     def run(*arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "mcpdesk", *arguments],
-            cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=30, check=False,
+            cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=120, check=False,
             env={**os.environ, **environ},
         )  # fmt: skip
 

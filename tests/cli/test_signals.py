@@ -18,7 +18,7 @@ from tests.support.patience import WITHIN_S as WAIT_S
 ROOT = str(Path(__file__).parents[2])
 PRELUDE = """
 import os, signal, sys, threading, time
-from mcpdesk.cli.signals import Ending
+from mcpdesk.cli.core_process import StopRequests
 asked = threading.Event()
 def say(*words):
     # Past the buffers: a signal may come while they are written out.
@@ -47,7 +47,7 @@ def told(process: subprocess.Popen[str]) -> str:
 
 
 POLITE = """
-with Ending(stop, grace_s=60) as ending:
+with StopRequests(stop, grace_s=60) as ending:
     say("ready")
     asked.wait()
 say("ended:", ending.reason)
@@ -72,7 +72,7 @@ def test_signal_asks_to_stop_and_the_command_ends_by_itself(number: int, reason:
 
 
 STUCK = """
-with Ending(stop, grace_s=GRACE, last=lambda: say("last")):
+with StopRequests(stop, grace_s=GRACE, last=lambda: say("last")):
     say("ready")
     time.sleep(60)
 """
@@ -109,7 +109,7 @@ def test_ignored_hangup_stays_ignored() -> None:
 
 WITH_PARENT = """
 if os.fork() == 0:
-    with Ending(stop, grace_s=60, with_parent=True):
+    with StopRequests(stop, grace_s=60, with_parent=True):
         say("ready")
         asked.wait()
     os._exit(0)
@@ -137,9 +137,9 @@ def test_client_that_leaves_ends_the_command() -> None:
 
 
 def test_handlers_are_put_back() -> None:
-    from mcpdesk.cli.signals import Ending
+    from mcpdesk.cli.core_process import StopRequests
 
     before = signal.getsignal(signal.SIGTERM)
-    with Ending(lambda reason: None, grace_s=1, with_parent=True):
+    with StopRequests(lambda reason: None, grace_s=1, with_parent=True):
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
