@@ -27,8 +27,8 @@ MODULES = ("curses", "fcntl", "grp", "pty", "pwd", "readline", "resource", "sysl
 NAMES = {
     os: """O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK P_ALL WEXITED WNOHANG WNOWAIT chown fchmod fchown
         fork forkpty getegid geteuid getgid getpgid getpgrp getsid getuid killpg lchown mkfifo nice openpty
-        pidfd_open posix_spawn pread preadv pwrite register_at_fork sched_getaffinity sched_setaffinity sendfile
-        set_blocking setpgid setsid statvfs tcgetpgrp uname wait3 wait4 waitid""",
+        pidfd_open posix_spawn pread preadv pwrite register_at_fork sched_getaffinity sched_setaffinity
+        sendfile set_blocking setpgid setsid statvfs tcgetpgrp uname wait3 wait4 waitid""",
     signal: """SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGUSR1
         SIGUSR2 SIGWINCH SIGXFSZ alarm pthread_kill pthread_sigmask setitimer sigwait""",
     socket: """AF_UNIX MSG_CMSG_CLOEXEC MSG_DONTWAIT MSG_NOSIGNAL SOCK_SEQPACKET SO_PEERCRED SO_REUSEPORT
