@@ -172,7 +172,7 @@ class HostedJobs:
         key = file.path, file.stamp
         known = self._digests.get(key)
         if known is not None:
-            await asyncio.to_thread(downloads.check, file, roots)
+            await asyncio.to_thread(downloads.check_unchanged, file, roots)
         else:
             known = await self._read(lambda: downloads.digest(file, roots))
             if len(self._digests) >= DIGESTS:
@@ -182,7 +182,7 @@ class HostedJobs:
 
     async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
-        return await self._read(lambda: downloads.archive(made, roots, name), _thrown_away)
+        return await self._read(lambda: downloads.archive_download(made, roots, name), _thrown_away)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = _forgotten) -> T:
         """Do it when its turn has come, which lasts as long as the work does, whoever waits for that."""
@@ -239,7 +239,7 @@ class HostedJob:
             return None
         if len(made) > 1:
             return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await _worked(lambda: downloads.single(made[0], self._roots), _thrown_away)
+        return await _worked(lambda: downloads.single_download(made[0], self._roots), _thrown_away)
 
     async def _listed(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"

@@ -1,4 +1,11 @@
-"""Folders for the files single calls make: one for each, kept until there are many. Used on any thread."""
+"""Folders and files of single calls. Both classes may be used on any thread.
+
+Each call has a folder of its own for the files it makes; folders are kept until there are many. Files that
+programs put where clients asked for them never replace what somebody else put there: a file is marked, in
+its extended attributes, with how it was when its program ended, so whoever changes it later makes it theirs.
+Folders made for it are marked as well. Where a file system keeps no marks, the most recent ones are kept in
+memory; a file whose mark is lost counts as somebody else's until it is removed.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +21,29 @@ from threading import Lock
 
 KEPT = 1000
 KEPT_BYTES = 4 << 30
-"""What the kept ones hold together; the oldest go first, and none that is in use."""
+"""The most bytes kept folders hold together. The oldest are removed first, never one that is in use."""
+
+
+MARK = "user.mcpdesk.made"
+MOST_MARKS = 10_000
+"""The most marks kept in memory, for file systems without extended attributes."""
+_FOLDER, _NO_FILE = "folder", "no file"
+_OTHERS = stat.S_ISVTX | stat.S_IWOTH
+"""Mode bits of a folder in which other users have files, too."""
 
 
 class CallFolders:
-    """Those of one server, below `root`."""
+    """The folders of the calls of one server, below `root`."""
 
     def __init__(self, root: Path, most: int = KEPT, most_bytes: int = KEPT_BYTES) -> None:
         self.root = root
         self._most, self._most_bytes = most, most_bytes
         self._lock = Lock()
         self._sizes: dict[Path, int | None] | None = None
-        """Bytes of each, oldest first; None for one in use. Not looked at before the first call."""
+        """Bytes of each folder, oldest first; None while it is in use. Read from disk at the first call."""
 
     def begin(self) -> Path:
-        """A new folder, in use until `end`. Removes old ones. Raises: OSError when it cannot be made."""
+        """Make a folder that is in use until `end`, and remove old ones. Raises: OSError."""
         folder = self.root / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
         with self._lock:
             if self._sizes is None:
@@ -44,7 +59,7 @@ class CallFolders:
         return folder
 
     def end(self, folder: Path) -> None:
-        """Nothing more is put into it; an empty one is removed."""
+        """Mark a folder as complete. An empty one is removed."""
         for place, _, _ in os.walk(folder, topdown=False):
             try:
                 os.rmdir(place)
@@ -59,7 +74,7 @@ class CallFolders:
                 self._sizes[folder] = size
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
-        """Those that make room for one more."""
+        """The old folders to remove before one more is made."""
         found, number, held = [], 1, 0
         for folder, size in reversed(sizes.items()):
             number, held = number + 1, held + (size or 0)
@@ -69,7 +84,7 @@ class CallFolders:
 
 
 def _folders(root: Path) -> list[Path]:
-    """What earlier runs left; their names sort by age."""
+    """The folders earlier runs left; their names sort by age."""
     try:
         return sorted(root.iterdir())
     except FileNotFoundError:
@@ -87,34 +102,27 @@ def _size(folder: Path) -> int:
     return total
 
 
-MARK = "user.mcpdesk.made"
-MOST_MARKS = 10_000
-"""Of those kept here: of files and folders on file systems that keep none."""
-_FOLDER, _NO_FILE = "folder", "no file"
-_OTHERS = stat.S_ISVTX | stat.S_IWOTH
-"""Of a folder in which others have files, too."""
-
-
-class Foreign(Exception):
-    """Something is in the way that was not made here."""
+class NotMadeHere(Exception):
+    """A file or folder is in the way that this server did not make."""
 
 
 class MadeFiles:
-    """Those of one server."""
+    """The files the programs of one server made."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._used: Counter[Path] = Counter()
-        """Files of calls that run."""
+        """How many running calls are to write each file."""
         self._marks: dict[Path, str] = {}
-        """Where the file system keeps none; the one used last comes last."""
+        """Marks of files on file systems that keep none; the one used last comes last."""
         self._doubt = ""
-        """What a refusal adds once a mark was forgotten."""
+        """A note for refusals once a mark was forgotten."""
 
     def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
-        """Make room for files below `roots` until `settle` is given what this returns.
+        """Reserve files below `roots` for a call, until `release` is given what this returns.
 
-        In a root that is everybody's, such as /tmp, folders somebody else made are theirs. Raises: Foreign.
+        In a root all users share, such as /tmp, folders of other makers are not written to.
+        Raises: NotMadeHere.
         """
         shared = [root for root in roots if _is_shared(root)]
         wanted = tuple(dict.fromkeys(paths))
@@ -126,31 +134,31 @@ class MadeFiles:
             self._used.update(wanted)
         return wanted
 
-    def settle(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
-        """The program has ended: what is there now was made by it, and so was `more`."""
+    def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
+        """The program has ended: mark what is there now, and `more`, as made by it."""
         with self._lock:
             for path in claimed:
                 self._used[path] -= 1
                 if not self._used[path]:
                     del self._used[path]
             for path in (*claimed, *more):
-                looks = _looks(path)
-                if looks not in ("", _FOLDER, _NO_FILE):
-                    self._mark(path, looks)
+                identity = _identity(path)
+                if identity not in ("", _FOLDER, _NO_FILE):
+                    self._mark(path, identity)
 
     def _check(self, path: Path, shared: Iterable[Path]) -> None:
-        looks = _looks(path)
-        is_in_the_way = looks in (_FOLDER, _NO_FILE)
-        if is_in_the_way or (looks and path not in self._used and looks != self._marked(path)):
+        identity = _identity(path)
+        is_in_the_way = identity in (_FOLDER, _NO_FILE)
+        if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
             told = f"{str(path)!r} is there already and was not made here, or changed since"
-            raise Foreign(told + self._doubt)
+            raise NotMadeHere(told + self._doubt)
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
-                if _looks(folder) and self._marked(folder) != _FOLDER:
+                if _identity(folder) and self._marked(folder) != _FOLDER:
                     told = f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
-                    raise Foreign(told + self._doubt)
+                    raise NotMadeHere(told + self._doubt)
 
     def _make_folders(self, folder: Path) -> None:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -176,7 +184,7 @@ class MadeFiles:
             return text
 
     def _keep(self, path: Path, text: str) -> None:
-        """Keep a mark here; of too many, the one that was not used for longest is forgotten."""
+        """Keep a mark in memory. Of too many, the one that was unused for longest is forgotten."""
         self._marks.pop(path, None)
         self._marks[path] = text
         if len(self._marks) > MOST_MARKS:
@@ -191,8 +199,8 @@ def _is_shared(root: Path) -> bool:
         return False
 
 
-def _looks(path: Path) -> str:
-    """How something looks that can be replaced; empty where there is nothing."""
+def _identity(path: Path) -> str:
+    """What identifies a file's present content; empty where there is nothing."""
     try:
         facts = path.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""From any thread to a loop."""
+"""Calling a function on an event loop from any thread."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ Values = TypeVarTuple("Values")
 def call_soon_safely(
     loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Values]], object], *values: *Values
 ) -> None:
-    """Call a function soon on a loop that may be closed by then, when nobody cares any more."""
+    """Call a function soon on a loop. A loop that was closed meanwhile is ignored."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *values)

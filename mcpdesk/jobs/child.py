@@ -1,6 +1,6 @@
-"""One program that was started: its output, its exit code, and whether anything of its family is left.
+"""Starting programs: as our own child, or under a keeper of the guard process, which adopts orphans.
 
-Used on the supervisor's loop.
+A child is used on the supervisor's loop.
 """
 
 from __future__ import annotations
@@ -24,209 +24,20 @@ from typing import IO, Protocol
 from mcpdesk.jobs.output import Stream
 from mcpdesk.jobs.process_table import MARK
 
-LOOK_S = 0.02
-"""How often an end that wakes nobody is looked for."""
-REPORT_BYTES = 4096
-
-
-class Child(Protocol):
-    """A program that runs, or has run."""
-
-    pid: int
-    keeper: int
-    """The process that adopts what the program leaves behind; 0 when there is none."""
-    is_empty: bool
-    """Whether it and all its descendants have surely ended."""
-    outputs: dict[Stream, IO[bytes]]
-
-    @property
-    def code(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
-
-    def tell_end(self, ended: Callable[[], None]) -> None:
-        """Have a function called once it has ended."""
-
-    def close(self) -> None:
-        """Watch it no longer. What a keeper still holds is killed."""
-
-
-async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> Child:
-    """Start a program in a session of its own, without input.
-
-    Raises: OSError when it cannot be started.
-    """
-    if GUARD.keeps:
-        try:
-            return await KeptChild.start(argv, folder, environment)
-        except ConnectionError:
-            pass  # the guard was killed or cannot run here: what it would watch has its mark
-    return OwnChild(argv, folder, environment)
-
-
-class KeptChild:
-    """A program under a keeper, a process that adopts its orphans."""
-
-    def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
-        self.pid = self.keeper = 0
-        self.is_empty = False
-        self.outputs = outputs
-        self.code: int | None = None
-        self._control = control
-        self._ended: Callable[[], None] = lambda: None
-        self._unread = b""
-
-    @classmethod
-    async def start(cls, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild:
-        """Raises: ConnectionError when the guard or the keeper is gone; OSError from the program's start."""
-        pairs = os.pipe(), os.pipe()
-        outputs: dict[Stream, IO[bytes]] = {
-            "stdout": os.fdopen(pairs[0][0], "rb", buffering=0),
-            "stderr": os.fdopen(pairs[1][0], "rb", buffering=0),
-        }
-        try:
-            try:
-                control, request = GUARD.start(argv, folder, environment, pairs[0][1], pairs[1][1])
-            except OSError as error:
-                raise ConnectionError("no guard") from error
-            finally:
-                os.close(pairs[0][1])
-                os.close(pairs[1][1])
-            child = cls(control, outputs)
-            await child._begin(request, argv[0], folder)
-        except BaseException:
-            for pipe in outputs.values():
-                pipe.close()
-            raise
-        return child
-
-    async def _begin(self, request: bytes, program: str, folder: Path) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.sock_sendall(self._control, request)
-            report = b""
-            while not report.partition(b"\n")[1]:
-                more = await loop.sock_recv(self._control, REPORT_BYTES)
-                if not more:
-                    raise ConnectionError("the keeper is gone")
-                report += more
-            first, _, self._unread = report.partition(b"\n")
-            if first[:1] == b"e":
-                number, _, place = first[1:].decode().partition(" ")
-                failed = str(folder) if place == "folder" else program
-                raise OSError(int(number), os.strerror(int(number)), failed)
-        except BaseException:
-            self._control.close()
-            raise
-        self.pid, self.keeper = map(int, first[1:].split())
-
-    def tell_end(self, ended: Callable[[], None]) -> None:
-        """Have a function called once it has ended."""
-        self._ended = ended
-        asyncio.get_running_loop().add_reader(self._control.fileno(), self._reported)
-        self._take(b"")
-
-    def close(self) -> None:
-        """Watch it no longer; the keeper kills what is left of the family."""
-        if self._control.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._control.fileno())
-            self._control.close()
-
-    def _reported(self) -> None:
-        try:
-            data = self._control.recv(REPORT_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except ConnectionError:
-            data = b""
-        if data:
-            self._take(data)
-            return
-        self.close()
-        if self.code is None:  # the keeper was killed, and the guard kills what it kept
-            self.code = -signal.SIGKILL
-            self._ended()
-
-    def _take(self, data: bytes) -> None:
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            if line == b"!":
-                self.is_empty = True
-        for line in lines:
-            if line[:1] == b"-":
-                self.code = int(line[1:])
-                self._ended()
-
-
-class OwnChild:
-    """A program that is a child of this process."""
-
-    def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-        """Raises: OSError when it cannot be started."""
-        self._popen = subprocess.Popen(
-            argv,
-            bufsize=0,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
-        )
-        assert self._popen.stdout is not None and self._popen.stderr is not None
-        self.pid, self.keeper, self.is_empty = self._popen.pid, 0, False
-        self.outputs: dict[Stream, IO[bytes]] = {"stdout": self._popen.stdout, "stderr": self._popen.stderr}
-        self._exit: int | None = None
-        """A descriptor that wakes us as the program ends; None later, and without pidfd."""
-        self._next_look: asyncio.TimerHandle | None = None
-        """Where nothing wakes us."""
-
-    @property
-    def code(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
-        return self._popen.poll()
-
-    def tell_end(self, ended: Callable[[], None]) -> None:
-        """Have a function called once it has ended."""
-        try:
-            self._exit = os.pidfd_open(self.pid)
-            asyncio.get_running_loop().add_reader(self._exit, self._exited, ended)
-        except (AttributeError, OSError):  # neither every system nor every kernel has it
-            self._look_for_end(ended)
-
-    def close(self) -> None:
-        """Watch it no longer."""
-        self._forget_exit()
-        if self._next_look is not None:
-            self._next_look.cancel()
-
-    def _exited(self, ended: Callable[[], None]) -> None:
-        self._forget_exit()
-        ended()
-
-    def _look_for_end(self, ended: Callable[[], None]) -> None:
-        if self.code is None:
-            self._next_look = asyncio.get_running_loop().call_later(LOOK_S, self._look_for_end, ended)
-        else:
-            ended()
-
-    def _forget_exit(self) -> None:
-        if self._exit is not None:
-            asyncio.get_running_loop().remove_reader(self._exit)
-            os.close(self._exit)
-            self._exit = None
-
-
 QUIT_S = 5.0
 HAND_OVER_S = 2.0
-"""How long a guard that is stopped may hold up who starts a program."""
+"""How long the start of a program waits for a guard that does not answer."""
 CAN_KEEP = sys.platform == "linux"
-"""Whether the guard can start programs and adopt what gets away from them."""
+"""Whether the guard can start programs and adopt their orphans here."""
 
 
 class ProgramGuard:
-    """Watches over the programs of this process. Any thread may use it.
+    """A small process that starts our programs and outlives us just long enough to end them.
 
-    With `keeps` the guard starts programs (`start`). Otherwise the caller does, and tells their groups.
+    However this process ends, `kill -9` included, the connection to the guard closes, and the guard ends all
+    its descendants and every process with our mark. It starts with the first program. With `keeps` the guard
+    starts programs (`start`); otherwise the caller does, and reports their process groups (`watch`). Any
+    thread may use it.
     """
 
     def __init__(self, keeps: bool = CAN_KEEP) -> None:
@@ -239,7 +50,7 @@ class ProgramGuard:
         self._lock = Lock()
 
     def mark(self) -> str:
-        """A fresh mark for one job; starts the guard if it does not run."""
+        """A new mark for one job. Starts the guard if it does not run."""
         with self._lock:
             self._ensure()
             return f"{self._token}.{next(self._numbers)}"
@@ -267,19 +78,19 @@ class ProgramGuard:
         return ours, len(request).to_bytes(8, "big") + request
 
     def watch(self, group: int) -> None:
-        """End this process group should we die."""
+        """Have this process group ended if this process dies."""
         with self._lock:
             self._groups.add(group)
             self._tell(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """The group is gone; its number may be somebody else's soon."""
+        """Forget a process group that has ended: the system may give its number again."""
         with self._lock:
             self._groups.discard(group)
             self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """Let the guard end what is left, and itself."""
+        """End the guard, which ends what is left of our programs."""
         with self._lock:
             program, self._program = self._program, None
             self._disconnect()
@@ -305,7 +116,7 @@ class ProgramGuard:
             self._tell(f"+{group}\n")
 
     def _tell(self, line: str) -> None:
-        """A guard that was killed is replaced at the next job; one that is stopped must not stop us."""
+        """Write a line to the guard. A killed one is replaced at the next job; nothing waits for it."""
         if self._connection is not None and not self.keeps:
             with contextlib.suppress(OSError):
                 os.write(self._connection.fileno(), line.encode())
@@ -350,5 +161,200 @@ def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
 
 
 GUARD = ProgramGuard()
-"""One for this operating system process, because that is what it watches."""
+"""The guard of this operating system process."""
 atexit.register(GUARD.close)
+
+
+LOOK_S = 0.02
+"""How often a child is asked for its exit code where the system cannot announce its end."""
+REPORT_BYTES = 4096
+
+
+class Child(Protocol):
+    """A program that was started: its output and its exit code."""
+
+    pid: int
+    keeper: int
+    """The process that adopts what the program leaves behind; 0 when there is none."""
+    is_empty: bool
+    """Whether it and all its descendants have surely ended."""
+    outputs: dict[Stream, IO[bytes]]
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Call a function once the program has ended."""
+
+    def close(self) -> None:
+        """Stop watching. A keeper kills what it still holds."""
+
+
+async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> Child:
+    """Start a program in a session of its own, without input.
+
+    Raises: OSError when it cannot be started.
+    """
+    if GUARD.keeps:
+        try:
+            return await KeptChild.start(argv, folder, environment)
+        except ConnectionError:
+            pass  # the guard was killed or cannot run here: what it would watch has its mark
+    return OwnChild(argv, folder, environment)
+
+
+class KeptChild:
+    """A program under a keeper, a process that adopts its orphans."""
+
+    def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
+        self.pid = self.keeper = 0
+        self.is_empty = False
+        self.outputs = outputs
+        self.code: int | None = None
+        self._control = control
+        self._ended: Callable[[], None] = lambda: None
+        self._unread = b""
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild:
+        """Start a program under a keeper.
+
+        Raises: ConnectionError when the guard or the keeper is gone; OSError from the program's start.
+        """
+        pairs = os.pipe(), os.pipe()
+        outputs: dict[Stream, IO[bytes]] = {
+            "stdout": os.fdopen(pairs[0][0], "rb", buffering=0),
+            "stderr": os.fdopen(pairs[1][0], "rb", buffering=0),
+        }
+        try:
+            try:
+                control, request = GUARD.start(argv, folder, environment, pairs[0][1], pairs[1][1])
+            except OSError as error:
+                raise ConnectionError("no guard") from error
+            finally:
+                os.close(pairs[0][1])
+                os.close(pairs[1][1])
+            child = cls(control, outputs)
+            await child._begin(request, argv[0], folder)
+        except BaseException:
+            for pipe in outputs.values():
+                pipe.close()
+            raise
+        return child
+
+    async def _begin(self, request: bytes, program: str, folder: Path) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_sendall(self._control, request)
+            report = b""
+            while not report.partition(b"\n")[1]:
+                more = await loop.sock_recv(self._control, REPORT_BYTES)
+                if not more:
+                    raise ConnectionError("the keeper is gone")
+                report += more
+            first, _, self._unread = report.partition(b"\n")
+            if first[:1] == b"e":
+                number, _, place = first[1:].decode().partition(" ")
+                failed = str(folder) if place == "folder" else program
+                raise OSError(int(number), os.strerror(int(number)), failed)
+        except BaseException:
+            self._control.close()
+            raise
+        self.pid, self.keeper = map(int, first[1:].split())
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Call a function once the program has ended."""
+        self._ended = ended
+        asyncio.get_running_loop().add_reader(self._control.fileno(), self._reported)
+        self._take(b"")
+
+    def close(self) -> None:
+        """Stop watching; the keeper kills what is left of the family."""
+        if self._control.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._control.fileno())
+            self._control.close()
+
+    def _reported(self) -> None:
+        try:
+            data = self._control.recv(REPORT_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except ConnectionError:
+            data = b""
+        if data:
+            self._take(data)
+            return
+        self.close()
+        if self.code is None:  # the keeper was killed, and the guard kills what it kept
+            self.code = -signal.SIGKILL
+            self._ended()
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            if line == b"!":
+                self.is_empty = True
+        for line in lines:
+            if line[:1] == b"-":
+                self.code = int(line[1:])
+                self._ended()
+
+
+class OwnChild:
+    """A program that is a child of this process."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+        """Start the program. Raises: OSError when it cannot be started."""
+        self._popen = subprocess.Popen(
+            argv,
+            bufsize=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
+        assert self._popen.stdout is not None and self._popen.stderr is not None
+        self.pid, self.keeper, self.is_empty = self._popen.pid, 0, False
+        self.outputs: dict[Stream, IO[bytes]] = {"stdout": self._popen.stdout, "stderr": self._popen.stderr}
+        self._exit: int | None = None
+        """A pidfd, readable once the program has ended; None later, and where there is no pidfd."""
+        self._next_look: asyncio.TimerHandle | None = None
+        """The timer that asks for the exit code where there is no pidfd."""
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._popen.poll()
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Call a function once the program has ended."""
+        try:
+            self._exit = os.pidfd_open(self.pid)
+            asyncio.get_running_loop().add_reader(self._exit, self._exited, ended)
+        except (AttributeError, OSError):  # neither every system nor every kernel has it
+            self._look_for_end(ended)
+
+    def close(self) -> None:
+        """Stop watching it."""
+        self._forget_exit()
+        if self._next_look is not None:
+            self._next_look.cancel()
+
+    def _exited(self, ended: Callable[[], None]) -> None:
+        self._forget_exit()
+        ended()
+
+    def _look_for_end(self, ended: Callable[[], None]) -> None:
+        if self.code is None:
+            self._next_look = asyncio.get_running_loop().call_later(LOOK_S, self._look_for_end, ended)
+        else:
+            ended()
+
+    def _forget_exit(self) -> None:
+        if self._exit is not None:
+            asyncio.get_running_loop().remove_reader(self._exit)
+            os.close(self._exit)
+            self._exit = None

@@ -1,7 +1,7 @@
-"""Files a job made: noted as they were when it ended, and given out only while they are still the same.
+"""Files a job made: recorded when it ended, and downloaded, alone or as an archive, while they are unchanged.
 
-A path alone is no proof: another job may write the same file later, and a link may lead anywhere. Nothing
-here opens what lies outside the folders it is told.
+A path alone proves nothing: another job may write the same file later, and a link may lead anywhere. Nothing
+outside the given folders is opened. These functions block: they are not for the loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from mcpdesk.errors import ArchiveTooLarge, FileGone
 
 PIECE = 1 << 20
 CLOCK_S = 2.0
-"""How far the clocks of files and of ours may be apart."""
+"""How far the clock of the file system may differ from ours."""
+
+
+ARCHIVE_BYTES = 4 << 30
+"""The largest archive. Files of a job with more can be downloaded one by one."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+"""The times a zip archive can express."""
 
 
 class ProducedFile(Struct, frozen=True):
@@ -37,15 +44,17 @@ class ProducedFile(Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """The same for the same content, as far as the system tells."""
+        """An entity tag: the same for the same content, as far as the file system tells."""
         return "-".join(f"{part:x}" for part in self.stamp[1:])
 
 
-def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> tuple[ProducedFile, ...]:
-    """Those of the files that are there, in order; nothing outside `roots`, no links, no devices.
+def record_files(
+    paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0
+) -> tuple[ProducedFile, ...]:
+    """Record the files among `paths` that exist, in order: nothing outside `roots`, no links, no devices.
 
-    The first of `roots` is the folder names are relative to. What was not touched after `since` (Unix
-    seconds) was there before: whoever names it did not make it.
+    Names are relative to the first of `roots`. A file that was not changed after `since` (Unix seconds) is
+    left out: the job did not make it.
     """
     found: dict[str, ProducedFile] = {}
     homes = [root.resolve() for root in roots]
@@ -64,8 +73,11 @@ def noted(paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0) -> t
     return tuple(found.values())
 
 
-def opened(file: ProducedFile, roots: Sequence[Path]) -> int:
-    """A descriptor to read it by. Raises: FileGone when it was changed, replaced or removed."""
+def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
+    """Open a file for reading and return the descriptor.
+
+    Raises: FileGone when it was changed, replaced or removed since the job made it.
+    """
     descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:
         os.close(descriptor)
@@ -73,15 +85,15 @@ def opened(file: ProducedFile, roots: Sequence[Path]) -> int:
     return descriptor
 
 
-def check(file: ProducedFile, roots: Sequence[Path]) -> None:
-    """Raises: FileGone when it is not any more what the job made."""
-    os.close(opened(file, roots))
+def check_unchanged(file: ProducedFile, roots: Sequence[Path]) -> None:
+    """Check that a file is still as the job made it. Raises: FileGone."""
+    os.close(open_unchanged(file, roots))
 
 
 def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
-    """The SHA-256 of its content, in hexadecimal. Reads all of it. Raises: FileGone."""
+    """The SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises: FileGone."""
     found = hashlib.sha256()
-    with os.fdopen(opened(file, roots), "rb") as source:
+    with os.fdopen(open_unchanged(file, roots), "rb") as source:
         while piece := source.read(PIECE):
             found.update(piece)
         if _stamp(os.fstat(source.fileno())) != file.stamp:
@@ -90,7 +102,7 @@ def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
 
 
 def _opened(path: Path, homes: Sequence[Path]) -> tuple[int, Path]:
-    """A descriptor and where the file really is. The open file decides, not its path a moment before."""
+    """Open a file; returns the descriptor and the resolved path. The checks are made on the open file."""
     try:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(home) for home in homes):
@@ -120,13 +132,6 @@ def _name(path: Path, home: Path | None, taken: dict[str, ProducedFile]) -> str:
     return chosen.as_posix()
 
 
-ARCHIVE_BYTES = 4 << 30
-"""More than this is not put into one archive: its files can be had one by one."""
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
-"""Archives know no other times."""
-
-
 class Download(Struct, frozen=True):
     """An open file to be sent. Whoever gets it closes `descriptor`."""
 
@@ -135,19 +140,22 @@ class Download(Struct, frozen=True):
     name: str
     media_type: str
     tag: str
-    """The same for the same bytes: what is asked for in ranges fits together."""
+    """An entity tag, the same for the same bytes, so that ranges fit together."""
 
 
-def single(file: ProducedFile, roots: Sequence[Path]) -> Download:
-    """One file as it is. Raises: FileGone."""
+def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
+    """Offer one file as it is. Raises: FileGone."""
     kind, coding = mimetypes.guess_type(file.name, strict=False)
     media_type = "application/octet-stream" if kind is None or coding else kind
-    descriptor = opened(file, roots)
+    descriptor = open_unchanged(file, roots)
     return Download(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
 
 
-def archive(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
-    """All of them in one zip, the same bytes each time. Raises: FileGone, ArchiveTooLarge."""
+def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
+    """Offer all files in one zip archive, the same bytes each time.
+
+    Raises: FileGone, ArchiveTooLarge.
+    """
     size = sum(file.size for file in made)
     if size > ARCHIVE_BYTES:
         raise ArchiveTooLarge(
@@ -165,7 +173,7 @@ def archive(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> D
 
 
 def _packed(made: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
-    """A descriptor of the archive, and its size."""
+    """Write the archive to a temporary file; returns its descriptor and size."""
     with tempfile.TemporaryFile() as target:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             for file in made:
@@ -178,7 +186,7 @@ def _pack(packed: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) ->
     member = zipfile.ZipInfo(file.name, min(max(changed, EARLIEST), LATEST))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     with (
-        os.fdopen(opened(file, roots), "rb") as source,
+        os.fdopen(open_unchanged(file, roots), "rb") as source,
         packed.open(member, "w", force_zip64=file.size >= 1 << 31) as sink,
     ):
         while piece := source.read(PIECE):

@@ -1,7 +1,7 @@
-"""What running work puts out besides its result: text, progress, files. Bounded however slow its readers are.
+"""What a running call puts out besides its result: text, progress, files. Bounded however slow readers are.
 
-Nothing is queued for anybody: a reader says how far it is and gets what came since. Of a stream only the end
-is kept, so a reader that fell behind misses the middle, and is told how much of it.
+Nothing is queued for a reader: it passes a cursor and gets what came since. Of a stream only the end is kept,
+so a reader that fell behind misses the middle, and learns how much of it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from msgspec import Struct
 TAIL = 64 << 10
 """Characters kept of each stream; while it runs up to twice as many."""
 PIECES = 256
-"""Writes after which what is kept of a stream is put together, whether somebody looks or not."""
+"""Writes after which the kept pieces of a stream are joined, even if nobody reads them."""
 FILES = 1000
 """Files one call may report; later ones are not kept."""
 MESSAGE_LENGTH = 1000
 
 
 class ProgressReport(NamedTuple):
-    """How far it is."""
+    """How far a call has come."""
 
     value: float
     total: float | None = None
@@ -33,12 +33,12 @@ class ProgressReport(NamedTuple):
 
     @property
     def share(self) -> float:
-        """From 0 to 1 where there is a total, else the value as it was reported."""
+        """The share done, from 0 to 1, where there is a total; else the reported value."""
         return min(1.0, max(0.0, self.value / self.total)) if self.total else self.value
 
 
 class Cursor(NamedTuple):
-    """How far a reader is; made by `CallFeed.since` alone. The default: it saw nothing."""
+    """How far a reader has read. Only `CallFeed.since` makes one; the default stands for nothing read."""
 
     stdout: int = 0
     stderr: int = 0
@@ -49,31 +49,31 @@ class Cursor(NamedTuple):
 START = Cursor()
 
 
-class News(Struct, frozen=True):
-    """What came since a reader looked last, and where it goes on. Empty members: nothing new of that kind."""
+class FeedUpdate(Struct, frozen=True):
+    """What came since a reader's cursor, and its next cursor. Empty members: nothing new."""
 
     cursor: Cursor
     stdout: str = ""
     stderr: str = ""
     progress: ProgressReport | None = None
-    """The newest alone."""
+    """The newest report only."""
     files: tuple[Path, ...] = ()
     missed: tuple[int, int] = (0, 0)
-    """Characters of either stream that are not kept any more; the texts begin behind them."""
+    """Characters of stdout and stderr that were dropped before the texts begin."""
 
     def __bool__(self) -> bool:
         return bool(self.stdout or self.stderr or self.progress or self.files)
 
 
 class _Tail:
-    """The end of a stream of text, and how much there was."""
+    """The end of a stream of text, and its whole length."""
 
     def __init__(self, most: int) -> None:
         self.size = 0
         self._most = most
         self._kept = 0
         self._pieces: list[str] = []
-        """Put together when somebody looks: what comes word by word is not copied with each word."""
+        """Joined only when read, so that text that comes word by word is not copied with each word."""
 
     def add(self, text: str) -> None:
         self.size += len(text)
@@ -83,7 +83,7 @@ class _Tail:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
-        """What came after a position, and how much of that is lost."""
+        """The text after a position, and how many characters before it were dropped."""
         text = self._join()
         start = self.size - len(text)
         return text[max(0, position - start) :], max(0, start - position)
@@ -92,7 +92,7 @@ class _Tail:
         return self._join()[-self._most :]
 
     def shrink(self) -> int:
-        """Keep no more than the end says; returns how much that is."""
+        """Keep only what `end` returns; returns its length."""
         self._keep(self.end())
         return self._kept
 
@@ -106,7 +106,7 @@ class _Tail:
 
 
 class CallFeed:
-    """One running call's. Any thread writes and reads.
+    """Takes the output of one running call. Any thread writes and reads.
 
     Listeners are called after every change, on the thread that made it, and must not block.
     """
@@ -132,20 +132,20 @@ class CallFeed:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What was produced, in order, each once."""
+        """The produced files, in order, each once."""
         with self._lock:
             return tuple(self._files)
 
     def stdout(self, text: str) -> None:
-        """It wrote to its standard output."""
+        """Add text to standard output."""
         self._write(self._stdout, text)
 
     def stderr(self, text: str) -> None:
-        """It wrote to its standard error."""
+        """Add text to standard error."""
         self._write(self._stderr, text)
 
     def progress(self, value: float, total: float | None = None, message: str = "") -> None:
-        """It came so far. What is no number is left out."""
+        """Report progress. A value that is not finite is ignored."""
         if not math.isfinite(value):
             return
         if total is not None and not (math.isfinite(total) and total > 0):
@@ -156,7 +156,7 @@ class CallFeed:
         self._tell()
 
     def produced(self, path: Path) -> None:
-        """It made a file, which is there. Given with its absolute path."""
+        """Report an existing file the call made, by its absolute path."""
         with self._lock:
             if path in self._files or len(self._files) >= FILES:
                 return
@@ -169,16 +169,16 @@ class CallFeed:
             return self._stdout.end(), self._stderr.end()
 
     def shrink(self) -> int:
-        """Nothing more is expected: keep the ends alone. Returns how much that is, about in bytes."""
+        """Keep only the ends of the streams, once the call is over; returns roughly their bytes."""
         with self._lock:
             return self._stdout.shrink() + self._stderr.shrink() + self._both.shrink()
 
-    def since(self, cursor: Cursor = START) -> News:
-        """What came after a reader's last look."""
+    def since(self, cursor: Cursor = START) -> FeedUpdate:
+        """What came after a reader's cursor."""
         with self._lock:
             stdout, lost = self._stdout.since(cursor.stdout)
             stderr, lost_too = self._stderr.since(cursor.stderr)
-            return News(
+            return FeedUpdate(
                 Cursor(self._stdout.size, self._stderr.size, self._steps, len(self._files)),
                 stdout,
                 stderr,
@@ -188,16 +188,16 @@ class CallFeed:
             )
 
     def written(self, after: int) -> tuple[str, int, int]:
-        """Both streams in the order they came, from a position on: the text, where it begins, where it ends.
+        """Both streams in the order they came, after a position: the text, its start and its end.
 
-        Positions count characters; what is not kept any more is left out.
+        Positions count characters. Text that was dropped is left out, which moves the start.
         """
         with self._lock:
             text, lost = self._both.since(max(0, after))
             return text, max(0, after) + lost, self._both.size
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function after every change; what is returned ends that."""
+        """Call a function after every change. Call what this returns to stop that."""
         key = id(listener)
         with self._lock:
             self._listeners[key] = listener
@@ -225,5 +225,5 @@ class CallFeed:
 
 
 def _sendable(text: str) -> str:
-    """Text without halves of characters, which no JSON carries."""
+    """Text without lone surrogates, which JSON cannot carry."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -23,20 +23,20 @@ import time
 from collections.abc import Iterable
 
 ROUNDS = 50
-"""Looks for what is left: a process may fork while it is being looked for."""
+"""How often marked processes are searched for: one may fork meanwhile."""
 PAUSE_S = 0.02
 CLEAR_S = 10.0
-"""How long descendants are killed at most; one that hangs in the kernel cannot be waited for."""
+"""The longest time spent on killing descendants; one that hangs in the kernel never ends."""
 EXITING, OF_KERNEL = 0x4, 0x200000
-"""Flags of the kernel's, PF_EXITING and PF_KTHREAD."""
+"""Flags of the kernel: PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
-"""How long a process may be between two programs, where it shows nothing, and how often it is looked at."""
+"""How long a process may take between two programs, when it shows no environment, and how often to check."""
 SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 """Options of prctl(2)."""
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-"""Meant for the core: it decides what ends, and the pipe or socket tells when it has ended itself."""
+"""Signals meant for the core, which decides what ends. Its own end closes the pipe or socket."""
 RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
-"""Ignored here or by Python; a program starts with their defaults."""
+"""Signals ignored here or by Python, which a program starts with at their defaults."""
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:
@@ -49,7 +49,7 @@ def read_groups(lines: Iterable[bytes]) -> set[int]:
 
 
 def marked_processes(mark: bytes) -> list[int]:
-    """Processes that carry the mark. Where there is no /proc none is found, and the groups must do."""
+    """Processes that carry the mark. Without /proc none is found, and only the process groups are ended."""
     return [pid for pid in _pids() if mark in marks(pid)]
 
 
@@ -90,7 +90,7 @@ def clear() -> None:
 
 
 def collect() -> dict[int, int] | None:
-    """Collect children that have ended: their exit codes by number. None: no child is left."""
+    """Collect ended children: their exit codes by process number. None when no child is left."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -132,7 +132,7 @@ def child_signals() -> int:
 
 
 def wait_for_any(descriptors: Iterable[int]) -> set[int]:
-    """Wait until some of them can be read or are closed at their other end."""
+    """Wait until some descriptors can be read or were closed at their other end."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -172,7 +172,7 @@ def serve_programs(requests: int) -> None:
 
 
 def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
-    """When a keeper was killed, its program and what that started become children of this process."""
+    """Kill what became a child of this process because its keeper was killed."""
     is_ordinary = all(pid in keepers and code == 0 for pid, code in ended.items())
     keepers.difference_update(ended)
     if not is_ordinary:
@@ -183,7 +183,7 @@ def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
 
 
 def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
-    """In a keeper's process: leave the descriptors of the process it is a fork of, and keep a program."""
+    """In a keeper's process: close the descriptors inherited from the guard, then keep a program."""
     code = 1
     try:
         _close(watched)
@@ -283,7 +283,7 @@ def _close(descriptors: Iterable[int]) -> None:
 
 
 def _is_between_programs(pid: int) -> bool:
-    """Whether it shows nothing of itself though it neither has ended nor is a thread of the kernel."""
+    """Whether a process shows nothing though it neither has ended nor is a kernel thread."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     runs = len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | OF_KERNEL)
     return runs and not _read(pid, "cmdline")

@@ -1,6 +1,6 @@
-"""One job: work of ours that outlives the call it began with. Its states and what is kept of it.
+"""Jobs: work of ours that outlives the call that began it. One job and its states, and the store of all jobs.
 
-Knows nothing of what the work is: it can be stopped, and it says how it ended.
+This module does not know what the work is: it can be stopped, and it reports how it ended.
 """
 
 from __future__ import annotations
@@ -25,8 +25,19 @@ MESSAGE_LENGTH = 200
 """Characters of a status message; the rest is left out."""
 
 
+ID_BYTES = 24
+SWEEP_S = 5.0
+"""How often expired jobs are removed. An expired job is never returned, even before that."""
+KEPT_BYTES = 64 << 20
+"""The most bytes of arguments and results kept for one server."""
+LET_GO_S = 3.0
+"""How long calls may take to end their programs when the core stops."""
+SHARE = 2
+"""One owner may hold one in `SHARE` of a server's jobs, so that others have room."""
+
+
 class JobEnding(NamedTuple):
-    """How the work ended: an encoded result, or an error."""
+    """How the work of a job ended: an encoded result, or an error."""
 
     result: bytes = b""
     error: ProtocolError | None = None
@@ -47,17 +58,17 @@ class JobSnapshot(Struct, frozen=True):
     created: float
     updated: float
     ttl_s: float | None
-    """Counted from `created`; None: it is kept for good."""
+    """Lifetime in seconds from `created`; None keeps the job for good."""
     feed: CallFeed | None = None
-    """What an asynchronous call puts out; None for a task."""
+    """The output of an asynchronous call; None for a task."""
     exit_code: int | None = None
     started: float | None = None
-    """When a call's turn came; None: it waits."""
+    """When a call began to run; None while it waits for its turn."""
     files: tuple[ProducedFile, ...] = ()
 
 
 class Job(Struct, eq=False):
-    """Its identity and state. `owner` is whoever may see it: a principal, a session, or everybody ("").
+    """A job's identity and state. Only `owner` may see it: a principal, a session, or everybody ("").
 
     With a `feed` it is an asynchronous call of the gateway: it may wait for its turn, and is kept for `ttl_s`
     from its end instead of its beginning. Listeners are called after every change, and after something else
@@ -66,16 +77,16 @@ class Job(Struct, eq=False):
 
     id: str
     number: int
-    """Grows with every job of a store."""
+    """Position in the order of creation."""
     server: str
     owner: str
     tool: str
     peer: str
     created: float
     ttl_s: float | None
-    """Counted from `created`, that of a call from its end; None: it is kept for good."""
+    """Lifetime in seconds from `created`, for a call from its end; None keeps it for good."""
     stop: Callable[[str], None]
-    """Ends the work from outside, with a reason; harmless when it is over."""
+    """Ends the work, with a reason; harmless when it is over."""
     updated: float = 0.0
     status: TaskStatus = TaskStatus.WORKING
     message: str = ""
@@ -83,12 +94,12 @@ class Job(Struct, eq=False):
     kept_bytes: int = 0
     feed: CallFeed | None = None
     started: float | None = None
-    """When a call's turn came; None: it waits."""
+    """When a call began to run; None while it waits for its turn."""
     exit_code: int | None = None
     files: tuple[ProducedFile, ...] = ()
-    """What a call made, known once it is over."""
+    """The files a call made, known once it is over."""
     session: str = ""
-    """Mark of the HTTP session a call began in: whoever knows the id of that session may list the call."""
+    """Mark of the HTTP session a call began in. A client that knows the session's id may list the call."""
     listeners: dict[int, Callable[[], None]] | None = None
 
     @property
@@ -103,7 +114,7 @@ class Job(Struct, eq=False):
         return (self.created if self.feed is None else self.updated) + self.ttl_s <= now
 
     def move(self, status: TaskStatus, now: float, message: str = "") -> bool:
-        """Change the state; False, and nothing happens, where that is not legal any more."""
+        """Change the state. Returns False, and changes nothing, where the transition is not allowed."""
         if not self.status.may_become(status):
             return False
         self.status = status
@@ -112,18 +123,18 @@ class Job(Struct, eq=False):
         return True
 
     def say(self, message: str) -> None:
-        """What it is at, for whoever looks; nobody is told."""
+        """Set the status message without notifying listeners."""
         if not self.is_over:
             self.message = message[:MESSAGE_LENGTH]
 
     def touch(self, now: float) -> None:
-        """Tell the listeners that something changed."""
+        """Notify the listeners of a change."""
         self.updated = max(now, self.created)
         for listener in list((self.listeners or {}).values()):
             listener()
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function after every change; what is returned ends that."""
+        """Call a function after every change. Call what this returns to stop that."""
         if self.listeners is None:
             self.listeners = {}
         listeners, key = self.listeners, id(listener)
@@ -135,11 +146,11 @@ class Job(Struct, eq=False):
         return forget
 
     def task(self) -> TaskView:
-        """What the wire says of it."""
+        """The job as a protocol task."""
         return TaskView(self.id, self.status, self.created, self.updated, self.ttl_s, self.message)
 
     def view(self) -> JobSnapshot:
-        """What a front end sees of it."""
+        """The job as a front end sees it."""
         return JobSnapshot(
             self.id, self.server, self.tool, self.peer, self.status, self.message,
             self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
@@ -147,19 +158,8 @@ class Job(Struct, eq=False):
         )  # fmt: skip
 
 
-ID_BYTES = 24
-SWEEP_S = 5.0
-"""One timer looks for expired jobs, while there are any; who asks for one never gets an expired one."""
-KEPT_BYTES = 64 << 20
-"""Arguments of what runs and results of what ended, of one server."""
-LET_GO_S = 3.0
-"""How long calls may take to end their programs when the core stops."""
-SHARE = 2
-"""One owner may hold one in so many of a server's jobs: others need room as well."""
-
-
 class NoRoom(DeskError):
-    """Another job, or its result, would be one too many."""
+    """There is no room for another job, or for its result."""
 
 
 class JobStore:
@@ -178,8 +178,8 @@ class JobStore:
         self._works: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
-        """Told of each call that began, went on or ended, and whether it is forgotten. Not while closing:
-        what a core leaves behind is for the next one."""
+        """Called for each call that began, went on or ended, and whether it is forgotten. Not while closing:
+        the next core restores what this one leaves behind."""
         self.version = 0
         """Grows with every change."""
 
@@ -198,10 +198,10 @@ class JobStore:
         size: int = 0,
         feed: CallFeed | None = None,
     ) -> Job:
-        """A new job, working, under an id nobody can guess; at most `most` of a server are kept.
+        """Add a working job under an id nobody can guess; at most `most` of a server are kept.
 
-        `size` is in bytes, of what the work holds while it runs. With `feed` it is an asynchronous call: for
-        those the oldest that are over make room. Raises: NoRoom.
+        `size` is the number of bytes the work holds while it runs. With `feed` the job is an asynchronous
+        call: the oldest calls that are over make room for it. Raises: NoRoom.
         """
         import secrets
 
@@ -217,7 +217,7 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Take back a call that is over, of an earlier core; False: there is no room for it."""
+        """Restore a finished call of an earlier core. Returns False when there is no room for it."""
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -247,17 +247,17 @@ class JobStore:
         return job
 
     def by_id(self, identifier: str) -> Job | None:
-        """The job of that id, whoever it belongs to: for the person at the desk. From any thread."""
+        """The job of that id, whoever owns it: for the person at the desk. Any thread may ask."""
         return self._jobs.get(identifier)
 
     def find(self, identifier: str, owner: str) -> Job | None:
-        """The call of that id and owner, of whichever server."""
+        """The call of that id and owner, of any server."""
         job = self._jobs.get(identifier)
         known = None if job is None else self.get(identifier, job.server, owner)
         return known if known is not None and known.feed is not None else None
 
     def calls(self, server: str, owner: str | None = None) -> list[Job]:
-        """The calls of a server, of one owner or of whomever, oldest first."""
+        """The calls of a server, of one owner or (None) of all, oldest first."""
         now = self._clock()
         return [
             job
@@ -267,18 +267,18 @@ class JobStore:
         ]
 
     def turn(self, server: str, most: int) -> asyncio.Semaphore:
-        """To be held while a call runs: `most` of a server's do at a time."""
+        """The semaphore a call holds while it runs: `most` calls of a server run at a time."""
         return self._turns.setdefault(server, asyncio.Semaphore(most))
 
     def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do the work of a call in a task of its own."""
+        """Start the work of a call as an asyncio task."""
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         return task
 
     def begin(self, job: Job) -> None:
-        """The turn of a call has come."""
+        """Mark a call as running."""
         job.started = self._clock()
         self.version += 1
         job.touch(job.started)
@@ -294,16 +294,17 @@ class JobStore:
         ]
 
     def wait_for_input(self, job: Job, *, waits: bool) -> None:
-        """The work asks for something, or asks for something else, or has what it asked for."""
+        """Mark a job as waiting for input, or as working again."""
         status = TaskStatus.INPUT_REQUIRED if waits else TaskStatus.WORKING
         self.version += 1
         if not job.move(status, self._clock()) and waits and not job.is_over:
             job.touch(self._clock())
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
-        """The work is over; ignored for a job that is. Raises: NoRoom for a result that cannot be kept.
+        """Store how the work ended; ignored for a job that is over.
 
-        Without a result it is never refused: what a call wrote is held already.
+        Raises: NoRoom for a result that is too large. An ending without a result always has room: what
+        the call wrote is counted already.
         """
         if job.is_over:
             return
@@ -318,7 +319,7 @@ class JobStore:
         self._changed(job)
 
     def cancel(self, job: Job, reason: str) -> bool:
-        """End a job for good, and its work soon; False for one that is over."""
+        """Cancel a job and stop its work. Returns False for one that is over."""
         if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
             return False
         self._hold(job, _written(job))
@@ -334,13 +335,13 @@ class JobStore:
             self.cancel(job, reason)
 
     def forget_owner(self, server: str, owner: str, reason: str) -> None:
-        """Nobody can ask for these any more."""
+        """Drop all jobs of an owner that is gone."""
         for job in self.owned(server, owner):
             self._drop(job, reason)
 
     @property
     def would_lose(self) -> bool:
-        """Whether the end of this core would take something from a client: what runs, and every task."""
+        """Whether clients would lose something if this core ended: running calls, and every task."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
     def snapshot(self) -> tuple[JobSnapshot, ...]:
@@ -348,7 +349,7 @@ class JobStore:
         return tuple(job.view() for job in list(self._jobs.values()))
 
     def close(self, reason: str = "the core stops") -> None:
-        """End them all."""
+        """Cancel and forget all jobs."""
         self._is_closing = True
         for job in list(self._jobs.values()):
             self._drop(job, reason)
@@ -357,7 +358,7 @@ class JobStore:
             self._timer = None
 
     async def stop(self) -> None:
-        """End them all, and wait until they have let go of what they held."""
+        """Cancel all jobs, and wait until their programs have ended."""
         self.close()
         if self._works:
             await asyncio.wait(set(self._works), timeout=LET_GO_S)
@@ -378,7 +379,7 @@ class JobStore:
         return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
 
     def _make_room(self, server: str, more: int) -> bool:
-        """Drop what may be dropped until so many bytes fit; whether they do."""
+        """Drop finished calls until `more` bytes fit. Returns whether they do."""
         if more > 0 and self._bytes[server] + more > self._limit:
             self._sweep_now()
         while more > 0 and self._bytes[server] + more > self._limit:
@@ -390,7 +391,7 @@ class JobStore:
         return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
-        """Drop the call that has been over for longest, of an owner or of whomever; False: there is none."""
+        """Drop the call that ended first, of one owner or (None) of all. Returns False when there is none."""
         over = [
             job
             for job in self._jobs.values()
@@ -434,5 +435,5 @@ class JobStore:
 
 
 def _written(job: Job) -> int:
-    """About how many bytes are kept of what a call wrote, now that it is over."""
+    """Shrink what is kept of a finished call's output; returns roughly how many bytes remain."""
     return 0 if job.feed is None else job.feed.shrink()

@@ -16,15 +16,15 @@ from threading import Lock
 from typing import Literal
 
 WHOLE_BYTES = 1 << 20
-"""Up to this size a stream is kept as it is."""
+"""A stream up to this size is kept whole."""
 END_BYTES = 128 << 10
-"""Size of each end that is kept of a larger one."""
+"""Of a larger stream this much is kept of each end."""
 NOTE_LENGTH = 50
 """Characters of the line that says how much is left out, without the hint."""
 
 
 class Excerpt:
-    """What is kept of a stream. Not locked: the owner sees to that."""
+    """A byte stream bounded in memory: the whole of a small one, else both ends. Not thread-safe."""
 
     def __init__(self, whole: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
@@ -39,7 +39,7 @@ class Excerpt:
         return self.size > self._whole
 
     def is_longer(self, most: int) -> bool:
-        """Whether it has more than so many characters."""
+        """Whether the stream has more than `most` characters."""
         return self.is_cut or (self.size > most and len(self._head.decode("utf-8", "replace")) > most)
 
     @property
@@ -48,7 +48,7 @@ class Excerpt:
         return bytes(self._head)
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         was_cut = self.is_cut
         self.size += len(data)
         if not self.is_cut:
@@ -63,9 +63,9 @@ class Excerpt:
             del self._tail[: -self._end]
 
     def text(self, hint: str = "", most: int | None = None) -> str:
-        """UTF-8 with replacement; where bytes are left out, a line says how many, followed by `hint`.
+        """The stream as text. Where bytes are left out, a line says how many, followed by `hint`.
 
-        At most `most` characters, that line included; None: all that is kept.
+        At most `most` characters, that line included; None for all that is kept.
         """
         head = self._head.decode("utf-8", "replace")
         if not self.is_cut and (most is None or len(head) <= most):
@@ -96,25 +96,24 @@ def _from_the_middle(data: bytearray) -> str:
 Stream = Literal["stdout", "stderr"]
 
 FILE_BYTES = 1 << 30
-"""A file ends here, so that a runaway program cannot fill the disk."""
+"""The largest file, so that a runaway program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
-"""Kept in memory of what can be read from a file, instead of an excerpt's own sizes."""
+"""What is kept in memory of output that can be read from a file."""
 FILES_KEPT = 100
 FOLDER_BYTES = 3 << 30
 """When a new file is begun the oldest of the folder are removed, until both limits are kept."""
 
 
 class Output:
-    """Everything one program wrote. `folder` is where a file goes when one is due; None: none is made.
+    """Everything one program wrote. Large output goes to a new file in `folder`; None makes no file.
 
-    With `file` all of it goes there from the first byte on, to be read from there: only the newest of it, of
-    both streams, is at hand.
+    With `file` all output goes to that file from the first byte on, and only the newest part stays in memory.
     """
 
     def __init__(
         self, folder: Path | None = None, file: Path | None = None, given: int = WHOLE_BYTES
     ) -> None:
-        """`given` is how many characters of it a reader gets: with more bytes than that a file is due."""
+        """`given` is how many characters a reader gets: output with more bytes than that goes to a file."""
         self.file: Path | None = file
         """The file with the whole output, once there is one."""
         self.kept = 0
@@ -145,7 +144,7 @@ class Output:
             return self._all.is_longer(most)
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Take what was read from a stream."""
+        """Add what was read from a stream."""
         with self._lock:
             self._spill(data)
             self._all.add(data)
@@ -156,7 +155,7 @@ class Output:
             listener()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file: nothing more will come."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -167,12 +166,12 @@ class Output:
             self._listener = listener
 
     def text(self, most: int | None = None) -> str:
-        """Both streams as they came; at most so many characters."""
+        """Both streams in order of arrival; at most `most` characters."""
         with self._lock:
             return self._all.text(self._hint, most)
 
     def stream(self, stream: Stream, most: int | None = None) -> str:
-        """One stream alone; at most so many characters."""
+        """One stream; at most `most` characters."""
         with self._lock:
             return self._streams[stream].text("" if most is None else self._hint, most)
 
@@ -199,7 +198,7 @@ class Output:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Nobody will read the file any more."""
+        """Remove the file."""
         self.close()
         if self.file is not None:
             with contextlib.suppress(OSError):
@@ -232,7 +231,7 @@ class Output:
 
 
 def kept_text(folder: Path, text: str) -> Path:
-    """A new file with a text of which a reader gets a part. Raises: OSError."""
+    """Write a text, of which a reader gets only a part, to a new file. Raises: OSError."""
     path, descriptor = _new_file(folder)
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode("utf-8", "replace"))

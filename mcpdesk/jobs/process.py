@@ -22,16 +22,119 @@ from typing import IO, Any, TypeVar
 from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
-from mcpdesk.jobs.process_family import FamilyReaper, is_surely_alone, marked
+from mcpdesk.jobs.process_family import FamilyReaper, is_surely_alone, with_mark
 
+T = TypeVar("T")
+
+REST_PER_PIPE_S = 10e-6
+FLOOD_RATE = 400e6
+"""The most bytes a second that are read of all programs together."""
+LEAST_REST_S, MOST_REST_S = 0.0005, 0.005
+QUIT_S = 2.0
+
+
+class Supervisor:
+    """The one thread that follows all programs: it reads what they write, sees them end, and ends them.
+
+    It has an event loop of its own, so that neither a flood of output nor a slow disk delays answers. It
+    starts with the first coroutine given to it. Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._selector = _RestingSelector()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._end = asyncio.Event()
+        self._tasks_aio: set[asyncio.Task[Any]] = set()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
+        """Run a coroutine, then call `report` on the supervisor's thread with its result or exception."""
+        self.call(lambda: self._start(coroutine, report))
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function soon, on the supervisor's thread."""
+        with contextlib.suppress(RuntimeError):  # closed: the process ends
+            self._begun().call_soon_threadsafe(function)
+
+    def throttle(self, size: int) -> None:
+        """Rest for the time `size` bytes take at `FLOOD_RATE`. Called on the supervisor's thread."""
+        self._selector.owed_s += size / FLOOD_RATE
+
+    def close(self) -> None:
+        """End the thread, and leave all programs as they are."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._end.set)
+            thread.join(QUIT_S)
+
+    def _begun(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.SelectorEventLoop(self._selector)
+                self._thread = threading.Thread(
+                    target=self._live, args=(self._loop,), name="programs", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._until_the_end())
+
+    async def _until_the_end(self) -> None:
+        await self._end.wait()
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
+        task_aio = asyncio.ensure_future(coroutine)
+        self._tasks_aio.add(task_aio)
+        task_aio.add_done_callback(lambda done: self._over(done, report))
+
+    def _over(self, task_aio: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
+        self._tasks_aio.discard(task_aio)
+        if not task_aio.cancelled():
+            report(task_aio.exception() or task_aio.result())
+
+
+class _RestingSelector(selectors.DefaultSelector):
+    """Rests before it waits, unless there is other work: many small writes are read in fewer pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owed_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
+            if rest >= LEAST_REST_S:
+                self.owed_s = 0.0
+                rest = min(rest, MOST_REST_S, timeout or MOST_REST_S)
+                time.sleep(rest)
+                timeout = None if timeout is None else timeout - rest
+        return super().select(timeout)
+
+
+SUPERVISOR = Supervisor()
+"""The supervisor of this operating system process."""
+atexit.register(SUPERVISOR.close)
+
+
+NICE = 19
+"""The lowest priority: each of many sessions gets a share of its own."""
+AGAIN_S = 0.11
+"""Linux lets a user change a session's priority ten times a second."""
+
+_turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""How long output of a finished program's helpers is waited for before they are ended."""
+"""How long the processes a program left running may still write before they are ended."""
 BRIEF_S = 0.25
-"""No system gives out all its process numbers in this time."""
+"""Within this time no system gives a process number twice."""
 CHUNK = 65_536
 
 REAPER = FamilyReaper()
-"""Of all programs."""
+"""Ends the families of all programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +142,13 @@ class ProgramEnd:
     """How a program ended."""
 
     exit_code: int
-    """As a shell has it: 128 + n for one that died of signal n."""
+    """As in a shell: 128 + n for a program that died of signal n."""
     duration_s: float
     timed_out: bool = False
     stopped: bool = False
     """Ended on request before it finished."""
     left_over: int = 0
-    """Processes it had left running when it finished; they were ended."""
+    """Processes the program left running when it finished; they were ended."""
 
 
 Report = Callable[[ProgramEnd | BaseException], None]
@@ -59,7 +162,7 @@ async def run(
     output: Output,
     timeout_s: float | None = None,
 ) -> ProgramEnd:
-    """Run a program and wait for its end. Cancelling ends it, and returns once nothing of it is left.
+    """Run a program and wait for its end. Cancelling ends the program and its family first.
 
     Raises: OSError when it cannot be started.
     """
@@ -67,7 +170,7 @@ async def run(
     done: asyncio.Future[ProgramEnd] = loop.create_future()
     done.add_done_callback(asyncio.Future.exception)  # seen, even if the caller is gone
     process = Process(argv, folder, environment, output, timeout_s)
-    process.start(partial(call_soon_safely, loop, partial(_settle, done)))
+    process.start(partial(call_soon_safely, loop, partial(_resolve, done)))
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
@@ -76,7 +179,7 @@ async def run(
         raise
 
 
-def _settle(done: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseException) -> None:
+def _resolve(done: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseException) -> None:
     if done.done():
         return
     if isinstance(outcome, ProgramEnd):
@@ -96,11 +199,11 @@ class Process:
         output: Output,
         timeout_s: float | None = None,
         begun: Callable[[], None] = lambda: None,
-        stands_back: bool = False,
+        low_priority: bool = False,
     ) -> None:
         """`begun` is called on the supervisor's thread once the program runs.
 
-        With `stands_back` it gets the processor after everybody else.
+        With `low_priority` it gets only processor time that nothing else wants.
         """
         self.pid = 0
         """Its number, and that of its group and session; 0 until it runs."""
@@ -108,19 +211,19 @@ class Process:
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
         self._timeout_s = timeout_s
-        self._stands_back = stands_back
+        self._low_priority = low_priority
         self._is_stopped = False
         self._over, self._silent = asyncio.Event(), asyncio.Event()
-        """It has ended or shall end; its pipes are closed, or nobody waits for that any longer."""
+        """Set when the program has ended or must end; when its pipes are closed or no longer awaited."""
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 
     def start(self, report: Report) -> None:
-        """Run it to the end, then report that, or the error that kept it from starting."""
+        """Run the program to its end, then report that, or the error that kept it from starting."""
         SUPERVISOR.run(self._live(), report)
 
     def stop(self) -> None:
-        """End it, whatever it does. Harmless when it has ended."""
+        """End the program. Harmless when it has ended."""
         SUPERVISOR.call(self._stop)
 
     def _stop(self) -> None:
@@ -137,11 +240,11 @@ class Process:
     async def _run(self) -> ProgramEnd:
         mark = GUARD.mark()
         started = time.monotonic()
-        child = self._child = await start_child(self._argv, self._folder, marked(self._environment, mark))
+        child = self._child = await start_child(self._argv, self._folder, with_mark(self._environment, mark))
         self.pid = child.pid
         GUARD.watch(child.pid)
         self._begun()
-        yielding_aio = asyncio.create_task(stand_back(child.pid)) if self._stands_back else None
+        yielding_aio = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
         ended = await self._follow(child, mark, started)
         if yielding_aio is not None:
             yielding_aio.cancel()
@@ -182,13 +285,13 @@ class Process:
         for stream, pipe in child.outputs.items():
             self._pipes[pipe.fileno()] = pipe
             loop.add_reader(pipe.fileno(), self._read, stream, pipe.fileno())
-        child.tell_end(self._over.set)
+        child.on_end(self._over.set)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
         data = os.read(descriptor, CHUNK)
         if data:
             self._output.add(stream, data)
-            SUPERVISOR.took(len(data))
+            SUPERVISOR.throttle(len(data))
             return
         asyncio.get_running_loop().remove_reader(descriptor)
         self._pipes.pop(descriptor).close()
@@ -206,29 +309,21 @@ class Process:
 
 
 async def _within(seconds: float | None, event: asyncio.Event) -> None:
-    """Wait for an event, but not longer than that."""
+    """Wait for an event, at most `seconds`."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 def _shell_code(returncode: int | None) -> int:
-    """None, for a program that even KILL does not reach, counts as killed."""
+    """The exit code as a shell has it. None, for a program that ignores even KILL, counts as killed."""
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode
 
 
-NICE = 19
-"""Each of many sessions has a share of its own: only the least is little enough."""
-AGAIN_S = 0.11
-"""Linux lets a user change a session's priority ten times a second."""
-
-_turn = asyncio.Lock()
-
-
-async def stand_back(leader: int) -> None:
-    """Lower the priority of a program that leads its session, and of what it starts. Does what it may.
+async def lower_priority(leader: int) -> None:
+    """Lower the priority of a program that leads its session, and of what it starts, as far as allowed.
 
     Used on the supervisor's loop.
     """
@@ -236,15 +331,15 @@ async def stand_back(leader: int) -> None:
         os.setpriority(os.PRIO_PGRP, leader, NICE)
     async with _turn:
         while True:
-            if _has_session_stood_back(leader):
+            if _session_lowered(leader):
                 return
             await asyncio.sleep(AGAIN_S)
 
 
-def _has_session_stood_back(leader: int) -> bool:
-    """Linux gives every session the same share, whatever the priorities in it, unless it is told.
+def _session_lowered(leader: int) -> bool:
+    """Lower the whole session on Linux, which otherwise gives every session the same share.
 
-    Returns False when it has to be told again.
+    Returns False when the system asks to try again later.
     """
     try:
         Path(f"/proc/{leader}/autogroup").write_text(str(NICE))
@@ -255,8 +350,8 @@ def _has_session_stood_back(leader: int) -> bool:
     return True
 
 
-def remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
-    """One line each; none for a program that ended well by itself and whose output is whole."""
+def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
+    """Lines about the end that the output does not show; none for a program that ended well by itself."""
     notes = {
         f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,
         f"[exit code {ended.exit_code}]": ended.exit_code != 0,
@@ -264,96 +359,3 @@ def remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
         f"[{output.problem}]": bool(output.problem),
     }
     return [note for note, applies in notes.items() if applies]
-
-
-T = TypeVar("T")
-
-REST_PER_PIPE_S = 10e-6
-FLOOD_RATE = 400e6
-"""Bytes a second that are taken at most, of all programs together."""
-LEAST_REST_S, MOST_REST_S = 0.0005, 0.005
-QUIT_S = 2.0
-
-
-class Supervisor:
-    """A loop in a thread that begins with the first coroutine given to it. Any thread may use it."""
-
-    def __init__(self) -> None:
-        self._selector = _Rested()
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._end = asyncio.Event()
-        self._tasks_aio: set[asyncio.Task[Any]] = set()
-
-    def run(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
-        """Run it to its end, then call `report`, on the supervisor's thread, with what came of it."""
-        self.call(lambda: self._start(coroutine, report))
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Call a function soon, on the supervisor's thread."""
-        with contextlib.suppress(RuntimeError):  # closed: the process ends
-            self._begun().call_soon_threadsafe(function)
-
-    def took(self, size: int) -> None:
-        """So many bytes were read in one go; they are paid for with a rest. On the supervisor's thread."""
-        self._selector.owed_s += size / FLOOD_RATE
-
-    def close(self) -> None:
-        """Leave all programs as they are, and end."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._end.set)
-            thread.join(QUIT_S)
-
-    def _begun(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.SelectorEventLoop(self._selector)
-                self._thread = threading.Thread(
-                    target=self._live, args=(self._loop,), name="programs", daemon=True
-                )
-                self._thread.start()
-            return self._loop
-
-    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(self._until_the_end())
-
-    async def _until_the_end(self) -> None:
-        await self._end.wait()
-
-    def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
-        task_aio = asyncio.ensure_future(coroutine)
-        self._tasks_aio.add(task_aio)
-        task_aio.add_done_callback(lambda done: self._over(done, report))
-
-    def _over(self, task_aio: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
-        self._tasks_aio.discard(task_aio)
-        if not task_aio.cancelled():
-            report(task_aio.exception() or task_aio.result())
-
-
-class _Rested(selectors.DefaultSelector):
-    """Rests before it looks, unless there is other work."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.owed_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout > 0:
-            rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
-            if rest >= LEAST_REST_S:
-                self.owed_s = 0.0
-                rest = min(rest, MOST_REST_S, timeout or MOST_REST_S)
-                time.sleep(rest)
-                timeout = None if timeout is None else timeout - rest
-        return super().select(timeout)
-
-
-SUPERVISOR = Supervisor()
-"""One for this operating system process."""
-atexit.register(SUPERVISOR.close)

@@ -13,27 +13,34 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 
-from mcpdesk.jobs.process_table import MARK, ProcessRow, lives, look, marks, newest, rows
+from mcpdesk.jobs.process_table import MARK, ProcessRow, all_processes, marks, newest, rows, still_runs
 
 NEAR = 64
-"""Up to so many numbers given out since a program began are looked at one by one."""
+"""Up to this many processes started since a program began are checked one by one."""
 
+TERM_GRACE_S = 2.0
+"""Between TERM and KILL."""
+KILL_GRACE_S = 0.5
+KILL_ROUNDS = 10
+"""A family that forks while it is being killed needs more than one round."""
+FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
+"""The first and the longest pause between checks whether signalled processes are gone."""
 NO_SESSION = 0
-"""That of the kernel's threads, and of who came into our container from outside."""
+"""The session of kernel threads, and of processes that entered our container from outside."""
 
 
-def marked(environment: dict[str, str], mark: str) -> dict[str, str]:
-    """The environment with one more mark."""
+def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
+    """A copy of the environment with one more mark."""
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
 def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[ProcessRow]]:
-    """Every living process of each job, found in one look. Takes milliseconds.
+    """Every living process of each job, by the job's leader. Reads all processes, which takes milliseconds.
 
-    A job is its leader, who counts while it lives, and its mark. `keepers` has the keeper of a leader; it
-    adopts what the job leaves behind, and is no member itself.
+    `jobs` maps leaders to marks, `keepers` leaders to their keepers: a keeper adopts what the job leaves
+    behind, and is no member itself.
     """
-    table = look()
+    table = all_processes()
     leaders_kept = {keeper: leader for leader, keeper in (keepers or {}).items() if keeper}
     leaders = {mark: leader for leader, mark in jobs.items()}
     found: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
@@ -51,9 +58,9 @@ def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -
 
 
 def is_surely_alone(leader: int, mark: str) -> bool:
-    """Whether nobody of a program's family is left, seen at a glance; False: it takes `members` to tell.
+    """Whether certainly nothing of a program's family is left; False means that `members` has to tell.
 
-    Only for a program that began so recently that numbers cannot have come round.
+    Only for a program that began so recently that no process number can have been given twice.
     """
     made = newest() - leader
     if not 0 <= made <= NEAR:
@@ -63,14 +70,14 @@ def is_surely_alone(leader: int, mark: str) -> bool:
 
 
 def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
-    """Those that still run; what only waits to be collected by its parent counts as gone."""
-    return [process for process in processes if lives(process)]
+    """The processes that still run; a zombie counts as gone."""
+    return [process for process in processes if still_runs(process)]
 
 
 def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
-    """Send a signal to each; who is gone or not ours is left alone."""
+    """Send a signal to each process. Those that are gone or not ours are skipped."""
     for process in processes:
-        if lives(process):
+        if still_runs(process):
             with contextlib.suppress(OSError):
                 os.kill(process.pid, number)
 
@@ -93,27 +100,22 @@ def _add_descendants(family: dict[int, ProcessRow], children: Mapping[int, list[
         family.update((row.pid, row) for row in new)
 
 
-TERM_GRACE_S = 2.0
-"""Between TERM and KILL."""
-KILL_GRACE_S = 0.5
-KILL_ROUNDS = 10
-"""A family that forks while it is being killed needs more than one."""
-FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
-"""How soon, and how often at last, it is looked whether those that got a signal are gone."""
-
-
 class FamilyReaper:
-    """Families that are being ended."""
+    """Ends whole families: TERM, then KILL until nothing is left.
+
+    Used on the supervisor's loop, and one read of all processes serves all families. As a read holds up the
+    loop, the next one comes no sooner than the last one took.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[int, str] = {}
-        """Families to look for at the next look, and the keepers of those that have one."""
+        """The leaders and marks of the next read of all processes; `_keepers` has their keepers."""
         self._keepers: dict[int, int] = {}
         self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
         self._next_look = 0.0
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
-        """End a job's family; returns how many there were that did not end by themselves."""
+        """End a job's family. Returns how many processes were not already ending by themselves."""
         first = left = await self._members(leader, mark, keeper)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
         for _ in range(KILL_ROUNDS):
@@ -131,7 +133,7 @@ class FamilyReaper:
         return (await self._looking)[leader]
 
     async def _look(self) -> dict[int, list[ProcessRow]]:
-        """Look for all that are asked for until it begins."""
+        """Find the members of all families asked for until it begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
         keepers, self._keepers = self._keepers, {}

@@ -1,4 +1,8 @@
-"""The processes of this machine as they are at one look: whose child, of which session, what they use."""
+"""The processes of this machine: their parents, sessions, marks and what they use.
+
+On Linux they are read from `/proc`, elsewhere through psutil. What the rest of the program calls is bound at
+the end of the module to the functions of this platform.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +15,42 @@ from functools import cache
 from typing import NamedTuple
 
 MARK = "MCPDESK_JOB"
-"""The environment variable. Its value is a list of marks, each ended with `;`, outermost desk first."""
+"""The environment variable with the marks of a process, each ended with `;`, outermost desk first."""
 
 EXEC_S = 0.25
-"""How long a process may be between two programs; on a busy machine it waits there for its turn."""
+"""How long a process may take between two programs on a busy machine; it shows no environment then."""
 
 
 class ProcessRow(NamedTuple):
-    """A process that is there."""
+    """One process of this machine."""
 
     pid: int
     parent: int
     session: int
     born: float
-    """When it began, by a clock of the system's own; tells it from a later one with its number."""
+    """When it began, by the system's own clock: tells it from a later process with its number."""
     is_zombie: bool
-    """Whether it has ended and only waits to be collected."""
+    """Whether it has ended and waits to be collected."""
     is_ending: bool
-    """Whether it runs nothing any more: a zombie, or about to be one. Its files close in between."""
+    """Whether it is a zombie or about to be one."""
     cpu_s: float
-    """Of the processor, with what those took that it started and that have ended."""
+    """Seconds of processor time, with that of its ended children."""
     memory: int
     """Bytes resident."""
 
 
-def look() -> dict[int, ProcessRow]:
-    """Every process by its number. Takes milliseconds: not for a loop that others wait for."""
+def all_processes() -> dict[int, ProcessRow]:
+    """Every process by its number. Takes milliseconds: do not call it on the core's loop."""
     return rows(_pids())
 
 
 def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
-    """Those of the processes that are there."""
+    """The processes of these numbers that exist."""
     return {pid: found for pid in pids if (found := row(pid)) is not None}
 
 
-def lives(known: ProcessRow) -> bool:
-    """Whether it still runs; what only waits to be collected counts as gone."""
+def still_runs(known: ProcessRow) -> bool:
+    """Whether a process still runs; a zombie counts as gone."""
     now = row(known.pid)
     return now is not None and not now.is_zombie and now.born == known.born
 
@@ -62,7 +66,7 @@ def _pids_of_psutil() -> list[int]:
 
 
 def _row_of_linux(pid: int) -> ProcessRow | None:
-    """Ten times cheaper than asking psutil for each field."""
+    """Reads one file, which is ten times faster than asking psutil for each field."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             raw = file.read(2048)
@@ -155,14 +159,14 @@ _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
-"""One process, by its number; None when there is none."""
+"""Read one process by its number; None when there is none."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""What a process's environment says under `MARK`; empty when nothing, or it may not be read.
+"""The value of `MARK` in a process's environment; empty when it has none or may not be read.
 
-Not for a zombie or a thread of the kernel.
+Not for zombies or kernel threads.
 """
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
-"""The number of the process or thread begun last; 0 where the system does not tell."""
+"""The number of the process or thread started last; 0 where the system does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +174,16 @@ class Usage:
     """What a program and everything in its session have used and hold."""
 
     cpu_s: float
-    """Seconds of processor time of those that live, and of those that ended and were collected by them."""
+    """Seconds of processor time, with that of ended children."""
     memory: int
     """Bytes resident, shared ones counted for each."""
     processes: int
 
 
 def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
-    """By the leader of each session. One without a living process is missing."""
+    """The usage of each session, by its leader. A session without a living process is missing."""
     found: dict[int, Usage] = {}
-    for row in look().values() if leaders else ():
+    for row in all_processes().values() if leaders else ():
         if row.session in leaders and not row.is_zombie:
             before = found.get(row.session, Usage(0.0, 0, 0))
             found[row.session] = Usage(
@@ -190,12 +194,12 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
 
 @cache
 def process_mark(pid: int) -> str:
-    """The mark of a process that runs now; empty when there is none of that number."""
+    """A text that identifies a running process: its number and start time. Empty when there is none."""
     return _mark(pid)
 
 
 def is_running(mark: str) -> bool:
-    """Whether the process of a mark runs still."""
+    """Whether the process of a mark still runs."""
     pid = mark.partition(" ")[0]
     return pid.isdigit() and _mark(int(pid)) == mark
 

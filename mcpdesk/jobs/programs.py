@@ -1,6 +1,6 @@
 """Programs that go on after the call that began them: numbered, their output in files, ended with the server.
 
-They stand back for whatever is waited for: what a person sees, and programs in the foreground.
+They run with low priority: the screen and programs somebody waits for come first.
 
 Deliberately ignorant of tools. Used on one loop, save for `views` and `usage`, which any thread may ask for.
 """
@@ -25,20 +25,20 @@ from mcpdesk.jobs.process import Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 
 MOST_RUNNING = 500
-"""Programs at one time; one more is refused: a looping client must not fill the machine."""
+"""The most programs at one time, so that a looping client cannot fill the machine."""
 KEPT = 200
-"""Programs that have ended and can still be read."""
+"""Ended programs whose output can still be read."""
 QUIT_S = 5.0
 """How long `close` waits for the last of them."""
 
 
 class ProgramState(StrEnum):
-    """What has become of a program. All but `RUNNING` are final."""
+    """The states of a program. All but `RUNNING` are final."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """It ended with another exit code than 0."""
+    """It ended with an exit code other than 0."""
     KILLED = "killed"
     """It was ended on request."""
 
@@ -50,7 +50,7 @@ class ProgramView:
     id: int
     command: str
     peer: str
-    """Who began it."""
+    """The peer that started it."""
     state: ProgramState
     started: float
     ended: float | None
@@ -59,9 +59,9 @@ class ProgramView:
     size: int
     """Bytes written so far."""
     file: str
-    """Where its output is."""
+    """The file with its output."""
     problem: str
-    """Why the file is not whole; empty when it is."""
+    """Why the file is incomplete; empty when it is whole."""
 
     def runtime_s(self, now: float) -> float:
         """Seconds from its start to its end, or to `now`."""
@@ -70,11 +70,11 @@ class ProgramView:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The next output of a program."""
+    """A piece of a program's output."""
 
     text: str
     end: int
-    """How many bytes have been read, this piece included."""
+    """Bytes read so far, this piece included."""
     has_more: bool
     """Whether there is more to be read now."""
     is_last: bool
@@ -98,13 +98,13 @@ class Program:
         self.ended: ProgramEnd | None = None
         self.error: BaseException | None = None
         self.read_by: dict[str, int] = {}
-        """How many bytes each reader has had."""
+        """How many bytes each reader has read."""
         self.reading = asyncio.Lock()
-        """Held while a piece is read: two calls at once of one reader get two pieces, not one twice."""
+        """Held while a piece is read, so that two calls at once get two pieces, not one twice."""
 
     @property
     def state(self) -> ProgramState:
-        """What has become of it."""
+        """The state it is in."""
         if not self.over.is_set():
             return ProgramState.RUNNING
         if self.ended is None or self.ended.stopped:
@@ -112,7 +112,7 @@ class Program:
         return ProgramState.FAILED if self.ended.exit_code else ProgramState.SUCCEEDED
 
     def view(self) -> ProgramView:
-        """As it is now."""
+        """The program as it is now."""
         return ProgramView(
             id=self.id,
             command=self.command,
@@ -143,7 +143,7 @@ class Program:
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
     def unread(self, start: int, most: int) -> Piece:
-        """All output from byte `start` on, at most `most` characters: of more than that start and end.
+        """All output from byte `start` on; both ends of it where it has more than `most` characters.
 
         Raises: OSError when it cannot be read.
         """
@@ -187,7 +187,7 @@ class Programs:
         return self._programs.get(number)
 
     def usage(self) -> dict[int, Usage]:
-        """What each running program with its family uses now. Takes milliseconds; safe from any thread."""
+        """What each running program and its family use now. Takes milliseconds; safe from any thread."""
         running = list(self._running.values())
         leaders = {program.process.pid: program.id for program in running if program.process.pid}
         return {leaders[pid]: used for pid, used in usage_of(leaders.keys()).items()}
@@ -195,7 +195,7 @@ class Programs:
     async def start(
         self, argv: Sequence[str], command: str, folder: Path, environment: dict[str, str], peer: str
     ) -> Program:
-        """Start a program and return once it runs. `command` is what it is called by.
+        """Start a program and return once it runs. `command` is how it is shown.
 
         Raises: OSError when it cannot be started; RuntimeError when `MOST_RUNNING` run already, or its output
         could not be kept.
@@ -212,7 +212,7 @@ class Programs:
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
         tell = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
-        process = Process(argv, folder, environment, output, begun=tell, stands_back=True)
+        process = Process(argv, folder, environment, output, begun=tell, low_priority=True)
         program = Program(number, command, peer, process, output)
         self._running[number] = program
         process.start(partial(call_soon_safely, loop, partial(self._over, program, begun)))
@@ -224,7 +224,7 @@ class Programs:
         return program
 
     async def kill(self, program: Program) -> None:
-        """End a program with all it started, and return when nothing of it is left."""
+        """End a program with everything it started, and return when nothing of it is left."""
         program.process.stop()
         await program.over.wait()
 
@@ -277,7 +277,7 @@ def _output(folder: Path, number: int) -> Output:
 
 
 def _output_file(folder: Path, number: int) -> Path:
-    """A file of our own. What processes that are gone have left behind is removed."""
+    """The path of a new output file. Files of ended processes are removed."""
     for path in folder.glob("program-*.txt") if number == 1 else ():
         owner = path.name.split("-")[1]
         if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):

@@ -20,7 +20,7 @@ from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output import WHOLE_BYTES, Output, Stream
 
 LONGEST = 64 << 10
-"""Bytes of an unfinished line that are looked at; one that goes on is text."""
+"""The longest unfinished line, in bytes, that is searched for progress; a longer one is text."""
 MESSAGE_LENGTH = 200
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -47,12 +47,12 @@ class _Plain:
 
 
 class _JsonLines:
-    """Takes objects with a `progress` out of the text. Only lines that begin like one wait for their end."""
+    """Removes objects with a `progress` from the text. Only lines that begin with `{` wait for their end."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._is_inside = False
-        """In the middle of a line that is text."""
+        """Whether the data goes on in the middle of a line that is text."""
 
     def feed(self, data: bytes) -> _Read:
         data, self._rest = self._rest + data, b""
@@ -82,7 +82,7 @@ class _JsonLines:
 
 
 class _Percent:
-    """Looks for percentages, and leaves out what was written over."""
+    """Finds percentages, and leaves out text that was written over."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -122,7 +122,7 @@ _READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLin
 
 
 class Reports(Output):
-    """An output that tells what comes, on the thread that reads it: `on_text` and `on_progress`."""
+    """An output that calls `on_text` and `on_progress` on the thread that reads it."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Reports(Output):
         self._on_progress = on_progress
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Take what was read from a stream."""
+        """Add what was read from a stream."""
         text, progress = self._readers[stream].feed(data)
         for each in progress:
             self._on_progress(each)
@@ -160,7 +160,7 @@ class Reports(Output):
 
 
 def _report(line: bytes) -> ProgressReport | None:
-    """The progress a line tells; None: it is text."""
+    """The progress a line reports; None when the line is text."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable
 
 LOOK_S = 30.0
-"""The longest sleep: a clock that is set, or a machine that slept, is noticed by then."""
+"""The longest sleep, so that a clock that was set, or a machine that slept, is noticed."""
 TROUBLE_S = 5.0
-"""How long after a failure it is tried again."""
+"""How long after a failure the work is tried again."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,13 +31,13 @@ class Schedule:
         self._task: asyncio.Task[None] | None = None
 
     def poke(self) -> None:
-        """Something changed: call `work` now. The first time starts it all."""
+        """Call `work` now, because something changed. The first call starts the schedule."""
         self._poked.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Call it no more."""
+        """Stop calling `work`."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -145,9 +145,9 @@ async def _report(output: Output, context: Context) -> None:
 
 
 def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
-    from mcpdesk.jobs.process import remarks
+    from mcpdesk.jobs.process import end_remarks
 
-    notes = remarks(ended, output, timeout_ms)
+    notes = end_remarks(ended, output, timeout_ms)
     room = most - sum(len(note) + 1 for note in notes)
     run = Run(
         exit_code=ended.exit_code,

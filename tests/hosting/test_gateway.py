@@ -140,7 +140,7 @@ def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
         (folder / name).write_text(name)
     store = peer.services.jobs
     job = store.add("sample", job_owner(OPEN), "tool", "peer", 60, 10, lambda _: None, feed=CallFeed())
-    job.files = downloads.noted([folder / name for name in names], [folder])
+    job.files = downloads.record_files([folder / name for name in names], [folder])
     store.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     return HostedJobs(store, {"sample": peer.endpoint}), job, peer
 
@@ -150,7 +150,7 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     jobs, job, peer = finished(tmp_path, *"ab"[:number])
-    name = "single" if number == 1 else "archive"
+    name = "single_download" if number == 1 else "archive_download"
     make, go_on, made = getattr(downloads, name), threading.Event(), asyncio.Queue[Download]()
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.jobs import call_files
-from mcpdesk.jobs.call_files import CallFolders, Foreign, MadeFiles
+from mcpdesk.jobs.call_files import CallFolders, MadeFiles, NotMadeHere
 
 
 def filled(folders: CallFolders, size: int = 1) -> Path:
@@ -69,7 +69,7 @@ def test_a_folder_that_could_not_be_made_is_not_in_use(tmp_path: Path) -> None:
 def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
     claimed = made.claim([path], roots)
     path.write_text(text)
-    made.settle(claimed)
+    made.release(claimed)
 
 
 def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_own_files_are_made_anew_and_changed_ones_are_not(
     make(made, path, "one")
     make(made, path, "two")
     path.write_text("somebody's work")
-    with pytest.raises(Foreign, match="was not made here, or changed since"):
+    with pytest.raises(NotMadeHere, match="was not made here, or changed since"):
         made.claim([path], ())
 
 
@@ -101,7 +101,7 @@ def test_marks_outlive_the_process_where_the_file_system_keeps_them(tmp_path: Pa
     try:
         os.getxattr(path, "user.mcpdesk.made")
     except (OSError, AttributeError):
-        with pytest.raises(Foreign):
+        with pytest.raises(NotMadeHere):
             MadeFiles().claim([path], ())
     else:
         make(MadeFiles(), path, "two")
@@ -121,7 +121,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path, kind: str) -> None:
         path.hardlink_to(other)
     else:
         path.symlink_to(other if kind == "link" else tmp_path / "nothing")
-    with pytest.raises(Foreign):
+    with pytest.raises(NotMadeHere):
         MadeFiles().claim([tmp_path / "new", path], ())
     assert not (tmp_path / "new").exists()
 
@@ -136,8 +136,8 @@ def test_what_a_program_made_that_is_no_file_is_not_taken_for_its_file(tmp_path:
         path.mkdir()
     else:
         path.symlink_to(tmp_path)
-    made.settle(claimed)
-    with pytest.raises(Foreign):
+    made.release(claimed)
+    with pytest.raises(NotMadeHere):
         made.claim([path], ())
 
 
@@ -151,8 +151,8 @@ def test_what_somebody_else_put_there_meanwhile_is_theirs(
     made, path = MadeFiles(), tmp_path / "map.png"
     claimed = made.claim([path], ())
     path.write_text("theirs")
-    made.settle(claimed)
-    with pytest.raises(Foreign):
+    made.release(claimed)
+    with pytest.raises(NotMadeHere):
         made.claim([path], ())
 
 
@@ -163,13 +163,13 @@ def test_calls_at_the_same_time_may_make_the_same_file(tmp_path: Path) -> None:
     second = made.claim([path], ())
     path.rename(tmp_path / "half")
     path.symlink_to(tmp_path / "half")
-    with pytest.raises(Foreign):
+    with pytest.raises(NotMadeHere):
         made.claim([path], ())
     path.unlink()
     path.write_text("more")
-    made.settle(first)
+    made.release(first)
     path.write_text("whole")
-    made.settle(second)
+    made.release(second)
     make(made, path, "anew")
 
 
@@ -179,9 +179,9 @@ def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Pat
     made = MadeFiles()
     make(made, root / "theirs" / "a", "", root)
     root.chmod(0o1777)
-    with pytest.raises(Foreign, match="theirs"):
+    with pytest.raises(NotMadeHere, match="theirs"):
         made.claim([root / "theirs" / "b"], [root])
-    with pytest.raises(Foreign, match="theirs"):
+    with pytest.raises(NotMadeHere, match="theirs"):
         made.claim([root / "theirs" / "deep" / "b"], [root])
     assert not (root / "theirs" / "deep").exists()
     for name in ("a", "b"):
@@ -201,7 +201,7 @@ def test_of_too_many_marks_the_one_not_used_for_longest_is_forgotten_and_that_is
     for path in paths[:3]:
         make(made, path, "one")
     (tmp_path / "theirs").touch()
-    with pytest.raises(Foreign) as refused:
+    with pytest.raises(NotMadeHere) as refused:
         made.claim([tmp_path / "theirs"], ())
     assert "are known" not in str(refused.value)
     make(made, paths[0], "two")
@@ -209,7 +209,7 @@ def test_of_too_many_marks_the_one_not_used_for_longest_is_forgotten_and_that_is
     assert len(made._marks) == 3
     for path in (paths[0], paths[2], paths[3]):
         make(made, path, "anew")
-    with pytest.raises(Foreign, match=r"changed since \(the last 3 made are known\)"):
+    with pytest.raises(NotMadeHere, match=r"changed since \(the last 3 made are known\)"):
         made.claim([paths[1]], ())
     assert paths[1].read_text() == "one"
 
@@ -227,5 +227,7 @@ def test_a_folder_that_is_used_is_known_for_longer_than_files_that_are_not(
     assert len(made._marks) == 3
     for number in range(3):
         make(made, root / str(number), "", root)
-    with pytest.raises(Foreign, match=r"'/.*/all/ours' was not made here, .* \(the last 3 made are known\)"):
+    with pytest.raises(
+        NotMadeHere, match=r"'/.*/all/ours' was not made here, .* \(the last 3 made are known\)"
+    ):
         made.claim([root / "ours" / "more"], [root])

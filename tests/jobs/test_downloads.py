@@ -30,7 +30,7 @@ def made(home: Path, name: str = "out.txt", text: str = "hello") -> ProducedFile
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    (file,) = downloads.noted([path], [home])
+    (file,) = downloads.record_files([path], [home])
     return file
 
 
@@ -42,7 +42,7 @@ def test_a_file_is_noted_with_name_size_and_digest(home: Path) -> None:
 
 @pytest.mark.parametrize("leads", ["../secret.txt", "sub/../../secret.txt", "/etc/hostname", "\0", "nothing"])
 def test_what_lies_outside_or_is_not_there_is_left_out(home: Path, leads: str) -> None:
-    assert downloads.noted([home / leads], [home]) == ()
+    assert downloads.record_files([home / leads], [home]) == ()
 
 
 def test_links_lead_nowhere_but_inside(home: Path) -> None:
@@ -50,30 +50,33 @@ def test_links_lead_nowhere_but_inside(home: Path) -> None:
     (home / "in").symlink_to(home / "real.txt")
     (home / "out").symlink_to(home.parent / "secret.txt")
     (home / "up").symlink_to(home.parent)
-    found = downloads.noted([home / "in", home / "out", home / "up" / "secret.txt"], [home])
+    found = downloads.record_files([home / "in", home / "out", home / "up" / "secret.txt"], [home])
     assert [file.name for file in found] == ["real.txt"]
 
 
 def test_what_was_there_before_was_not_made(home: Path) -> None:
     path = made(home).path
     now = path.stat().st_ctime
-    assert downloads.noted([path], [home], now - 1) != ()
-    assert downloads.noted([path], [home], now + downloads.CLOCK_S + 0.1) == ()
+    assert downloads.record_files([path], [home], now - 1) != ()
+    assert downloads.record_files([path], [home], now + downloads.CLOCK_S + 0.1) == ()
     # A time of change can be set to anything; when that was done cannot.
     os.utime(path, (now + 1e6, now + 1e6))
-    assert downloads.noted([path], [home], now + downloads.CLOCK_S + 60) == ()
+    assert downloads.record_files([path], [home], now + downloads.CLOCK_S + 60) == ()
 
 
 def test_folders_and_devices_are_no_files(home: Path) -> None:
     (home / "folder").mkdir()
     os.mkfifo(home / "pipe")
-    assert downloads.noted([home / "folder", home / "pipe", Path("/dev/zero")], [home, Path("/dev")]) == ()
+    assert (
+        downloads.record_files([home / "folder", home / "pipe", Path("/dev/zero")], [home, Path("/dev")])
+        == ()
+    )
 
 
 def test_two_files_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     paths = [made(other, f"{folder}/a.txt").path for folder in ("x", "y", "z")]
-    found = downloads.noted([*paths, paths[0]], [home, other])
+    found = downloads.record_files([*paths, paths[0]], [home, other])
     assert [file.name for file in found] == ["a.txt", "a-2.txt", "a-3.txt"]
 
 
@@ -81,14 +84,14 @@ def test_names_that_no_text_can_tell_apart_are_told_apart(home: Path) -> None:
     paths = [home / os.fsdecode(name) for name in (b"\xff.txt", b"\xfe.txt")]
     for path in paths:
         path.write_text("x")
-    assert [file.name for file in downloads.noted(paths, [home])] == ["?.txt", "?-2.txt"]
+    assert [file.name for file in downloads.record_files(paths, [home])] == ["?.txt", "?-2.txt"]
 
 
 def test_a_folder_that_is_a_link_itself_still_holds_its_files(home: Path) -> None:
     link = home.parent / "link"
     link.symlink_to(home)
     made(home)
-    (file,) = downloads.noted([link / "out.txt"], [link])
+    (file,) = downloads.record_files([link / "out.txt"], [link])
     assert file.name == "out.txt"
 
 
@@ -112,7 +115,7 @@ def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str
         case "grown":
             with file.path.open("a") as more:
                 more.write("!")
-    for use in (downloads.opened, downloads.digest):
+    for use in (downloads.open_unchanged, downloads.digest):
         with pytest.raises(FileGone):
             use(file, [home])
 
@@ -122,10 +125,10 @@ def test_nothing_stays_open(home: Path) -> None:
     changed.path.write_text("something else")
     os.mkfifo(home / "pipe")
     before = len(os.listdir("/proc/self/fd"))
-    downloads.noted([file.path, home / "pipe", home / "nothing"], [home])
-    downloads.noted([file.path], [home], file.path.stat().st_ctime + 60)
-    downloads.check(file, [home])
-    for use in (downloads.opened, downloads.check, downloads.digest):
+    downloads.record_files([file.path, home / "pipe", home / "nothing"], [home])
+    downloads.record_files([file.path], [home], file.path.stat().st_ctime + 60)
+    downloads.check_unchanged(file, [home])
+    for use in (downloads.open_unchanged, downloads.check_unchanged, downloads.digest):
         with pytest.raises(FileGone):
             use(changed, [home])
     downloads.digest(file, [home])
@@ -154,14 +157,14 @@ def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
     (home / "sub").rename(home / "before")
     (home / "sub").symlink_to(home.parent)
     with pytest.raises(FileGone):
-        downloads.opened(file, [home])
+        downloads.open_unchanged(file, [home])
 
 
 def several_files(home: Path, *names: str) -> tuple[ProducedFile, ...]:
     for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(f"this is {name}")
-    return downloads.noted([home / name for name in names], [home])
+    return downloads.record_files([home / name for name in names], [home])
 
 
 def content(sent: Download) -> bytes:
@@ -181,14 +184,14 @@ def content(sent: Download) -> bytes:
 )
 def test_one_file_is_sent_as_it_is(tmp_path: Path, name: str, media_type: str) -> None:
     (file,) = several_files(tmp_path, f"sub/{name}")
-    sent = downloads.single(file, [tmp_path])
+    sent = downloads.single_download(file, [tmp_path])
     assert (sent.name, sent.media_type, sent.size) == (name, media_type, file.size)
     assert content(sent) == f"this is sub/{name}".encode()
 
 
 def test_several_are_packed_the_same_way_each_time(tmp_path: Path) -> None:
     several = several_files(tmp_path, "a.txt", "sub/b.txt")
-    first, second = (downloads.archive(several, [tmp_path], "job") for _ in range(2))
+    first, second = (downloads.archive_download(several, [tmp_path], "job") for _ in range(2))
     assert (first.tag, first.size, first.name) == (second.tag, second.size, "job.zip")
     packed = content(first)
     assert packed == content(second) and len(packed) == first.size
@@ -201,10 +204,10 @@ def test_several_are_packed_the_same_way_each_time(tmp_path: Path) -> None:
 
 
 def test_another_content_has_another_tag(tmp_path: Path) -> None:
-    before = downloads.archive(several_files(tmp_path, "a", "b"), [tmp_path], "job")
+    before = downloads.archive_download(several_files(tmp_path, "a", "b"), [tmp_path], "job")
     (tmp_path / "a").write_text("something else")
-    after = downloads.archive(
-        downloads.noted([tmp_path / "a", tmp_path / "b"], [tmp_path]), [tmp_path], "job"
+    after = downloads.archive_download(
+        downloads.record_files([tmp_path / "a", tmp_path / "b"], [tmp_path]), [tmp_path], "job"
     )
     assert before.tag != after.tag
     for each in (before, after):
@@ -215,8 +218,8 @@ def test_a_file_of_a_time_archives_do_not_know_is_packed_all_the_same(tmp_path: 
     several_files(tmp_path, "old", "new")
     os.utime(tmp_path / "old", (0, 0))
     os.utime(tmp_path / "new", (7e9, 7e9))
-    odd = downloads.noted([tmp_path / "old", tmp_path / "new"], [tmp_path])
-    with zipfile.ZipFile(io.BytesIO(content(downloads.archive(odd, [tmp_path], "job")))) as archive:
+    odd = downloads.record_files([tmp_path / "old", tmp_path / "new"], [tmp_path])
+    with zipfile.ZipFile(io.BytesIO(content(downloads.archive_download(odd, [tmp_path], "job")))) as archive:
         assert [archive.getinfo(name).date_time[0] for name in ("old", "new")] == [1980, 2107]
 
 
@@ -225,7 +228,7 @@ def test_a_file_that_is_gone_spoils_the_archive_and_leaves_nothing_open(tmp_path
     (tmp_path / "b").unlink()
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FileGone):
-        downloads.archive(several, [tmp_path], "job")
+        downloads.archive_download(several, [tmp_path], "job")
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -234,7 +237,7 @@ def test_an_archive_that_would_be_too_large_is_not_begun(
 ) -> None:
     monkeypatch.setattr(downloads, "ARCHIVE_BYTES", 10)
     with pytest.raises(ArchiveTooLarge, match="2 files"):
-        downloads.archive(several_files(tmp_path, "a", "b"), [tmp_path], "job")
+        downloads.archive_download(several_files(tmp_path, "a", "b"), [tmp_path], "job")
 
 
 def test_an_archive_for_which_the_disk_has_no_room_is_refused_in_words(
@@ -244,5 +247,5 @@ def test_an_archive_for_which_the_disk_has_no_room_is_refused_in_words(
     monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ArchiveTooLarge, match=r"2 files .* finds no room here: No space left"):
-        downloads.archive(several, [tmp_path], "job")
+        downloads.archive_download(several, [tmp_path], "job")
     assert len(os.listdir("/proc/self/fd")) == before

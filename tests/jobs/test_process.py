@@ -32,8 +32,8 @@ from mcpdesk.jobs.process import (
     Process,
     ProgramEnd,
     Supervisor,
+    lower_priority,
     run,
-    stand_back,
 )
 from mcpdesk.jobs.process_family import TERM_GRACE_S
 from mcpdesk.jobs.process_table import MARK, row
@@ -364,13 +364,13 @@ async def test_no_descriptor_is_left_open() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sessions have no priority elsewhere")
-async def test_a_program_its_children_and_its_session_stand_back() -> None:
+async def test_a_program_its_children_and_its_session_lower_priority() -> None:
     command = "read; nice; nice & wait; cat /proc/self/autogroup 2>/dev/null"
     process = await asyncio.create_subprocess_exec(
         "bash", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    await asyncio.wait_for(stand_back(process.pid), WITHIN_S)
+    await asyncio.wait_for(lower_priority(process.pid), WITHIN_S)
     out, _ = await process.communicate(b"\n")
     first, second, *session = out.decode().splitlines()
     wanted = str(NICE)
@@ -387,12 +387,12 @@ async def test_a_system_that_is_in_no_hurry_is_asked_again(monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_text", write)
     monkeypatch.setattr(process, "AGAIN_S", 0.001)
-    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
+    await asyncio.wait_for(lower_priority(2**22 + 1), WITHIN_S)
     assert answers == []
 
 
 async def test_who_is_gone_is_left_alone() -> None:
-    await asyncio.wait_for(stand_back(2**22 + 1), WITHIN_S)
+    await asyncio.wait_for(lower_priority(2**22 + 1), WITHIN_S)
 
 
 BUSY_AT_THE_END = """
@@ -432,7 +432,7 @@ def test_what_was_read_is_paid_for_with_a_rest(supervisor: Supervisor) -> None:
     async def work(owed: int) -> None:
         reader, writer = os.pipe()
         ready = asyncio.Event()
-        supervisor.took(owed)
+        supervisor.throttle(owed)
         asyncio.get_running_loop().add_reader(reader, ready.set)
         os.write(writer, b"!")
         began = time.perf_counter()

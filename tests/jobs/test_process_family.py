@@ -17,9 +17,9 @@ from mcpdesk.jobs.process_family import (
     FamilyReaper,
     is_surely_alone,
     living,
-    marked,
     members,
     signal_all,
+    with_mark,
 )
 from mcpdesk.jobs.process_table import MARK, ProcessRow
 from tests.support.patience import WITHIN_S
@@ -52,14 +52,14 @@ def start(command: str, **environment: str) -> subprocess.Popen[bytes]:
 
 
 def test_marks_are_listed_outermost_first() -> None:
-    assert marked({"A": "b"}, "x.1") == {"A": "b", MARK: "x.1;"}
-    assert marked({MARK: "x.1;"}, "y.2")[MARK] == "x.1;y.2;"
+    assert with_mark({"A": "b"}, "x.1") == {"A": "b", MARK: "x.1;"}
+    assert with_mark({MARK: "x.1;"}, "y.2")[MARK] == "x.1;y.2;"
 
 
 def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Popen[bytes]]) -> None:
     own = f"m.{token_hex(4)}"
     for mark in (f"{own}.1", f"{own}.12", f"{own}.2"):
-        sleepers.append(start("echo; read", **marked(dict(os.environ), mark)))
+        sleepers.append(start("echo; read", **with_mark(dict(os.environ), mark)))
     found = members({NOBODY: f"{own}.1", NOBODY + 1: f"{own}.2", NOBODY + 2: f"{own}.3"})
     assert {leader: [row.pid for row in rows] for leader, rows in found.items()} == {
         NOBODY: [sleepers[0].pid],

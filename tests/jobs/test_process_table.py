@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process_table
-from mcpdesk.jobs.process_table import MARK, lives, look, marks, newest, row, rows
+from mcpdesk.jobs.process_table import MARK, all_processes, marks, newest, row, rows, still_runs
 from tests.support.patience import WITHIN_S
 
 NAME = "a) R 1 (b"
@@ -32,9 +32,9 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[bytes]) -> None:
     found = row(sleeper.pid)
-    assert found is not None and found[:5] == look()[sleeper.pid][:5]
+    assert found is not None and found[:5] == all_processes()[sleeper.pid][:5]
     assert (found.pid, found.parent, found.session) == (sleeper.pid, os.getpid(), sleeper.pid)
-    assert not found.is_zombie and not found.is_ending and lives(found)
+    assert not found.is_zombie and not found.is_ending and still_runs(found)
     assert marks(sleeper.pid) == "s.1;"
 
 
@@ -54,7 +54,7 @@ def test_who_waits_to_be_collected_is_told_apart(sleeper: subprocess.Popen[bytes
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     after = row(sleeper.pid)
     assert before is not None and after is not None
-    assert after.is_zombie and after.is_ending and not lives(before)
+    assert after.is_zombie and after.is_ending and not still_runs(before)
 
 
 def test_who_is_gone_is_nowhere() -> None:

@@ -153,7 +153,7 @@ async def test_a_job_ends_whatever_goes_wrong_at_its_end(
     def broken(*_: Any) -> Any:
         raise RuntimeError("no disk")
 
-    monkeypatch.setattr(downloads, "noted", broken)
+    monkeypatch.setattr(downloads, "record_files", broken)
     caller = Caller()
     caller.peer.server.tools.replace([Tool("makes", makes, {"type": "object"})])
     job = await ended(await caller.begin("makes"))

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
 from mcpdesk.hosting.commands.command_argv import Placeholder, Template, names_in, texts_of
-from mcpdesk.jobs.call_files import Foreign, MadeFiles
+from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
 
 OUTPUT_DIR = "output_dir"
 """The placeholder for the folder of a call."""
@@ -122,8 +122,8 @@ def claimed(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) 
             continue
         try:
             found += made.claim([each.path, *matching(each)], place.allowed)
-        except (Foreign, OSError) as error:
-            made.settle(found)
+        except (NotMadeHere, OSError) as error:
+            made.release(found)
             why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
             raise BadArgument(each.argument, f"{why}; choose another name") from None
     return tuple(found)
@@ -132,7 +132,7 @@ def claimed(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) 
 def settled(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
     """What was claimed is there now, as far as it was made."""
     if own:
-        made.settle(own, [path for each in asked for path in matching(each)])
+        made.release(own, [path for each in asked for path in matching(each)])
 
 
 def matching(asked: ExpectedFile) -> list[Path]:

@@ -32,7 +32,7 @@ from mcpdesk.hosting.folder.file_items import FileItems, digest
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.feed import CallFeed, ProgressReport
-from mcpdesk.jobs.process import ProgramEnd, remarks, run
+from mcpdesk.jobs.process import ProgramEnd, end_remarks, run
 from mcpdesk.jobs.reports import Reports
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
@@ -157,7 +157,7 @@ class CommandRun:
             for path in made:
                 context.feed.produced(path)
         failed = ended.timed_out or ended.exit_code != 0
-        notes = [*remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
+        notes = [*end_remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
         return await self._result(ended, output, made, notes, failed, most)
 
     async def _result(

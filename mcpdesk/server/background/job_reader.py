@@ -9,7 +9,7 @@ import orjson
 from msgspec.structs import replace
 
 from mcpdesk.jobs.call_soon import call_soon_safely
-from mcpdesk.jobs.feed import START, CallFeed, News
+from mcpdesk.jobs.feed import START, CallFeed, FeedUpdate
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -117,12 +117,12 @@ class JobReader:
         """Wait until the job is over, so long at most; says whether it is."""
         return self._job.is_over or await _happens(self._over, within_s)
 
-    def _look(self) -> News:
+    def _look(self) -> FeedUpdate:
         news = _feed(self._job).since(self._cursor)
         self._cursor = news.cursor
         return news if "progress" in self._kinds else replace(news, progress=None)
 
-    def _texts(self, news: News) -> list[tuple[str, str]]:
+    def _texts(self, news: FeedUpdate) -> list[tuple[str, str]]:
         both = zip(("stdout", "stderr"), (news.stdout, news.stderr), news.missed, strict=True)
         return [(kind, _noted(text, missed)) for kind, text, missed in both if text and kind in self._kinds]
 
@@ -172,7 +172,7 @@ def _noted(text: str, missed: int) -> str:
     return f"[... {missed:,} characters left out ...]\n{text}" if missed else text
 
 
-def _said(news: News) -> JSONObject:
+def _said(news: FeedUpdate) -> JSONObject:
     return {"message": news.progress.message} if news.progress and news.progress.message else {}
 
 

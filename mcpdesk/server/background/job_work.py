@@ -165,7 +165,7 @@ class JobWork:
         paths = job.feed.files
         if paths:
             roots = job_roots(self._server)
-            job.files = await asyncio.to_thread(downloads.noted, paths, roots, job.started or 0.0)
+            job.files = await asyncio.to_thread(downloads.record_files, paths, roots, job.started or 0.0)
         job.exit_code = exit_code
         error = gateway_dialect.execution_error(self._tool.name, body, structured)
         message = error.message if error is not None else stderr if body.get("isError") else ""
