@@ -1,10 +1,19 @@
+"""The menus of a call: copy, save."""
+
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.workbench.call_menus import copies, history_menu, shell_command
+from mcpdesk.tui.results.result_content import Savable
+from mcpdesk.tui.workbench.call_menus import copies, history_menu, save, shell_command
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.past_calls import History, PastCall
 from tests.support.fake_link import FakeLink
+from tests.support.frame import toasts
+from tests.support.workbench import bench
 
 
 def test_what_can_be_copied_of_a_call() -> None:
@@ -34,3 +43,35 @@ def test_a_request_has_a_command_where_the_program_has_one() -> None:
     assert shell_command("resources/read", {"uri": "file:///a b"}, "/f") == "mcpdesk read /f 'file:///a b'"
     assert shell_command("tools/list", {}, "/f") == "mcpdesk list /f"
     assert shell_command("ping", {}, "/f") == ""
+
+
+def test_a_file_that_is_there_already_stays(tmp_path: Path) -> None:
+    part = Savable("logo.png", "image/png", b"new")
+    (tmp_path / "logo.png").write_bytes(b"old")
+    assert save(part, tmp_path) == tmp_path / "logo-2.png"
+    assert save(part, tmp_path) == tmp_path / "logo-3.png"
+    assert (tmp_path / "logo.png").read_bytes() == b"old"
+
+
+async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with bench() as it:
+        await it.open("file:///logo.png")
+        await it.until(lambda: "ok" in it.title)
+        await it.pilot.press("x", "enter")
+        await it.until(lambda: bool(toasts(it.app)))
+        assert toasts(it.app) == [f"saved as {tmp_path / 'logo.png'}"]
+        assert (tmp_path / "logo.png").read_bytes().startswith(b"\x89PNG")
+
+
+async def test_what_cannot_be_saved_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench() as it:
+        await it.open("user-profile")
+        it.pane.action_save()
+        await it.until(lambda: toasts(it.app) == ["there is no result to save yet"])
+        await it.open("file:///logo.png")
+        await it.until(lambda: "ok" in it.title)
+        gone = tmp_path / "gone"
+        monkeypatch.setattr(Path, "cwd", lambda: gone)
+        await it.pilot.press("x", "enter")
+        await it.until(lambda: toasts(it.app)[-1] == "not saved: No such file or directory")

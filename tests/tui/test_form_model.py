@@ -1,3 +1,5 @@
+"""What a form holds, and the value that results."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,11 +8,13 @@ import pytest
 
 from mcpdesk.tui.forms.form_model import (
     ChoiceNode,
+    FixedNode,
     JsonNode,
     ListNode,
     ManyNode,
     MapNode,
     Node,
+    NumberNode,
     ObjectNode,
     TextNode,
     UnionNode,
@@ -18,7 +22,7 @@ from mcpdesk.tui.forms.form_model import (
     walk,
     without_secrets,
 )
-from mcpdesk.tui.forms.schema_fields import UNSET, Kind, form_for
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, field_for, form_for
 from mcpdesk.tui.render.json_text import keeps
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
 
@@ -37,37 +41,37 @@ def only(schema: dict[str, Any], required: bool = False) -> Node:
     return form(("x",) if required else (), x=schema).members["x"]
 
 
-KINDS: list[tuple[dict[str, Any], Kind]] = [
-    ({"type": "string"}, Kind.TEXT),
-    ({"type": "string", "maxLength": 5000}, Kind.LONG_TEXT),
-    ({"type": "string", "format": "password"}, Kind.SECRET),
-    ({"type": "string", "writeOnly": True}, Kind.SECRET),
-    ({"type": "string", "format": "date"}, Kind.MOMENT),
-    ({"type": "integer"}, Kind.INTEGER),
-    ({"type": ["number", "null"]}, Kind.NUMBER),
-    ({"type": "boolean"}, Kind.SWITCH),
-    ({"enum": ["a", 1, None]}, Kind.CHOICE),
-    ({"anyOf": [{"const": 1, "title": "one"}, {"const": 2}]}, Kind.CHOICE),
-    ({"const": 5}, Kind.CHOICE),
-    ({"type": "array", "items": {"enum": ["a", "b"]}}, Kind.MANY),
-    ({"type": "array", "items": {"type": "string"}}, Kind.LIST),
-    ({"type": "array"}, Kind.JSON),
-    ({"type": "array", "prefixItems": [{"type": "string"}]}, Kind.JSON),
-    ({"type": "object"}, Kind.JSON),
-    ({"type": "object", "additionalProperties": {"type": "integer"}}, Kind.MAP),
-    ({"type": "object", "properties": {"a": {}}}, Kind.OBJECT),
-    ({"type": ["string", "integer"]}, Kind.UNION),
-    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, Kind.TEXT),
-    ({"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}, Kind.UNION),
-    ({}, Kind.JSON),
-    ({"not": {"type": "string"}}, Kind.JSON),
-    ({"$ref": "#/$defs/nowhere"}, Kind.JSON),
-    ({"$ref": "https://example.org/schema"}, Kind.JSON),
+KINDS: list[tuple[dict[str, Any], FieldKind]] = [
+    ({"type": "string"}, FieldKind.TEXT),
+    ({"type": "string", "maxLength": 5000}, FieldKind.LONG_TEXT),
+    ({"type": "string", "format": "password"}, FieldKind.SECRET),
+    ({"type": "string", "writeOnly": True}, FieldKind.SECRET),
+    ({"type": "string", "format": "date"}, FieldKind.MOMENT),
+    ({"type": "integer"}, FieldKind.INTEGER),
+    ({"type": ["number", "null"]}, FieldKind.NUMBER),
+    ({"type": "boolean"}, FieldKind.SWITCH),
+    ({"enum": ["a", 1, None]}, FieldKind.CHOICE),
+    ({"anyOf": [{"const": 1, "title": "one"}, {"const": 2}]}, FieldKind.CHOICE),
+    ({"const": 5}, FieldKind.CHOICE),
+    ({"type": "array", "items": {"enum": ["a", "b"]}}, FieldKind.MANY),
+    ({"type": "array", "items": {"type": "string"}}, FieldKind.LIST),
+    ({"type": "array"}, FieldKind.JSON),
+    ({"type": "array", "prefixItems": [{"type": "string"}]}, FieldKind.JSON),
+    ({"type": "object"}, FieldKind.JSON),
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, FieldKind.MAP),
+    ({"type": "object", "properties": {"a": {}}}, FieldKind.OBJECT),
+    ({"type": ["string", "integer"]}, FieldKind.UNION),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, FieldKind.TEXT),
+    ({"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}, FieldKind.UNION),
+    ({}, FieldKind.JSON),
+    ({"not": {"type": "string"}}, FieldKind.JSON),
+    ({"$ref": "#/$defs/nowhere"}, FieldKind.JSON),
+    ({"$ref": "https://example.org/schema"}, FieldKind.JSON),
 ]
 
 
 @pytest.mark.parametrize(("schema", "kind"), KINDS)
-def test_every_schema_gets_a_control(schema: dict[str, Any], kind: Kind) -> None:
+def test_every_schema_gets_a_control(schema: dict[str, Any], kind: FieldKind) -> None:
     assert only(schema).field.kind is kind
 
 
@@ -203,7 +207,7 @@ def test_references_to_themselves_end() -> None:
     }
     node = form_node(schema)
     assert isinstance(node, ObjectNode)
-    assert node.members["x"].field.kind is Kind.JSON
+    assert node.members["x"].field.kind is FieldKind.JSON
 
 
 def test_all_of_is_merged() -> None:
@@ -266,7 +270,7 @@ def test_a_union_at_the_top_offers_its_shapes() -> None:
 
 def test_a_union_of_requirements_only_is_left_to_the_validator() -> None:
     schema = {**obj(a={"type": "string"}, b={}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    assert form_for(schema).kind is Kind.OBJECT
+    assert form_for(schema).kind is FieldKind.OBJECT
 
 
 def test_bounds_are_told_in_words() -> None:
@@ -274,3 +278,46 @@ def test_bounds_are_told_in_words() -> None:
     assert fields["quantity"] == "1 … 99"
     assert fields["discount"] == "≥ 0, < 1"
     assert fields["customer"] == "at most 60 characters"
+
+
+def test_clearing_brings_the_default_back() -> None:
+    node = TextNode(field_for({"type": "string", "default": "x"}, {}))
+    node.edit("y")
+    node.clear()
+    assert node.value() == "x"
+
+
+def test_null_is_dropped_as_soon_as_something_is_entered() -> None:
+    node = TextNode(field_for({"type": ["string", "null"]}, {}))
+    node.put(None)
+    node.edit("x")
+    assert node.value() == "x"
+
+
+def test_numbers_keep_their_kind() -> None:
+    node = NumberNode(field_for({"type": "number"}, {}))
+    for text, kind in (("3", int), ("3.0", float), ("1_0x", str)):
+        node.edit(text)
+        assert type(node.value()) is kind
+
+
+def test_values_that_are_no_choice_leave_it_unset() -> None:
+    node = ChoiceNode(field_for({"enum": ["a"]}, {}))
+    node.put("b")
+    assert node.value() is UNSET
+    many = ManyNode(field_for({"type": "array", "items": {"enum": ["a", "b"]}}, {}, required=False))
+    many.put(["b", "z"])
+    assert many.value() == ["b"]
+
+
+def test_constants_cannot_be_changed() -> None:
+    node = FixedNode(field_for({"const": {"a": 1}}, {}))
+    node.put(5)
+    assert node.value() == {"a": 1}
+
+
+def test_json_keeps_text_that_is_not_json_yet() -> None:
+    node = JsonNode(field_for({}, {}))
+    node.edit("[1,")
+    assert (node.text, node.value()) == ("[1,", UNSET)
+    assert "line 1" in node.problem

@@ -1,8 +1,12 @@
+"""The chosen item: header, arguments and result."""
+
 from __future__ import annotations
 
-from mcpdesk.link.values import Outcome, ServerView
+from dataclasses import replace
+
+from mcpdesk.link.values import Outcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts
-from mcpdesk.tui.workbench.item_pane import ItemPane
+from mcpdesk.tui.workbench.item_pane import ItemHeader, ItemPane
 from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.widgets import staged, until
@@ -35,3 +39,56 @@ async def test_an_empty_server_is_taught_about_instead() -> None:
         await until(pilot, lambda: "/srv/mine/tools/hello.py" in stage.shown())
         assert "✕ mcp.json: [oops]" in stage.shown()
         assert "Arguments" not in stage.shown()
+
+
+ITEMS = {item.name: item for item in sample_catalogue()}
+
+
+async def test_title_badges_source_and_description_are_told() -> None:
+    header = ItemHeader()
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(ITEMS["place-order"])
+        await pilot.pause()
+        first, second = stage.shown().splitlines()[:2]
+        assert "place-order · Place an order" in first
+        assert first.rstrip().endswith("destructive · open world  tools/orders.py:31")
+        assert "Write an order into the book." in second
+
+
+async def test_a_narrow_header_keeps_the_name_and_moves_the_source() -> None:
+    header = ItemHeader()
+    async with staged(header, (54, 10)) as (stage, pilot):
+        header.show(ITEMS["place-order"])
+        await pilot.pause()
+        assert stage.shown().splitlines()[0].strip().startswith("place-order")
+        assert "tools/orders.py:31" in stage.shown()
+
+
+async def test_a_problem_says_whether_an_older_version_serves() -> None:
+    header = ItemHeader()
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(ITEMS["send-mail"])
+        await pilot.pause()
+        assert "✕ unavailable: needs MAIL_TOKEN" in stage.shown()
+        header.show(ITEMS["resource://clock"])
+        await pilot.pause()
+        assert "✕ stale, the previous version serves: resources/clock.py:7" in stage.shown()
+
+
+async def test_a_guarded_item_says_what_token_it_needs() -> None:
+    header = ItemHeader()
+    guarded = replace(ITEMS["place-order"], needs_token=True, scopes=("orders:write",))
+    server = ServerView("profiles", "Profiles", "1", "/srv", "", 1, looks_at_tokens=True)
+    async with staged(header, (110, 10)) as (stage, pilot):
+        header.show(guarded)
+        await pilot.pause()
+        assert "needs a token" not in stage.shown()
+        header.know(server)
+        await pilot.pause()
+        assert "● needs a token with scope orders:write · T gives one" in stage.shown().splitlines()[1]
+        header.know(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
+        await pilot.pause()
+        assert "✓ called as ada, with scope orders:write" in stage.shown()
+        header.show(replace(guarded, definition={}))
+        await pilot.pause()
+        assert "needs a token" not in stage.shown()

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from mcpdesk.tui.results import picture
-from mcpdesk.tui.results.picture import LEAST_ROWS, Picture
+from mcpdesk.tui.results.picture import LEAST_ROWS, PictureView
 from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 from tests.support.widgets import Stage, staged, until
@@ -29,7 +29,7 @@ def colours(stage: Stage, line: int) -> list[tuple[int, int, int]]:
 
 
 async def test_a_picture_is_drawn_in_half_blocks_of_its_colours() -> None:
-    async with staged(Picture(HALVES, "image/png, 1 B")) as (stage, pilot):
+    async with staged(PictureView(HALVES, "image/png, 1 B")) as (stage, pilot):
         await until(pilot, lambda: "▀" in stage.shown())
         assert stage.shown().startswith("40 x 40 PNG · image/png, 1 B")
         for line in range(1, 21):
@@ -38,7 +38,7 @@ async def test_a_picture_is_drawn_in_half_blocks_of_its_colours() -> None:
 
 
 async def test_a_picture_grows_and_shrinks_with_its_room() -> None:
-    shown = Picture(encoded(packed(two_halves(400, 400))))
+    shown = PictureView(encoded(packed(two_halves(400, 400))))
     async with staged(VerticalScroll(shown), (60, 24)) as (stage, pilot):
         await until(pilot, lambda: len(colours(stage, 1)) == 42)
         assert shown.size.height == 22
@@ -52,7 +52,7 @@ async def test_a_picture_grows_and_shrinks_with_its_room() -> None:
 
 async def test_a_picture_is_scrolled_like_text() -> None:
     below = encoded(packed(two_halves(40, 40).rotate(90)))
-    scroll = VerticalScroll(Static("above"), Picture(below), Static("below"))
+    scroll = VerticalScroll(Static("above"), PictureView(below), Static("below"))
     async with staged(scroll, (60, 10)) as (stage, pilot):
         await until(pilot, lambda: colours(stage, 2) == [BLUE] * 24)
         assert colours(stage, 9) == [RED] * 24
@@ -63,7 +63,7 @@ async def test_a_picture_is_scrolled_like_text() -> None:
 
 async def test_what_shines_through_is_the_theme() -> None:
     clear = encoded(plain(40, 40, (255, 255, 255, 0), "RGBA"))
-    async with staged(Picture(clear)) as (stage, pilot):
+    async with staged(PictureView(clear)) as (stage, pilot):
         seen: list[tuple[int, int, int]] = []
 
         def is_filled() -> bool:
@@ -88,7 +88,7 @@ async def test_what_shines_through_is_the_theme() -> None:
     ],
 )
 async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
-    async with staged(Picture(wrong, "image/png, much")) as (stage, pilot):
+    async with staged(PictureView(wrong, "image/png, much")) as (stage, pilot):
         await until(pilot, lambda: told in stage.shown())
         assert "image/png, much" in stage.shown().splitlines()[0]
         assert "▀" not in stage.shown()
@@ -97,7 +97,7 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
 async def test_an_animation_is_a_picture_with_a_word() -> None:
     frames = [Image.new("RGB", (40, 40), colour) for colour in (RED, BLUE)]
     data = packed(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    async with staged(Picture(encoded(data))) as (stage, pilot):
+    async with staged(PictureView(encoded(data))) as (stage, pilot):
         await until(pilot, lambda: "the first frame of an animation" in stage.shown())
         await until(pilot, lambda: bool(colours(stage, 1)))
         assert colours(stage, 1) == [(254, 0, 0)] * 40 or colours(stage, 1) == [RED] * 40
@@ -105,13 +105,13 @@ async def test_an_animation_is_a_picture_with_a_word() -> None:
 
 async def test_without_colour_a_picture_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with staged(Picture(HALVES, "image/png")) as (stage, pilot):
+    async with staged(PictureView(HALVES, "image/png")) as (stage, pilot):
         await until(pilot, lambda: "40 x 40 PNG · not drawn without colour · image/png" in stage.shown())
         assert "▀" not in stage.shown()
 
 
 async def test_notes_of_strangers_are_harmless() -> None:
-    async with staged(Picture(HALVES, "image/\x1b[31m[b]png")) as (stage, pilot):
+    async with staged(PictureView(HALVES, "image/\x1b[31m[b]png")) as (stage, pilot):
         await until(pilot, lambda: "40 x 40 PNG · image/␛[31m[b]png" in stage.shown())
 
 
@@ -150,7 +150,7 @@ async def test_kitty_is_given_the_picture_once_and_shown_its_place(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn_with(monkeypatch, GraphicsKind.KITTY)
-    shown = Picture(HALVES)
+    shown = PictureView(HALVES)
     async with staged(shown) as (stage, pilot):
         await until(pilot, lambda: stage.shown().count("\U0010eeee") == 16 * 8)
         assert wire.sent.count("a=p,U=1") == 1
@@ -160,7 +160,7 @@ async def test_kitty_is_given_the_picture_once_and_shown_its_place(
 
 async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn_with(monkeypatch, GraphicsKind.SIXEL)
-    shown = Picture(encoded(packed(two_halves(400, 400))))
+    shown = PictureView(encoded(packed(two_halves(400, 400))))
     async with staged(VerticalScroll(Static("above"), shown, Static("below")), (60, 24)) as (stage, pilot):
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 20)
         assert to_terminal(stage).count('"1;1;400;20') == 20
@@ -174,7 +174,7 @@ async def test_heavy_sixels_wait_until_the_picture_stands_still(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn_with(monkeypatch, GraphicsKind.SIXEL)
-    shown = Picture(encoded(NOISE))
+    shown = PictureView(encoded(NOISE))
     scroll = VerticalScroll(shown, Static("\n" * 40))
     async with staged(scroll, (80, 40)) as (stage, pilot):
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 30)

@@ -1,4 +1,4 @@
-"""A page shows its options, takes own words, and stays usable however long it is."""
+"""The pages of a question: drafts, options and own words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Option, Page
-from mcpdesk.tui.forms.question_page import OptionRow, OwnWords, QuestionPage
+from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, OptionRow, OwnWords, QuestionPage
 from tests.support.asking import DATABASE, asked
 
 LONG = Page(
@@ -62,3 +62,78 @@ async def test_arrows_and_space_choose_as_well() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("down", "space", "enter")
         assert desk.link.answers[0][1] == (Answer(("SQLite",)),)
+
+
+OPTIONS = (Option("a"), Option("b"), Option("c"))
+
+
+def test_one_choice_replaces_the_other() -> None:
+    draft = AnswerDraft(Page("Which?", options=OPTIONS))
+    draft.toggle(0)
+    draft.toggle(2)
+    assert draft.answer == Answer(("c",))
+    draft.toggle(2)
+    assert draft.problem.startswith("choose at least one")
+
+
+def test_many_choices_come_in_the_order_of_the_options() -> None:
+    draft = AnswerDraft(Page("Which?", options=OPTIONS, multi_select=True))
+    draft.toggle(2)
+    draft.toggle(0)
+    draft.write(" and d ")
+    assert draft.answer == Answer(("a", "c"), "and d")
+    assert [draft.mark(index) for index in range(4)] == ["[x]", "[ ]", "[x]", "[x]"]
+
+
+def test_own_words_and_an_option_exclude_each_other_on_a_page_for_one_choice() -> None:
+    draft = AnswerDraft(Page("Which?", options=OPTIONS))
+    draft.toggle(1)
+    draft.write("d")
+    assert draft.answer == Answer(other="d")
+    draft.toggle(1)
+    assert draft.answer == Answer(("b",)) and draft.other == "d"
+    assert [draft.mark(index) for index in range(4)] == ["( )", "(•)", "( )", "( )"]
+
+
+def test_words_that_are_blank_are_no_answer() -> None:
+    draft = AnswerDraft(Page("Why?"))
+    draft.write("   ")
+    assert draft.problem == "write something"
+
+
+def test_a_draft_begins_with_what_is_filled_in() -> None:
+    draft = AnswerDraft(
+        Page("Which?", options=OPTIONS, multi_select=True, default=Answer(("b", "c"), "and d"))
+    )
+    assert draft.answer == Answer(("b", "c"), "and d")
+
+
+LONG_TEXT = Page("Write it.", detail="user: " + "Lorem ipsum. " * 400, is_long=True)
+
+
+async def test_enter_answers_a_text_and_another_key_begins_a_new_line() -> None:
+    async with asked(LONG_TEXT) as desk:
+        assert isinstance(desk.app.focused, LongWords)
+        await desk.press("a", "ctrl+j", "b", "enter")
+        assert desk.link.answers[0][1] == (Answer(other="a\nb"),)
+
+
+async def test_what_is_to_be_read_scrolls_beside_the_text() -> None:
+    async with asked(LONG_TEXT) as desk:
+        detail = desk.dialog.query_one(".detail")
+        await desk.press("pagedown")
+        assert detail.scroll_offset.y > 0 and desk.dialog.page.scroll_offset.y == 0
+        await desk.press("pageup", "x")
+        assert detail.scroll_offset.y == 0
+        words = desk.dialog.query_one(LongWords)
+        assert words.text == "x" and desk.dialog.region.contains_region(words.region)
+
+
+async def test_escape_frees_the_letters_and_comes_back_with_a_digit() -> None:
+    async with asked(LONG_TEXT) as desk:
+        await desk.press("escape")
+        assert desk.is_open and desk.app.focused is None
+        await desk.press("1", "d")
+        assert desk.dialog.query_one(LongWords).text == "d" and desk.link.declined == []
+        await desk.press("escape", "d", "enter")
+        assert desk.link.declined == [(desk.question.id, "")]

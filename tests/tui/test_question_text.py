@@ -1,15 +1,18 @@
-"""A question as text says what was asked, what was chosen, and how it ended."""
+"""Questions as text, links in it, and the line that announces one."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 
+import pytest
 from msgspec.structs import replace
+from textual.app import App, ComposeResult
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState, oddities
 from mcpdesk.link.values import QUIET_S, ClientView
-from mcpdesk.tui.forms.question_text import absence, announced, ended_line, plain
+from mcpdesk.tui.forms.question_text import QuestionBanner, absence, announced, ended_line, link_text, plain
+from tests.support.fake_link import sample_questions
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
 PAGES = (
@@ -102,3 +105,85 @@ def test_a_client_that_may_come_back_by_another_connection_is_known_by_its_name(
     assert absence(ASKED, (other,), NOON) == ""
     assert absence(ASKED, (dataclasses.replace(other, server="else"),), NOON) == "has left"
     assert absence(replace(ASKED, peer="desk"), (), NOON) == ""
+
+
+def emphasised(link: str) -> list[str]:
+    shown = link_text(link)
+    return [shown.plain[span.start : span.end] for span in shown.spans]
+
+
+@pytest.mark.parametrize(
+    ("link", "host"),
+    [
+        ("https://example.org/in?next=https://other.org/", "example.org"),
+        ("https://example.org@evil.org:8080/in", "evil.org:8080"),
+        ("https://[::1]:80/", "[::1]:80"),
+    ],
+)
+def test_the_host_stands_out_in_the_whole_link(link: str, host: str) -> None:
+    assert link_text(link).plain == link
+    assert emphasised(link) == [host]
+
+
+def test_no_host_stands_out_in_other_links_and_controls_are_shown() -> None:
+    assert emphasised("javascript:alert(1)") == []
+    assert link_text("https://example.org/\x1b[31m\n").plain == "https://example.org/␛[31m⏎"
+
+
+@pytest.mark.parametrize(
+    ("link", "told"),
+    [
+        ("https://example.org/", []),
+        ("http://localhost:3000/", []),
+        ("http://example.org/", ["read along"]),
+        ("https://xn--e1afmkfd.org/", ["look like others"]),
+        ("https://exаmple.org/", ["look like others"]),
+        ("https://bank.org@evil.org/", ["no host"]),
+        ("file:///etc/passwd", ["not a link of the web"]),
+    ],
+)
+def test_what_is_odd_is_said(link: str, told: list[str]) -> None:
+    said = list(oddities(link))
+    assert len(said) == len(told) and all(part in one for part, one in zip(told, said, strict=True))
+
+
+QUESTION = sample_questions(0.0)[0]
+
+
+class BannerApp(App[None]):
+    """A banner alone."""
+
+    def compose(self) -> ComposeResult:
+        yield QuestionBanner()
+
+
+async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
+    app = BannerApp()
+    async with app.run_test(size=(100, 5)) as pilot:
+        banner = app.query_one(QuestionBanner)
+        assert not banner.display
+        assert banner.announce(QUESTION) and not banner.announce(QUESTION)
+        await pilot.pause()
+        text = banner.render().plain
+        assert (
+            banner.display
+            and "claude-code 2.1 asks: Which database" in text
+            and text.rstrip().endswith("then a")
+        )
+        assert banner.announce(replace(QUESTION, id=8, pages=(Page("\x1b[31m[b]?"),)))
+        assert "␛[31m[b]?" in banner.render().plain
+        assert not banner.announce(None)
+        await pilot.pause()
+        assert not banner.display
+
+
+async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_room() -> None:
+    app = BannerApp()
+    page = Page("May cursor 1 call Bash?", detail="command: " + "x" * 200)
+    async with app.run_test(size=(80, 5)) as pilot:
+        banner = app.query_one(QuestionBanner)
+        banner.announce(replace(QUESTION, kind=Kind.APPROVAL, pages=(page,)))
+        await pilot.pause()
+        text = banner.render().plain
+        assert text.startswith(" ? May cursor 1 call Bash? command: xxx") and "…" in text
+        assert text.rstrip().endswith("then a")

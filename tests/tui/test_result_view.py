@@ -1,9 +1,12 @@
+"""The outcome of a call as it is shown."""
+
 from __future__ import annotations
 
 import orjson
 
-from mcpdesk.link.values import Outcome
-from mcpdesk.tui.results.result_view import LinkChip, ResultView, verdict
+from mcpdesk.link.values import Outcome, Progress
+from mcpdesk.tui.results.result_view import MAX_MARKS, LinkChip, ResultView, RunningView, marks, verdict
+from tests.support.fake_link import FakeCall
 from tests.support.pictures import encoded, packed, two_halves
 from tests.support.widgets import staged, until
 
@@ -128,3 +131,32 @@ async def test_a_tab_without_anything_to_show_says_so_and_does_not_show_null() -
         assert "null" not in stage.shown()
         await view.show(outcome({"content": [], "structuredContent": {"a": "there"}}), {})
         await until(pilot, lambda: "there" in stage.shown())
+
+
+async def test_progress_and_logs_appear_as_they_come() -> None:
+    call = FakeCall("tools/call", {}, 1)
+    async with staged(RunningView(call)) as (stage, pilot):
+        await until(pilot, lambda: "running …" in stage.shown())
+        call.progress = Progress(1, 4, "one [b]of four")
+        call.logs.append("\x1b[2Jfirst line")
+        await until(pilot, lambda: "25% (1 of 4)" in stage.shown())
+        assert "one [b]of four" in stage.shown()
+        assert "␛[2Jfirst line" in stage.shown()
+        call.progress = Progress(7)
+        await until(pilot, lambda: "25%" not in stage.shown() and "7" in stage.shown())
+
+
+def test_violations_are_found_at_their_path() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    assert marks(schema, {"a": [1, "x"]}) == {("a", 1): '"x" is not of type "integer"'}
+
+
+def test_nothing_is_said_without_schema_or_value_or_with_a_broken_one() -> None:
+    assert marks(None, {}) == {}
+    assert marks({"type": "object"}, None) == {}
+    assert marks({"type": 5}, {}) == {}
+    assert marks({"$ref": "https://example.org/x"}, {}) == {}
+
+
+def test_marks_are_bounded() -> None:
+    assert len(marks({"items": {"type": "string"}}, list(range(1000)))) == MAX_MARKS

@@ -1,4 +1,4 @@
-"""A value edited as JSON text, with the place where it stops being JSON."""
+"""The arguments of an item, edited as a form or as JSON, with a line of hints below."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Label, TextArea
 
@@ -26,11 +27,11 @@ from mcpdesk.tui.workbench.drafts import Draft
 from mcpdesk.tui.workbench.item_requests import Ask
 
 MAX_HIGHLIGHTED = 32_000
-"""Characters above which highlighting would cost more than a key press may take."""
+"""Characters above which highlighting would slow down typing."""
 
 
 class JsonEditor(Vertical):
-    """A text area and a line that says what is wrong."""
+    """A text area for JSON, and a line that says where the text is wrong."""
 
     DEFAULT_CSS = """
     JsonEditor { height: 1fr; }
@@ -42,23 +43,19 @@ class JsonEditor(Vertical):
     """
 
     class Changed(Message):
-        """The text is another one now."""
+        """The text was changed."""
+
+    area = query_one(TextField)
 
     def compose(self) -> ComposeResult:
-        """Editor and problem line."""
         yield TextField(
             compact=True, show_line_numbers=True, tab_behavior="indent", highlight_cursor_line=False
         )
         yield Label("", classes="problem", markup=False)
 
     @property
-    def area(self) -> TextField:
-        """The text area."""
-        return self.query_one(TextField)
-
-    @property
     def text(self) -> str:
-        """What is edited, JSON or not."""
+        """The text, whether it is JSON or not."""
         return self.area.true_text
 
     @property
@@ -67,7 +64,7 @@ class JsonEditor(Vertical):
         return json_problem(self.text) if self.text.strip() else ""
 
     def load(self, text: str) -> None:
-        """Edit a text; control characters are shown as JSON escapes, which mean the same."""
+        """Edit another text; control characters become JSON escapes, which mean the same."""
         text = json_escaped(text)
         area = self.area
         area.language = _language(text)
@@ -75,7 +72,7 @@ class JsonEditor(Vertical):
         self.complain("")
 
     def value(self) -> Any:
-        """What the text says; an empty text is an empty object.
+        """The value of the text; an empty text is an empty object.
 
         Raises: ValueError with line and column when it is not JSON.
         """
@@ -84,14 +81,14 @@ class JsonEditor(Vertical):
         return json.loads(self.text) if self.text.strip() else {}
 
     def complain(self, message: str) -> None:
-        """Show what is wrong; nothing when empty."""
+        """Show what is wrong; an empty message hides the line."""
         label = self.query_one(".problem", Label)
         label.update(Content(f"✗ {one_line(message)}"))
         label.set_class(bool(message), "-shown")
 
     @on(TextArea.Changed)
-    def changed(self, event: TextArea.Changed) -> None:
-        """Pass it on, and drop highlighting when the text has grown too long."""
+    def _changed(self, event: TextArea.Changed) -> None:
+        """Report it, and stop highlighting when the text has become long."""
         event.stop()
         if event.text_area.language and len(event.text_area.text) > MAX_HIGHLIGHTED:
             event.text_area.language = None
@@ -105,22 +102,27 @@ def _language(text: str) -> str | None:
 
 _VIEWS = ("form", "json")
 SHOWN = 8
-"""Suggestions that are told at once."""
+"""Suggestions in the line of hints."""
 
 
 class Arguments(Vertical):
-    """Edits one draft. `check` is asked about a value whenever it changed, `suggest` for suggestions."""
+    """Edits the arguments of a draft.
+
+    `check` validates a value after each change; `suggest` returns what asks the server for suggestions.
+    """
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
     Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
     """
+    form = query_one(Form)
+    editor = query_one(JsonEditor)
 
     class Submitted(Message):
         """Enter was pressed in the last field."""
 
     class Swapped(Message):
-        """Form and JSON changed places."""
+        """The view changed between form and JSON."""
 
     def __init__(
         self,
@@ -135,7 +137,6 @@ class Arguments(Vertical):
         self.draft: Draft | None = None
 
     def compose(self) -> ComposeResult:
-        """Which view, the views, and the hint."""
         yield TabStrip(("Form", "JSON"))
         with ContentSwitcher(initial="form"):
             yield Form(id="form")
@@ -149,30 +150,20 @@ class Arguments(Vertical):
 
     @property
     def has_any(self) -> bool:
-        """Whether there is anything to enter, or something is being entered as JSON."""
+        """Whether there is anything to enter."""
         return self.is_json or self.form.has_fields
-
-    @property
-    def form(self) -> Form:
-        """The form."""
-        return self.query_one(Form)
-
-    @property
-    def editor(self) -> JsonEditor:
-        """The JSON editor."""
-        return self.query_one(JsonEditor)
 
     async def load(self, draft: Draft) -> None:
         """Edit another draft."""
         self.draft = draft
-        self._hint("")
+        self._show_hint("")
         await self.form.load(draft.node, self._suggest(draft))
         if draft.text is not None:
             self.editor.load(draft.text)
-        self._bring_up()
+        self._show_view()
 
     async def put(self, value: Any) -> None:
-        """Edit this value; as JSON where the form cannot show it."""
+        """Edit these arguments; as JSON where the form cannot show them."""
         draft = self.draft
         if draft is None:
             return
@@ -180,12 +171,12 @@ class Arguments(Vertical):
         await self.form.load(draft.node, self._suggest(draft))
         if draft.text is not None or not fits:
             self._edit_json(draft, value)
-        self._bring_up()
+        self._show_view()
 
     def value(self) -> Any:
-        """The arguments as they stand.
+        """The arguments as they are entered.
 
-        Raises: ValueError when something typed is no JSON.
+        Raises: ValueError when a text that must be JSON is not.
         """
         if self.is_json:
             return self.editor.value()
@@ -195,7 +186,7 @@ class Arguments(Vertical):
         return self.draft.node.value() if self.draft else {}
 
     async def toggle(self) -> None:
-        """Swap form and JSON; what the form cannot show stays JSON."""
+        """Change between form and JSON; what the form cannot show stays JSON."""
         draft = self.draft
         if draft is None:
             return
@@ -210,21 +201,21 @@ class Arguments(Vertical):
         else:
             draft.text = None
             await self.form.load(draft.node, self._suggest(draft))
-        self._bring_up()
+        self._show_view()
         self.post_message(self.Swapped())
         self.focus_first()
 
     def focus_first(self) -> bool:
-        """Go to where something can be entered; False when there is nothing."""
+        """Move the focus to the first input; False when there is none."""
         if self.is_json:
             self.editor.area.focus()
             return True
         return self.form.focus_first()
 
     def complain(self, failures: Sequence[Failure], go_there: bool = True) -> None:
-        """Show all failures, and go to the first."""
+        """Show all failures, and move the focus to the first."""
         if self.is_json:
-            self.editor.complain(_told(failures))
+            self.editor.complain(_summary(failures))
         else:
             self.form.show_failures(failures, show_all=True)
             if go_there:
@@ -233,7 +224,7 @@ class Arguments(Vertical):
     @on(Form.Changed)
     @on(JsonEditor.Changed)
     def revalidate(self) -> None:
-        """Check what is entered as it is entered."""
+        """Validate what is entered, and show the failures."""
         draft = self.draft
         if draft is None:
             return
@@ -245,49 +236,48 @@ class Arguments(Vertical):
         if self.editor.problem:
             self.editor.complain(self.editor.problem)
         else:
-            self.editor.complain(_told(self._check(draft, self.editor.value())))
+            self.editor.complain(_summary(self._check(draft, self.editor.value())))
 
     @on(Form.Submitted)
-    def submit(self) -> None:
-        """Pass it on."""
+    def _submitted(self) -> None:
         self.post_message(self.Submitted())
 
     @on(Form.Hinted)
-    def hint(self, event: Form.Hinted) -> None:
-        """Tell about the field in focus, unless every field tells about itself."""
-        self._hint("" if self.form.has_class("-roomy") else event.text)
+    def _hinted(self, event: Form.Hinted) -> None:
+        """Show the hint of the field with the focus, unless each field shows its own."""
+        self._show_hint("" if self.form.has_class("-roomy") else event.text)
 
     @on(TextPart.Suggested)
-    def suggested(self, event: TextPart.Suggested) -> None:
-        """Tell what the server suggests; the first one that fits stands behind the cursor already."""
+    def _suggested(self, event: TextPart.Suggested) -> None:
+        """Show the suggestions; the field shows the first that fits behind the cursor already."""
         event.stop()
         if not event.values:
-            self._hint("")
+            self._show_hint("")
         else:
             shown = " · ".join(one_line(value, 30) for value in event.values[:SHOWN])
             more = f" · {len(event.values) - SHOWN} more" if len(event.values) > SHOWN else ""
-            self._hint(f"→ takes, F4 lists: {shown}{more}")
+            self._show_hint(f"→ takes, F4 lists: {shown}{more}")
 
     @on(TabStrip.Picked)
-    async def pick(self, event: TabStrip.Picked) -> None:
-        """A click on a tab swaps the views; the strip goes back when that fails."""
+    async def _tab_picked(self, event: TabStrip.Picked) -> None:
+        """Change the view; the tabs go back when that fails."""
         event.stop()
         await self.toggle()
-        self._bring_up()
+        self._show_view()
 
     def _edit_json(self, draft: Draft, value: Any) -> None:
         draft.text = pretty(value)
         self.editor.load(draft.text)
 
-    def _bring_up(self) -> None:
+    def _show_view(self) -> None:
         self.query_one(ContentSwitcher).current = _VIEWS[self.is_json]
         self.query_one(TabStrip).current = int(self.is_json)
 
-    def _hint(self, text: str) -> None:
+    def _show_hint(self, text: str) -> None:
         self.query_one(".hint", Label).update(Content(text))
 
 
-def _told(failures: Sequence[Failure]) -> str:
+def _summary(failures: Sequence[Failure]) -> str:
     if not failures:
         return ""
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""

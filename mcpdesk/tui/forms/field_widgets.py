@@ -1,9 +1,10 @@
-"""What all fields of a form have in common: a label, a control, and a line for hint or failure below."""
+"""The fields of a form that hold one value: typed or chosen, with label, hint and failure."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -11,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.getters import query_one
 from textual.message import Message
 from textual.suggester import Suggester
 from textual.widget import Widget
@@ -18,7 +20,7 @@ from textual.widgets import Input, Label, TextArea
 
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.tui.forms.form_model import ChoiceNode, FixedNode, ManyNode, Node, TextNode
-from mcpdesk.tui.forms.schema_fields import Kind
+from mcpdesk.tui.forms.schema_fields import FieldKind
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
@@ -27,13 +29,13 @@ from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.workbench.item_requests import Ask
 
 LABEL_WIDTH = 22
-"""Cells a label takes at most."""
+"""Cells that a label takes at most."""
 
 
 class FormPart(Vertical):
-    """One field. Families of fields override `controls`, and `compose_body` where there is something nested.
+    """One field: label and control, a line for hint or failure, and nested fields below.
 
-    `make` builds the part for a node inside this one.
+    Subclasses override `controls`, and `compose_body` where fields are nested. `make` builds a nested part.
     """
 
     DEFAULT_CSS = """
@@ -47,11 +49,7 @@ class FormPart(Vertical):
     """
 
     class Edited(Message):
-        """The node holds something else now."""
-
-        def __init__(self, part: FormPart) -> None:
-            super().__init__()
-            self.part = part
+        """The value of a field was changed."""
 
     def __init__(self, node: Node, name: str, make: Callable[[Node, str], FormPart], width: int = 0) -> None:
         super().__init__()
@@ -65,13 +63,12 @@ class FormPart(Vertical):
 
     @property
     def hint(self) -> str:
-        """What a person should know: description and bounds."""
+        """Description and limits of the value."""
         field = self.node.field
         parts = (field.description or str(field.shape.get("title", "")), field.limits)
         return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 
     def compose(self) -> ComposeResult:
-        """Label and control side by side, nested parts below, then the note."""
         with Horizontal(classes="row"):
             yield self._head()
             yield from self.controls()
@@ -98,7 +95,7 @@ class FormPart(Vertical):
         return iter(())
 
     def fail(self, message: str) -> None:
-        """Show what is wrong with the value; nothing when empty."""
+        """Show why the value is wrong; an empty message shows the hint again."""
         if message != self._failure:
             self._failure = message
             self.set_class(bool(message), "-failed")
@@ -109,12 +106,12 @@ class FormPart(Vertical):
                 self.mount(self._note(), after=0)
 
     def edited(self) -> None:
-        """Tell the form."""
+        """Report to the form that the value was changed."""
         self.is_touched = True
-        self.post_message(self.Edited(self))
+        self.post_message(self.Edited())
 
     def nested(self, nodes: Iterator[tuple[str | int, Node]]) -> list[FormPart]:
-        """Parts for nodes inside this one, their labels aligned."""
+        """Parts for nested nodes, with aligned labels."""
         found = [(str(key), node) for key, node in nodes]
         width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in found), default=0))
         parts = [self.make(node, key) for key, node in found]
@@ -123,13 +120,13 @@ class FormPart(Vertical):
         return parts
 
     async def rebuild(self) -> None:
-        """Draw everything below anew, after the node changed its shape."""
+        """Compose the part again, after nested nodes were added or removed."""
         await self.recompose()
         self.edited()
 
     @on(Chip.Pressed, ".null")
     async def toggle_null(self, event: Chip.Pressed) -> None:
-        """Send null, or what is entered."""
+        """Switch between null and what is entered."""
         event.stop()
         self.node.is_null = not self.node.is_null
         event.chip.set_class(self.node.is_null, "-on")
@@ -156,11 +153,11 @@ class FormPart(Vertical):
 
 
 PAUSE_S = 0.15
-"""How long nobody types before the server is asked."""
+"""Seconds without typing before the server is asked for suggestions."""
 
 
 class Suggestions(Suggester):
-    """Those for one field. `found` hears of what the server said to the latest text."""
+    """Suggestions of the server for one field. `found` is called with those for the latest text."""
 
     def __init__(self, name: str, ask: Ask, found: Callable[[Sequence[str]], None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
@@ -170,15 +167,14 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """The first suggestion that goes on from what stands in the field, as the field shows it; None while
-        somebody types on."""
+        """The first suggestion that continues the text, as the field shows it; None when typing goes on."""
         values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)
         return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
-        """All suggestions; none when another text was asked about meanwhile."""
+        """All suggestions; none when another text was typed meanwhile."""
         self._asked += 1
         mine = self._asked
         await asyncio.sleep(pause_s)
@@ -191,54 +187,48 @@ class Suggestions(Suggester):
         return values
 
 
-_NUMBER_CHARACTERS = {Kind.INTEGER: r"[-+0-9]*", Kind.NUMBER: r"[-+0-9.eE]*"}
+_NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
 SHORT_EXAMPLE = 20
-"""Characters up to which an example is introduced as one."""
+"""Characters up to which an example is shown with the prefix `e.g.`."""
 
 
 class TextPart(FormPart):
-    """A line of text; `null` and bounds are told by the placeholder."""
+    """A line of text. The placeholder shows an example, the limits or the kind of value."""
 
     DEFAULT_CSS = """
     TextPart Input { width: 1fr; background: $foreground 8%; padding: 0 1; }
     TextPart Input:focus { background: $primary 25%; }
     """
     node: TextNode
+    input = query_one(LineField)
 
     def controls(self) -> Iterator[Widget]:
-        """An input of one line."""
         field = self.node.field
         yield LineField(
             self.node.text,
             placeholder=self._placeholder(),
-            password=field.kind is Kind.SECRET,
+            password=field.kind is FieldKind.SECRET,
             restrict=_NUMBER_CHARACTERS.get(field.kind),
             compact=True,
         )
 
+    @dataclass
     class Suggested(Message):
-        """The server suggests something for the field with the focus."""
+        """The server suggests values for the field with the focus."""
 
-        def __init__(self, values: Sequence[str]) -> None:
-            super().__init__()
-            self.values = values
-
-    @property
-    def input(self) -> LineField:
-        """Where it is typed."""
-        return self.query_one(LineField)
+        values: Sequence[str]
 
     def suggest(self, ask: Ask) -> None:
-        """Ask for suggestions from now on."""
+        """Show suggestions while typing, which `ask` gets from the server."""
         self.input.suggester = Suggestions(self.node.field.key, ask, self._found)
 
     async def suggestions(self) -> Sequence[str]:
-        """What the server suggests now."""
+        """The suggestions for the present text."""
         asking = self.input.suggester
         return await asking.values(self.input.true_text) if isinstance(asking, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
-        """Say what may stand here before anything is typed."""
+        """Ask for suggestions before anything is typed."""
         if self.input.suggester is not None:
             self.run_worker(self.suggestions(), group="suggest", exclusive=True)
 
@@ -247,8 +237,7 @@ class TextPart(FormPart):
             self.post_message(self.Suggested(values))
 
     @on(Input.Changed)
-    def take(self, event: Input.Changed) -> None:
-        """Hold what was typed."""
+    def _typed(self, event: Input.Changed) -> None:
         event.stop()
         text = self.input.true_text
         if text != self.node.text:
@@ -259,11 +248,11 @@ class TextPart(FormPart):
         if self.node.is_null:
             return "null"
         field = self.node.field
-        # A long example that is one word would be wrapped behind the prefix, out of sight.
+        # A long example that is one word would be wrapped after the prefix, out of sight.
         example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
-        name = "" if field.kind is Kind.SECRET else field.kind.value
-        told = example or field.limits or ("JSON value" if field.kind is Kind.JSON else name)
-        return one_line(told, 60)
+        name = "" if field.kind is FieldKind.SECRET else field.kind.value
+        shown = example or field.limits or ("JSON value" if field.kind is FieldKind.JSON else name)
+        return one_line(shown, 60)
 
 
 class LongTextPart(FormPart):
@@ -279,8 +268,7 @@ class LongTextPart(FormPart):
     node: TextNode
 
     def controls(self) -> Iterator[Widget]:
-        """A text area."""
-        shown = "JSON value" if self.node.field.kind is Kind.JSON else self.node.field.example
+        shown = "JSON value" if self.node.field.kind is FieldKind.JSON else self.node.field.example
         yield TextField(
             self.node.text,
             compact=True,
@@ -290,8 +278,7 @@ class LongTextPart(FormPart):
         )
 
     @on(TextArea.Changed)
-    def take(self, event: TextArea.Changed) -> None:
-        """Hold what was typed."""
+    def _typed(self, event: TextArea.Changed) -> None:
         event.stop()
         text = self.query_one(TextField).true_text
         if text != self.node.text:
@@ -300,23 +287,21 @@ class LongTextPart(FormPart):
 
 
 def text_part_for(node: TextNode) -> type[FormPart]:
-    """Several lines where the field is made for them, or already holds them."""
-    roomy = node.field.kind in (Kind.LONG_TEXT, Kind.JSON) or "\n" in node.text
+    """The part for a text: of several lines where the field is meant for them, or holds them already."""
+    roomy = node.field.kind in (FieldKind.LONG_TEXT, FieldKind.JSON) or "\n" in node.text
     return LongTextPart if roomy else TextPart
 
 
 class ChoicePart(FormPart):
-    """One of a few values, or on and off."""
+    """One of a few values, or a switch."""
 
     node: ChoiceNode
 
     @property
     def draws_null(self) -> bool:
-        """Null is one of the choices."""
         return True
 
     def controls(self) -> Iterator[Widget]:
-        """The labels side by side, or a menu."""
         node = self.node
         index = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
         yield ChoiceBox(
@@ -326,8 +311,7 @@ class ChoicePart(FormPart):
         )
 
     @on(ChoiceBox.Picked)
-    def take(self, event: ChoiceBox.Picked) -> None:
-        """Hold what was picked."""
+    def _picked(self, event: ChoiceBox.Picked) -> None:
         event.stop()
         self.node.pick(event.index)
         self.edited()
@@ -343,7 +327,7 @@ class CheckList(LineList):
     """
 
     class Ticked(Message):
-        """Other lines are ticked now."""
+        """A line was ticked or unticked."""
 
     def __init__(self, labels: Iterable[str], ticked: frozenset[int]) -> None:
         super().__init__()
@@ -352,26 +336,22 @@ class CheckList(LineList):
 
     @property
     def row_count(self) -> int:
-        """One row a label."""
         return len(self._labels)
 
     def get_content_height(self, *_: object) -> int:
-        """As high as there are labels."""
         return len(self._labels)
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """A box and the label."""
         yield ("[x] " if index in self.ticked else "[ ] "), "lines--muted"
         yield self._labels[index], "lines--head" if index in self.ticked else ""
 
     def row_chosen(self, index: int) -> None:
-        """Tick or untick."""
         self.ticked = self.ticked ^ {index}
         self.refresh()
         self.post_message(self.Ticked())
 
     def action_cursor(self, by: int) -> None:
-        """Beyond the last line the next field follows, before the first the previous one."""
+        """Move the cursor; beyond the first or last line move the focus to the neighbouring field."""
         if not 0 <= self.cursor + by < self.row_count:
             self.screen.focus_next() if by > 0 else self.screen.focus_previous()
         else:
@@ -384,22 +364,19 @@ class ManyPart(FormPart):
     node: ManyNode
 
     def controls(self) -> Iterator[Widget]:
-        """A list to tick."""
         yield CheckList((choice.label for choice in self.node.choices), self.node.chosen)
 
     @on(CheckList.Ticked)
-    def take(self, event: CheckList.Ticked) -> None:
-        """Hold what is ticked."""
+    def _ticked(self, event: CheckList.Ticked) -> None:
         event.stop()
         self.node.pick(self.query_one(CheckList).ticked)
         self.edited()
 
 
 class FixedPart(FormPart):
-    """A constant, shown but not edited."""
+    """A constant, which is shown but cannot be edited."""
 
     node: FixedNode
 
     def controls(self) -> Iterator[Widget]:
-        """The value."""
         yield Label(Content.styled(one_line(compact(self.node.value()), 60), "$text-muted"))

@@ -1,9 +1,10 @@
-"""A form made from a JSON Schema. A table says which part draws which kind of field."""
+"""The form of a node: its fields, their failures, and the keys that move between them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on, work
@@ -19,32 +20,32 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import ChoicePart, FixedPart, FormPart, ManyPart, TextPart, text_part_for
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, TextNode, UnionNode, walk
 from mcpdesk.tui.forms.nested_fields import ListPart, MapPart, ObjectPart, UnionPart, focus_first
-from mcpdesk.tui.forms.schema_fields import Kind
+from mcpdesk.tui.forms.schema_fields import FieldKind
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Ask
 
-_PARTS: dict[Kind, type[FormPart]] = {
-    Kind.SWITCH: ChoicePart,
-    Kind.CHOICE: ChoicePart,
-    Kind.MANY: ManyPart,
-    Kind.FIXED: FixedPart,
-    Kind.OBJECT: ObjectPart,
-    Kind.LIST: ListPart,
-    Kind.MAP: MapPart,
-    Kind.UNION: UnionPart,
+_PARTS: dict[FieldKind, type[FormPart]] = {
+    FieldKind.SWITCH: ChoicePart,
+    FieldKind.CHOICE: ChoicePart,
+    FieldKind.MANY: ManyPart,
+    FieldKind.FIXED: FixedPart,
+    FieldKind.OBJECT: ObjectPart,
+    FieldKind.LIST: ListPart,
+    FieldKind.MAP: MapPart,
+    FieldKind.UNION: UnionPart,
 }
 
 
 def part_for(node: Node, name: str) -> FormPart:
-    """The widget for a node."""
+    """The widget that edits a node."""
     kind = text_part_for(node) if isinstance(node, TextNode) else _PARTS[node.field.kind]
     return kind(node, name, part_for)
 
 
 class Form(VerticalScroll, can_focus=False):
-    """Edits a node. Failures are shown at their fields once these were touched, or all after `show_all`."""
+    """Edits a node. A failure is shown at its field once that was edited; after `show_all`, all are."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "app.focus_next", "Next field", show=False),
@@ -58,17 +59,16 @@ class Form(VerticalScroll, can_focus=False):
     """
 
     class Changed(Message):
-        """The value is another one now."""
+        """The value was changed."""
 
     class Submitted(Message):
         """Enter was pressed in the last field."""
 
+    @dataclass
     class Hinted(Message):
-        """The field with the focus wants this to be known."""
+        """The hint of the field that now has the focus."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -85,16 +85,15 @@ class Form(VerticalScroll, can_focus=False):
         return node is not None
 
     def compose(self) -> Iterable[FormPart | Label]:
-        """The fields, or a word that there are none."""
         if self.node is not None and self.has_fields:
             yield part_for(self.node, "")
         else:
             yield Label(Content("No arguments."), classes="empty")
 
     async def load(self, node: Node, ask: Ask | None = None) -> None:
-        """Edit another node. `ask` is asked for suggestions for its texts.
+        """Edit another node. `ask` gets suggestions for its texts from the server.
 
-        Once begun it is brought to its end: who is cancelled while fields go would take the screen with them.
+        Shielded: Textual would close the screen if this were cancelled while fields are removed.
         """
         await asyncio.shield(self._swap(node, ask))
 
@@ -109,7 +108,7 @@ class Form(VerticalScroll, can_focus=False):
                     part.suggest(ask)
 
     def focus_first(self) -> bool:
-        """Go to the first field; False when there is none."""
+        """Move the focus to the first field; False when there is none."""
         if not any(found.focusable for found in self.query("*")):
             return False
         focus_first(self, self)
@@ -117,7 +116,7 @@ class Form(VerticalScroll, can_focus=False):
 
     @work(exclusive=True, group="suggest")
     async def action_suggest(self) -> None:
-        """Choose among what the server suggests for the field with the focus."""
+        """Choose one of the suggestions of the server for the field with the focus."""
         part = next((one for one in self.query(TextPart) if one.has_focus_within), None)
         values = await part.suggestions() if part is not None else ()
         if part is None or not values:
@@ -130,12 +129,12 @@ class Form(VerticalScroll, can_focus=False):
             part.input.true_text = chosen
 
     def problems(self) -> list[Failure]:
-        """What was typed and is no value at all."""
+        """Texts that are not values, such as broken JSON."""
         nodes = walk(self.node) if self.node else ()
         return [Failure(path, node.problem) for path, node in nodes if node.problem]
 
     def show_failures(self, failures: Iterable[Failure], show_all: bool = False) -> int:
-        """Put each failure at its field and return how many there are in all."""
+        """Show each failure at its field; returns how many there are in all."""
         self._show_all = self._show_all or show_all
         found = list(failures)
         messages = self._by_part(found)
@@ -145,21 +144,20 @@ class Form(VerticalScroll, can_focus=False):
         return len(found)
 
     def focus_failure(self) -> None:
-        """Go to the first field that failed."""
+        """Move the focus to the first field with a failure."""
         for part in self.query(FormPart):
             if part.has_class("-failed"):
                 focus_first(part, self)
                 return
 
     @on(FormPart.Edited)
-    def edited(self, event: FormPart.Edited) -> None:
-        """Pass on that something changed."""
+    def _edited(self, event: FormPart.Edited) -> None:
         event.stop()
         self.post_message(self.Changed())
 
     @on(Input.Submitted)
-    def next_field(self, event: Input.Submitted) -> None:
-        """Enter goes on to the next field, from the last one it submits."""
+    def _next_field(self, event: Input.Submitted) -> None:
+        """Enter moves to the next field; in the last field it submits the form."""
         event.stop()
         inside = [found for found in self.screen.focus_chain if self in found.ancestors]
         if inside and inside[-1] is event.input:
@@ -168,16 +166,15 @@ class Form(VerticalScroll, can_focus=False):
             self.screen.focus_next()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Tell what the field is about."""
         part = next((one for one in event.widget.ancestors_with_self if isinstance(one, FormPart)), None)
         if part is not None:
             self.post_message(self.Hinted(part.hint))
 
     def on_resize(self) -> None:
-        """Hints are drawn below every field only where all of them fit."""
         self._fit()
 
     def _fit(self) -> None:
+        """Show a hint below every field where all of them fit."""
         fields = len(list(walk(self.node))) if self.node else 0
         self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
 
@@ -198,7 +195,7 @@ class Form(VerticalScroll, can_focus=False):
 
 
 def _place(failure: Failure, at: dict[Path, FormPart]) -> tuple[Path, str]:
-    """The field a failure belongs to: a missing member's own one, else the nearest around it."""
+    """Path and message of the field to show a failure at: the missing member, else the nearest parent."""
     for name in _quoted(failure.message):
         if (*failure.path, name) in at and "required" in failure.message:
             return (*failure.path, name), "required"

@@ -1,6 +1,6 @@
-"""What a form holds where nothing is nested: texts, numbers, choices, JSON, constants. Pure.
+"""What a form holds: one node for each field, and nodes within nodes for objects, lists and unions.
 
-A node that holds nothing has the value `UNSET` and is left out of what encloses it.
+A node without a value has the value `UNSET` and is left out of its parent. Knows no widget.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcpdesk.plain_text import json_escaped
-from mcpdesk.tui.forms.schema_fields import UNSET, Choice, Field, Kind, Schema, form_for
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormField, Schema, form_for
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
 
 
 class Node(ABC):
     """The state of one field."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: FormField) -> None:
         self.field = field
         self.is_null = False
         self.clear()
 
     def clear(self) -> None:
-        """Back to the default, or to nothing."""
+        """Go back to the default, or to no value."""
         self.is_null = False
         self._empty()
         if self.field.default is not UNSET:
             self.put(self.field.default)
 
     def value(self) -> Any:
-        """What the node holds, or `UNSET`."""
+        """The value of the node, or `UNSET`."""
         return None if self.is_null else self._value()
 
     def put(self, value: Any) -> None:
-        """Hold this value; what does not fit is held as far as it does."""
+        """Hold this value, as far as it fits the field."""
         self.is_null = value is None and self.field.nullable
         if not self.is_null:
             self._put(value)
 
     @property
     def problem(self) -> str:
-        """Why what was typed is no value at all; empty when it is one."""
+        """Why the text that was typed is not a value; empty when it is."""
         return ""
 
     def children(self) -> Iterator[tuple[str | int, Node]]:
@@ -60,13 +60,13 @@ class Node(ABC):
 
 
 class TextNode(Node):
-    """Text. An optional one that is empty holds nothing; a required one does so until somebody edits it."""
+    """Text. An empty optional text is no value; an empty required one is no value until it is edited."""
 
     text: str
     given: bool
 
     def edit(self, text: str) -> None:
-        """Take what was typed."""
+        """Hold the text that was typed."""
         self.text, self.is_null = text, False
         self.given = bool(text) or self.field.required
 
@@ -81,7 +81,7 @@ class TextNode(Node):
 
 
 class NumberNode(TextNode):
-    """A number as typed; what is none is passed on as text, for the validator to complain about."""
+    """A number as typed; text that is not a number stays text, so that the validator reports it."""
 
     def _value(self) -> Any:
         return _number(self.text.strip()) if self.text.strip() else UNSET
@@ -100,7 +100,7 @@ class JsonNode(TextNode):
 
     @property
     def problem(self) -> str:
-        """Where the text stops being JSON."""
+        """Where the text stops being JSON; empty when it is JSON."""
         return json_problem(self.text) if self.text.strip() else ""
 
 
@@ -109,12 +109,12 @@ class ChoiceNode(Node):
 
     index: int | None
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: FormField) -> None:
         self.choices = field.choices
         super().__init__(field)
 
     def pick(self, index: int | None) -> None:
-        """Take one, or none."""
+        """Choose a value, or none."""
         self.index, self.is_null = index, False
 
     def _empty(self) -> None:
@@ -132,12 +132,12 @@ class ManyNode(Node):
 
     chosen: frozenset[int]
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: FormField) -> None:
         self.choices = field.choices
         super().__init__(field)
 
     def pick(self, chosen: frozenset[int]) -> None:
-        """Take these."""
+        """Choose these values."""
         self.chosen, self.is_null = chosen, False
 
     def _empty(self) -> None:
@@ -153,7 +153,7 @@ class ManyNode(Node):
 
 
 class FixedNode(Node):
-    """The one value there can be."""
+    """The constant of a `const` schema."""
 
     def _empty(self) -> None:
         pass
@@ -175,12 +175,12 @@ def _number(text: str) -> Any:
     return text
 
 
-def _index(choices: tuple[Choice, ...], value: Any) -> int | None:
+def _index(choices: tuple[FieldChoice, ...], value: Any) -> int | None:
     return next((at for at, choice in enumerate(choices) if same(choice.value, value)), None)
 
 
 MAX_PREFILLED = 5
-"""Items a required list starts with at most."""
+"""Items that a required list begins with at most."""
 
 
 class ListNode(Node):
@@ -190,19 +190,19 @@ class ListNode(Node):
     given: bool
 
     def add(self) -> Node:
-        """Append an item and return it."""
+        """Append an item; returns its node."""
         node = node_for(self.field.item())
         self.items.append(node)
         self.given, self.is_null = True, False
         return node
 
     def remove(self, index: int) -> None:
-        """Drop an item; the last one leaves an optional list unset."""
+        """Remove an item; without its last item an optional list has no value."""
         del self.items[index]
         self.given = bool(self.items)
 
     def move(self, index: int, by: int) -> int:
-        """Move an item and return where it is now."""
+        """Move an item; returns its new index."""
         target = max(0, min(len(self.items) - 1, index + by))
         self.items.insert(target, self.items.pop(index))
         return target
@@ -227,8 +227,8 @@ class ListNode(Node):
             self.add().put(item)
 
 
-class Entry:
-    """A member under a name of the person's choice."""
+class MapEntry:
+    """A member under a free name."""
 
     def __init__(self, key: str, node: Node) -> None:
         self.key = key
@@ -236,21 +236,21 @@ class Entry:
 
 
 class MapNode(Node):
-    """Members under names of the person's choice; those without a name do not count."""
+    """Members under free names; members without a name are left out of the value."""
 
-    entries: list[Entry]
+    entries: list[MapEntry]
     given: bool
 
-    def add(self, key: str = "") -> Entry:
-        """Append a member and return it."""
+    def add(self, key: str = "") -> MapEntry:
+        """Append a member; returns it."""
         schema = self.field.entry()
-        entry = Entry(key, node_for(schema if schema is not None else _anything(self.field)))
+        entry = MapEntry(key, node_for(schema if schema is not None else _anything(self.field)))
         self.entries.append(entry)
         self.given, self.is_null = True, False
         return entry
 
     def remove(self, index: int) -> None:
-        """Drop a member."""
+        """Remove a member."""
         del self.entries[index]
         self.given = bool(self.entries)
 
@@ -273,14 +273,14 @@ class MapNode(Node):
 
 
 class ObjectNode(Node):
-    """Named members, and others where the schema allows. An optional object is absent until asked for."""
+    """Members of the schema, and other members where it allows them. An optional object begins absent."""
 
     present: bool
     members: dict[str, Node]
     others: MapNode
 
     def set_present(self, present: bool) -> None:
-        """Add or drop the whole object."""
+        """Add or remove the whole object."""
         self.present, self.is_null = present, False
         if present and not self.members:
             self.members = {field.key: node_for(field) for field in self.field.properties()}
@@ -293,7 +293,7 @@ class ObjectNode(Node):
 
     @property
     def takes_others(self) -> bool:
-        """Whether members without a field of their own are offered."""
+        """Whether members that the schema does not name can be added."""
         return self.field.entry() is not None
 
     def _empty(self) -> None:
@@ -321,18 +321,18 @@ class ObjectNode(Node):
 
 
 class UnionNode(Node):
-    """One of several shapes, or none."""
+    """One of several alternatives, or none."""
 
     at: int | None
     parts: dict[int, Node]
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: FormField) -> None:
         self.alternatives = field.alternatives()
         super().__init__(field)
 
     @property
     def chosen(self) -> Node | None:
-        """The node of the chosen shape; what was entered for the others is kept."""
+        """The node of the chosen alternative; what was entered for the others is kept."""
         if self.at is None:
             return None
         if self.at not in self.parts:
@@ -340,16 +340,16 @@ class UnionNode(Node):
         return self.parts[self.at]
 
     def pick(self, at: int | None) -> None:
-        """Choose a shape."""
+        """Choose an alternative."""
         self.at, self.is_null = at, False
 
     def children(self) -> Iterator[tuple[str | int, Node]]:
-        """Those of the chosen shape: a union adds no step to the path."""
+        """The children of the chosen alternative: a union adds no step to the path."""
         return self.chosen.children() if self.chosen else iter(())
 
     @property
     def problem(self) -> str:
-        """That of the chosen shape."""
+        """The problem of the chosen alternative."""
         return self.chosen.problem if self.chosen else ""
 
     def _empty(self) -> None:
@@ -367,26 +367,26 @@ class UnionNode(Node):
                 return
 
 
-_NODES: dict[Kind, type[Node]] = {
-    Kind.TEXT: TextNode,
-    Kind.LONG_TEXT: TextNode,
-    Kind.SECRET: TextNode,
-    Kind.MOMENT: TextNode,
-    Kind.INTEGER: NumberNode,
-    Kind.NUMBER: NumberNode,
-    Kind.SWITCH: ChoiceNode,
-    Kind.CHOICE: ChoiceNode,
-    Kind.MANY: ManyNode,
-    Kind.FIXED: FixedNode,
-    Kind.OBJECT: ObjectNode,
-    Kind.LIST: ListNode,
-    Kind.MAP: MapNode,
-    Kind.UNION: UnionNode,
-    Kind.JSON: JsonNode,
+_NODES: dict[FieldKind, type[Node]] = {
+    FieldKind.TEXT: TextNode,
+    FieldKind.LONG_TEXT: TextNode,
+    FieldKind.SECRET: TextNode,
+    FieldKind.MOMENT: TextNode,
+    FieldKind.INTEGER: NumberNode,
+    FieldKind.NUMBER: NumberNode,
+    FieldKind.SWITCH: ChoiceNode,
+    FieldKind.CHOICE: ChoiceNode,
+    FieldKind.MANY: ManyNode,
+    FieldKind.FIXED: FixedNode,
+    FieldKind.OBJECT: ObjectNode,
+    FieldKind.LIST: ListNode,
+    FieldKind.MAP: MapNode,
+    FieldKind.UNION: UnionNode,
+    FieldKind.JSON: JsonNode,
 }
 
 
-def node_for(field: Field) -> Node:
+def node_for(field: FormField) -> Node:
     """An empty node for a field, its default filled in."""
     return _NODES[field.kind](field)
 
@@ -404,29 +404,29 @@ def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
 
 
 def without_secrets(node: Node) -> Any:
-    """The value, secret members left out: what may be written to disk."""
+    """The value without secret members, as it may be written to disk."""
     value = node.value()
     for path, inner in walk(node):
-        if inner.field.kind is Kind.SECRET and path:
-            value = _dropped(value, path)
+        if inner.field.kind is FieldKind.SECRET and path:
+            value = _without(value, path)
     return value
 
 
-def _dropped(value: Any, path: Path) -> Any:
+def _without(value: Any, path: Path) -> Any:
     head, rest = path[0], path[1:]
     if isinstance(value, dict) and head in value:
         if not rest:
             return {key: item for key, item in value.items() if key != head}
-        return {**value, head: _dropped(value[head], rest)}
+        return {**value, head: _without(value[head], rest)}
     if isinstance(value, list) and isinstance(head, int) and head < len(value):
-        return [_dropped(item, rest) if at == head else item for at, item in enumerate(value)]
+        return [_without(item, rest) if at == head else item for at, item in enumerate(value)]
     return value
 
 
-def _anything(field: Field) -> Field:
-    return Field(Kind.JSON, "", {}, field.root, True, False, field.depth + 1)
+def _anything(field: FormField) -> FormField:
+    return FormField(FieldKind.JSON, "", {}, field.root, True, False, field.depth + 1)
 
 
-def _others(field: Field) -> Field:
+def _others(field: FormField) -> FormField:
     shape = {"additionalProperties": field.shape.get("additionalProperties", True)}
-    return Field(Kind.MAP, "", shape, field.root, False, False, field.depth)
+    return FormField(FieldKind.MAP, "", shape, field.root, False, False, field.depth)

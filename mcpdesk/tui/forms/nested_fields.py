@@ -1,4 +1,4 @@
-"""Fields that hold fields: objects, lists, maps and unions."""
+"""The fields of a form that hold fields: objects, lists, maps and unions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from textual.widgets import Input, Label
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import FormPart
-from mcpdesk.tui.forms.form_model import Entry, ListNode, MapNode, ObjectNode, UnionNode
+from mcpdesk.tui.forms.form_model import ListNode, MapNode, ObjectNode, UnionNode
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
 from mcpdesk.tui.widgets.fields import LineField
 
 
 class ObjectPart(FormPart):
-    """Named members; an optional object is added and dropped as a whole."""
+    """The members of an object; an optional object is added and removed as a whole."""
 
     DEFAULT_CSS = """
     ObjectPart.-bare > .body { border: none; margin: 0; padding: 0; }
@@ -32,63 +32,52 @@ class ObjectPart(FormPart):
     node: ObjectNode
 
     def compose(self) -> ComposeResult:
-        """The outermost object, and the shape a union chose, have no frame of their own."""
+        """Without a frame for the outermost object and for the chosen alternative of a union."""
         self.set_class(not self.label, "-bare")
         yield from super().compose()
 
     def controls(self) -> Iterator[Widget]:
-        """Add or drop."""
         if not self.node.field.required:
             yield Chip("✕ unset", "present") if self.node.present else Chip("+ set", "present")
 
     def compose_body(self) -> Iterator[Widget]:
-        """The members, then those without a field of their own."""
         if self.node.present and not self.node.is_null:
             yield from self.nested(iter(self.node.members.items()))
             if self.node.takes_others or self.node.others.entries:
                 yield self.make(self.node.others, "other members")
 
     @on(Chip.Pressed, ".present")
-    async def toggle(self, event: Chip.Pressed) -> None:
-        """Add or drop the object."""
+    async def _toggle(self, event: Chip.Pressed) -> None:
         event.stop()
         self.node.set_present(not self.node.present)
         await self.rebuild()
         focus_first(self if self.node.present else None, self)
 
 
-class Growing(FormPart):
-    """A part whose members are added and removed one by one."""
+class GrowingPart(FormPart):
+    """A field whose members are added and removed one by one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
     DEFAULT_CSS = """
-    Growing .member { height: auto; }
-    Growing .member > FormPart { width: 1fr; }
-    Growing .member > Input { width: 24; background: $foreground 8%; padding: 0 1; margin-right: 1; }
-    Growing .count { width: auto; color: $text-muted; padding-right: 1; }
+    GrowingPart .member { height: auto; }
+    GrowingPart .member > FormPart { width: 1fr; }
+    GrowingPart .member > Input { width: 24; background: $foreground 8%; padding: 0 1; margin-right: 1; }
+    GrowingPart .count { width: auto; color: $text-muted; padding-right: 1; }
     """
 
     def member(self, index: int, *widgets: Widget) -> Horizontal:
-        """A row: the member and its small buttons."""
+        """A row with a member and its buttons."""
         tools = [Chip("✕", "remove", "Remove (alt+x)", focusable=False)]
         return Horizontal(*widgets, *tools, classes="member")
 
     @property
     def members(self) -> list[Horizontal]:
-        """The rows, in order."""
-        return (
-            list(self.query_one(".body").query_children(".member").results(Horizontal))
-            if self.has_body
-            else []
-        )
-
-    @property
-    def has_body(self) -> bool:
-        """Whether there is any member."""
-        return self.query_one_optional(".body") is not None
+        """The rows of the members, in order."""
+        body = self.query_one_optional(".body")
+        return [] if body is None else list(body.query_children(".member").results(Horizontal))
 
     def index_of(self, widget: Widget | None) -> int | None:
-        """Which member a widget belongs to."""
+        """The index of the member that a widget belongs to."""
         above = set(widget.ancestors_with_self) if widget else set()
         return next((at for at, row in enumerate(self.members) if row in above), None)
 
@@ -101,24 +90,22 @@ class Growing(FormPart):
         """Remove a member from the node."""
 
     async def action_add_item(self) -> None:
-        """Add a member and go there."""
+        """Add a member and move the focus to it."""
         self.append()
         await self.rebuild()
         focus_first(self.members[-1], self)
 
     async def action_remove_item(self) -> None:
-        """Remove the member that has the focus."""
+        """Remove the member with the focus."""
         await self._remove(self.index_of(self.screen.focused))
 
     @on(Chip.Pressed, ".add")
-    async def add_pressed(self, event: Chip.Pressed) -> None:
-        """The add button."""
+    async def _add_pressed(self, event: Chip.Pressed) -> None:
         event.stop()
         await self.action_add_item()
 
     @on(Chip.Pressed, ".remove")
-    async def remove_pressed(self, event: Chip.Pressed) -> None:
-        """A member's remove button."""
+    async def _remove_pressed(self, event: Chip.Pressed) -> None:
         event.stop()
         await self._remove(self.index_of(event.chip))
 
@@ -131,46 +118,35 @@ class Growing(FormPart):
         focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
 
 
-class ListPart(Growing):
-    """Items that can be reordered."""
+class ListPart(GrowingPart):
+    """The items of a list, which can be reordered."""
 
     node: ListNode
 
     def controls(self) -> Iterator[Widget]:
-        """How many there are, and one more."""
         yield Label(Content(f"[{len(self.node.items)}]"), classes="count")
         yield Chip("+ add", "add", "Add an item (ctrl+n)")
 
     def compose_body(self) -> Iterator[Widget]:
-        """The items."""
         for index, part in enumerate(self.nested(self.node.children())):
             up = Chip("↑", "up", "Move up (alt+up)", focusable=False)
             down = Chip("↓", "down", "Move down (alt+down)", focusable=False)
             yield self.member(index, part, up, down)
 
     def append(self) -> None:
-        """Add an item to the node."""
         self.node.add()
 
     def drop(self, index: int) -> None:
-        """Remove an item from the node."""
         self.node.remove(index)
 
     async def action_move_item(self, by: int) -> None:
-        """Move the item that has the focus."""
+        """Move the item with the focus."""
         await self._move(self.index_of(self.screen.focused), by)
 
-    @on(Chip.Pressed, ".up")
-    async def up_pressed(self, event: Chip.Pressed) -> None:
-        """An item's button."""
+    @on(Chip.Pressed, ".up, .down")
+    async def _move_pressed(self, event: Chip.Pressed) -> None:
         event.stop()
-        await self._move(self.index_of(event.chip), -1)
-
-    @on(Chip.Pressed, ".down")
-    async def down_pressed(self, event: Chip.Pressed) -> None:
-        """An item's button."""
-        event.stop()
-        await self._move(self.index_of(event.chip), 1)
+        await self._move(self.index_of(event.chip), -1 if event.chip.has_class("up") else 1)
 
     async def _move(self, index: int | None, by: int) -> None:
         if index is None:
@@ -180,18 +156,16 @@ class ListPart(Growing):
         focus_first(self.members[target], self)
 
 
-class MapPart(Growing):
-    """Members under names of the person's choice."""
+class MapPart(GrowingPart):
+    """Members under free names: each name beside its value."""
 
     node: MapNode
 
     def controls(self) -> Iterator[Widget]:
-        """How many there are, and one more."""
         yield Label(Content(f"{{{len(self.node.entries)}}}"), classes="count")
         yield Chip("+ add", "add", "Add a member (ctrl+n)")
 
     def compose_body(self) -> Iterator[Widget]:
-        """Names beside values."""
         for index, entry in enumerate(self.node.entries):
             name = LineField(
                 entry.key, placeholder="name", compact=True, classes="key", select_on_focus=False
@@ -199,45 +173,35 @@ class MapPart(Growing):
             yield self.member(index, name, self.make(entry.node, ""))
 
     def append(self) -> None:
-        """Add a member to the node."""
         self.node.add()
 
     def drop(self, index: int) -> None:
-        """Remove a member from the node."""
         self.node.remove(index)
 
     @on(Input.Changed, ".key")
-    def rename(self, event: Input.Changed) -> None:
-        """Hold the name that was typed."""
+    def _name_typed(self, event: Input.Changed) -> None:
         event.stop()
-        entry, name = self._entry(event.input), from_field(event.value)
-        if entry is not None and entry.key != name:
-            entry.key = name
+        index, name = self.index_of(event.input), from_field(event.value)
+        if index is not None and self.node.entries[index].key != name:
+            self.node.entries[index].key = name
             self.edited()
-
-    def _entry(self, widget: Widget) -> Entry | None:
-        index = self.index_of(widget)
-        return None if index is None else self.node.entries[index]
 
 
 class UnionPart(FormPart):
-    """One of several shapes."""
+    """One of several alternatives."""
 
     node: UnionNode
 
     def controls(self) -> Iterator[Widget]:
-        """The shapes by title."""
         titles = [field.title for field in self.node.alternatives]
         yield ChoiceBox(titles, self.node.at, optional=not self.node.field.required)
 
     def compose_body(self) -> Iterator[Widget]:
-        """The chosen shape."""
         if self.node.chosen is not None and not self.node.is_null:
             yield self.make(self.node.chosen, "")
 
     @on(ChoiceBox.Picked)
-    async def take(self, event: ChoiceBox.Picked) -> None:
-        """Show the shape that was picked."""
+    async def _picked(self, event: ChoiceBox.Picked) -> None:
         event.stop()
         self.node.pick(event.index)
         await self.rebuild()
@@ -245,7 +209,7 @@ class UnionPart(FormPart):
 
 
 def focus_first(widget: Widget | None, otherwise: Widget) -> None:
-    """Focus the first control inside `widget` that takes input, else one of `otherwise`."""
+    """Move the focus to the first input inside `widget`, or inside `otherwise` when there is none."""
     for place in (widget, otherwise):
         controls = [found for found in place.query("*") if found.focusable] if place else []
         entered = [found for found in controls if not isinstance(found, Chip)]

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.forms.question_page import Draft, Left, LongWords, QuestionPage
+from mcpdesk.tui.forms.question_page import AnswerDraft, Left, LongWords, QuestionPage
 from mcpdesk.tui.forms.question_text import absence
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
@@ -66,7 +66,7 @@ class QuestionScreen(Dialog[None]):
     QuestionScreen:ansi { background: transparent; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
-    drafts: ClassVar[dict[int, tuple[Question, list[Draft]]]] = {}
+    drafts: ClassVar[dict[int, tuple[Question, list[AnswerDraft]]]] = {}
     """Drafts of questions that were put off, by their number."""
 
     def __init__(self, link: Link, question: Question, *, declining: bool = False) -> None:
@@ -75,7 +75,7 @@ class QuestionScreen(Dialog[None]):
         self.link = link
         self.question = question
         kept, drafts = self.drafts.pop(question.id, (None, []))
-        self._drafts = drafts if kept == question else [Draft(page) for page in question.pages]
+        self._drafts = drafts if kept == question else [AnswerDraft(page) for page in question.pages]
         self._at = 0
         self.page = QuestionPage(self._drafts[0])
         """The page that is up, or about to be."""

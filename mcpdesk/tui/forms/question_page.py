@@ -47,7 +47,7 @@ class OptionRow(Horizontal):
             super().__init__()
             self.index = index
 
-    def __init__(self, index: int, draft: Draft, label_cells: int) -> None:
+    def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
         super().__init__()
         self.index = index
         self._draft = draft
@@ -99,7 +99,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     class Changed(Message):
         """The draft is another now."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: AnswerDraft) -> None:
         super().__init__()
         self.draft = draft
         self.cursor = 0
@@ -239,7 +239,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 mark.update(self.draft.mark(self._count))
 
 
-class Draft:
+class AnswerDraft:
     """An answer in the making."""
 
     def __init__(self, page: Page) -> None:

@@ -1,4 +1,7 @@
-"""JSON Schema reduced to what a form needs: references followed, `allOf` merged, null split off. Pure."""
+"""A JSON Schema as the fields of a form: what each value must be, and which control fits it.
+
+References are followed, `allOf` is merged and null is split off. Knows no widget.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ Schema = dict[str, Any]
 _DEPTH = 16
 """How deep references and `allOf` are followed before giving up."""
 _UNIONS = ("anyOf", "oneOf")
-_TOLD = frozenset({"password", "date", "time", "date-time"})
-"""Formats the control itself makes plain."""
+_SHOWN_BY_CONTROL = frozenset({"password", "date", "time", "date-time"})
+"""Formats that need no hint, because the control shows them."""
 
 
 def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
@@ -32,7 +35,7 @@ def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
 
 
 def merge(base: Schema, more: Schema) -> Schema:
-    """Both at once; where they disagree, `more` counts. Properties and required names add up."""
+    """Both schemas as one; where they disagree, `more` wins. Properties and required names are united."""
     merged = base | more
     if "properties" in base and "properties" in more:
         merged["properties"] = base["properties"] | more["properties"]
@@ -57,7 +60,7 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """The members of a union, each with what the union says besides; empty when it is none."""
+    """The members of a union, each with the other rules of the union; empty when it is not a union."""
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
@@ -74,7 +77,7 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
 
 
 def constants(shapes: list[Schema]) -> list[tuple[str, Any]] | None:
-    """Titles and values of a union whose members are constants; None when any is not."""
+    """Titles and values of a union whose members are constants; None when a member is not."""
     found: list[tuple[str, Any]] = []
     for shape in shapes:
         values = [shape["const"]] if "const" in shape else shape.get("enum", [])
@@ -85,7 +88,7 @@ def constants(shapes: list[Schema]) -> list[tuple[str, Any]] | None:
 
 
 def limits(shape: Schema) -> str:
-    """The bounds a value has to keep, in a few words; empty when there are none."""
+    """The limits of a value in a few words; empty when there are none."""
     low = _bound(shape, "minimum", "≥", "exclusiveMinimum", ">")
     high = _bound(shape, "maximum", "≤", "exclusiveMaximum", "<")
     if "minimum" in shape and "maximum" in shape:
@@ -94,7 +97,7 @@ def limits(shape: Schema) -> str:
     others = (
         f"multiple of {shape['multipleOf']}" if "multipleOf" in shape else "",
         f"matches {shape['pattern']}" if "pattern" in shape else "",
-        f"format {shape['format']}" if shape.get("format", "password") not in _TOLD else "",
+        f"format {shape['format']}" if shape.get("format", "password") not in _SHOWN_BY_CONTROL else "",
     )
     return ", ".join(part for part in (low, high, *sizes, *others) if part)
 
@@ -141,9 +144,9 @@ def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) 
 
 
 MAX_DEPTH = 12
-"""Nesting below which a field is edited as JSON text; recursive schemas end there."""
+"""Nesting below which a field is edited as JSON text, so that recursive schemas end."""
 LONG_TEXT = 200
-"""A `maxLength` above which a text gets several lines."""
+"""A `maxLength` above which a text field has several lines."""
 _LONG_NAMES = frozenset(
     {
         "text",
@@ -171,11 +174,11 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""No value at all: the member is left out."""
+"""No value: the member is left out."""
 
 
-class Kind(Enum):
-    """Families of controls."""
+class FieldKind(Enum):
+    """The kinds of controls."""
 
     TEXT = "text"
     LONG_TEXT = "long text"
@@ -195,18 +198,18 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One value to pick, and how it is called."""
+class FieldChoice:
+    """One value to choose, and its label."""
 
     label: str
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """What one value has to be. `shape` is its schema, references followed; `root` is for those within."""
+class FormField:
+    """What one value must be. `shape` is its schema with references followed, `root` the whole schema."""
 
-    kind: Kind
+    kind: FieldKind
     key: str
     shape: Schema
     root: Schema
@@ -216,17 +219,17 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The schema's title, else what it is."""
+        """The title of the schema, else its type."""
         return str(self.shape.get("title") or _type_name(self.shape) or self.kind.value)
 
     @property
     def description(self) -> str:
-        """What the schema's author says about it."""
+        """The description in the schema."""
         return str(self.shape.get("description") or "")
 
     @property
     def limits(self) -> str:
-        """Bounds in a few words."""
+        """The limits of the value in a few words."""
         return limits(self.shape)
 
     @property
@@ -236,108 +239,108 @@ class Field:
 
     @property
     def example(self) -> str:
-        """What a value may look like; empty when unknown."""
+        """An example of a value; empty when there is none."""
         examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
-        """Values to pick from, for `SWITCH`, `CHOICE` and `MANY`."""
-        if self.kind is Kind.SWITCH:
+    def choices(self) -> tuple[FieldChoice, ...]:
+        """The values to choose from, for `SWITCH`, `CHOICE` and `MANY`."""
+        if self.kind is FieldKind.SWITCH:
             found = [("on", True), ("off", False)]
         else:
-            found = _choices(self.items_shape if self.kind is Kind.MANY else self.shape, self.root) or []
-        null = [Choice("null", None)] if self.nullable and self.kind is not Kind.MANY else []
-        return (*(Choice(label or _label(value), value) for label, value in found), *null)
+            found = _choices(self.items_shape if self.kind is FieldKind.MANY else self.shape, self.root) or []
+        null = [FieldChoice("null", None)] if self.nullable and self.kind is not FieldKind.MANY else []
+        return (*(FieldChoice(label or _label(value), value) for label, value in found), *null)
 
     @property
     def items_shape(self) -> Schema:
         """The schema of a list's items."""
         return resolve(self.shape.get("items"), self.root)
 
-    def properties(self) -> tuple[Field, ...]:
-        """The members of an object: required ones first, otherwise in the author's order."""
+    def properties(self) -> tuple[FormField, ...]:
+        """The members of an object: required ones first, otherwise in the order of the schema."""
         needed = set(self.shape.get("required", ()))
         members = self.shape.get("properties", {})
         fields = (self._inside(schema, key, key in needed) for key, schema in members.items())
         return tuple(sorted(fields, key=lambda field: not field.required))
 
-    def item(self) -> Field:
+    def item(self) -> FormField:
         """An item of a list."""
         return self._inside(self.shape.get("items"), "", True)
 
-    def entry(self) -> Field | None:
-        """A member of an object under a name of the person's choice; None when there may be none."""
+    def entry(self) -> FormField | None:
+        """A member of an object under a free name; None when the schema allows none."""
         schema = self.shape.get("additionalProperties")
         return None if schema in (None, False) else self._inside(schema, "", True)
 
-    def alternatives(self) -> tuple[Field, ...]:
+    def alternatives(self) -> tuple[FormField, ...]:
         """The members of a union."""
         return tuple(self._inside(shape, self.key, True) for shape in alternatives(self.shape, self.root))
 
-    def _inside(self, schema: Any, key: str, required: bool) -> Field:
+    def _inside(self, schema: Any, key: str, required: bool) -> FormField:
         return field_for(schema, self.root, key, required, self.depth + 1)
 
 
-def form_for(schema: Schema) -> Field:
-    """The field a tool's arguments are: an object, even where the schema does not say so."""
+def form_for(schema: Schema) -> FormField:
+    """The field for the arguments of a tool: an object, even where the schema does not say so."""
     shape = resolve(schema, schema)
     if not alternatives(shape, schema):
         shape = {**shape, "type": "object"}
-        return Field(Kind.OBJECT, "", shape, schema, True, False, 0)
+        return FormField(FieldKind.OBJECT, "", shape, schema, True, False, 0)
     return field_for(shape, schema)
 
 
-def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> Field:
-    """The field for one schema. Anything no control fits becomes JSON text."""
+def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> FormField:
+    """The field for one schema; JSON text where no control fits."""
     shape, nullable = split_null(resolve(schema, root), root)
-    kind = _kind(shape, root, key) if depth < MAX_DEPTH else Kind.JSON
-    if kind is Kind.FIXED and not required:
-        kind = Kind.CHOICE
-    return Field(kind, key, shape, root, required, nullable, depth)
+    kind = _kind(shape, root, key) if depth < MAX_DEPTH else FieldKind.JSON
+    if kind is FieldKind.FIXED and not required:
+        kind = FieldKind.CHOICE
+    return FormField(kind, key, shape, root, required, nullable, depth)
 
 
-def _kind(shape: Schema, root: Schema, key: str) -> Kind:
+def _kind(shape: Schema, root: Schema, key: str) -> FieldKind:
     if "const" in shape:
-        return Kind.FIXED
+        return FieldKind.FIXED
     if _choices(shape, root):
-        return Kind.CHOICE
+        return FieldKind.CHOICE
     if alternatives(shape, root):
-        return Kind.UNION
+        return FieldKind.UNION
     rule = _BY_TYPE.get(_type_name(shape))
-    return rule(shape, root, key) if rule else Kind.JSON
+    return rule(shape, root, key) if rule else FieldKind.JSON
 
 
-def _text_kind(shape: Schema, root: Schema, key: str) -> Kind:
+def _text_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
     form = shape.get("format", "")
     if form == "password" or shape.get("writeOnly") is True:
-        return Kind.SECRET
+        return FieldKind.SECRET
     if form in _MOMENTS:
-        return Kind.MOMENT
+        return FieldKind.MOMENT
     roomy = shape.get("maxLength", 0) > LONG_TEXT or "\n" in str(shape.get("default", ""))
     is_long = roomy or form in _LONG_FORMATS or "contentMediaType" in shape
     by_name = key.lower() in _LONG_NAMES and "maxLength" not in shape and "pattern" not in shape
-    return Kind.LONG_TEXT if is_long or by_name else Kind.TEXT
+    return FieldKind.LONG_TEXT if is_long or by_name else FieldKind.TEXT
 
 
-def _array_kind(shape: Schema, root: Schema, key: str) -> Kind:
+def _array_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
     items = shape.get("items")
     if "prefixItems" in shape or not isinstance(items, dict) or not items:
-        return Kind.JSON
-    return Kind.MANY if _choices(resolve(items, root), root) else Kind.LIST
+        return FieldKind.JSON
+    return FieldKind.MANY if _choices(resolve(items, root), root) else FieldKind.LIST
 
 
-def _object_kind(shape: Schema, root: Schema, key: str) -> Kind:
+def _object_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
     if shape.get("properties"):
-        return Kind.OBJECT
-    return Kind.MAP if isinstance(shape.get("additionalProperties"), dict) else Kind.JSON
+        return FieldKind.OBJECT
+    return FieldKind.MAP if isinstance(shape.get("additionalProperties"), dict) else FieldKind.JSON
 
 
-_BY_TYPE: dict[str, Callable[[Schema, Schema, str], Kind]] = {
+_BY_TYPE: dict[str, Callable[[Schema, Schema, str], FieldKind]] = {
     "string": _text_kind,
-    "integer": lambda shape, root, key: Kind.INTEGER,
-    "number": lambda shape, root, key: Kind.NUMBER,
-    "boolean": lambda shape, root, key: Kind.SWITCH,
+    "integer": lambda shape, root, key: FieldKind.INTEGER,
+    "number": lambda shape, root, key: FieldKind.NUMBER,
+    "boolean": lambda shape, root, key: FieldKind.SWITCH,
     "array": _array_kind,
     "object": _object_kind,
 }

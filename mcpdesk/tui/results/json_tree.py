@@ -36,7 +36,7 @@ class RowKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OutlineRow:
     """One line. `path` is that of the value, for `TEXT` and `MORE` that of the value they belong to."""
 
     kind: RowKind
@@ -69,20 +69,20 @@ class Outline:
         self.marks = dict(marks or {})
         self._marked_above = {path[:end] for path in self.marks for end in range(len(path))}
         self._shown: dict[Path, int] = {}
-        self.rows = [Row(RowKind.VALUE, (), 0, value)]
+        self.rows = [OutlineRow(RowKind.VALUE, (), 0, value)]
         self._open_up_to(room)
         for path in list(self.marks)[:20]:
             self.reveal(path)
 
-    def is_open(self, row: Row) -> bool:
+    def is_open(self, row: OutlineRow) -> bool:
         """Whether the row's children are laid out."""
         return row.kind is RowKind.VALUE and row.path in self._shown
 
-    def can_open(self, row: Row) -> bool:
+    def can_open(self, row: OutlineRow) -> bool:
         """Whether the row has anything to unfold."""
         return row.kind is RowKind.VALUE and count_children(row.value) > 0
 
-    def holds_mark(self, row: Row) -> bool:
+    def holds_mark(self, row: OutlineRow) -> bool:
         """Whether a remark stands somewhere below the row."""
         return row.kind is RowKind.VALUE and row.path in self._marked_above
 
@@ -153,18 +153,18 @@ class Outline:
         hits = (path for path, value in walk if _matches(path, value, needle))
         return list(islice(hits, limit)) if needle else []
 
-    def _children(self, row: Row, start: int) -> list[Row]:
+    def _children(self, row: OutlineRow, start: int) -> list[OutlineRow]:
         end, rows = self._shown[row.path], []
         for key, value in islice(_items(row.value), start, end):
             if isinstance(row.value, str):
-                rows.append(Row(RowKind.TEXT, row.path, row.depth + 1, value))
+                rows.append(OutlineRow(RowKind.TEXT, row.path, row.depth + 1, value))
                 continue
-            child = Row(RowKind.VALUE, (*row.path, key), row.depth + 1, value)
+            child = OutlineRow(RowKind.VALUE, (*row.path, key), row.depth + 1, value)
             rows.append(child)
             if self.is_open(child):
                 rows += self._children(child, 0)
         left = count_children(row.value) - end
-        return [*rows, Row(RowKind.MORE, row.path, row.depth + 1, left)] if left > 0 else rows
+        return [*rows, OutlineRow(RowKind.MORE, row.path, row.depth + 1, left)] if left > 0 else rows
 
     def _end(self, index: int) -> int:
         depth = self.rows[index].depth
@@ -415,7 +415,7 @@ class JsonTree(LineList):
             return self._bar(one_line(f"✗ {path_text(self.selected)}: {mark}", self.size.width), "lines--bad")
         return super().render_line(y)
 
-    def _value_spans(self, row: Row, width: int) -> Iterable[Span]:
+    def _value_spans(self, row: OutlineRow, width: int) -> Iterable[Span]:
         is_open = self._outline.is_open(row)
         yield (_UNFOLDED if is_open else _FOLDED if self._outline.can_open(row) else _LEAF), "lines--muted"
         if row.key is not None:
@@ -471,10 +471,10 @@ class JsonTree(LineList):
         self.cursor = at
         self._show_cursor()
 
-    def _is_hit(self, row: Row) -> bool:
+    def _is_hit(self, row: OutlineRow) -> bool:
         return bool(self._hits) and self._hits[self._hit] == row.path
 
-    def _row(self, index: int) -> Row:
+    def _row(self, index: int) -> OutlineRow:
         return self._outline.rows[index + self._hidden]
 
     def _hidden_rows(self) -> int:

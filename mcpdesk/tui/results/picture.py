@@ -77,14 +77,14 @@ class _Drawing:
     """The messages that send it to the terminal."""
 
 
-class Picture(Widget):
+class PictureView(Widget):
     """A line of facts, and below it the picture as large as fits, or the reason why it cannot be drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--note", "picture--trouble"}
     DEFAULT_CSS = """
-    Picture { width: 1fr; height: auto; }
-    Picture > .picture--note { color: $text-muted; }
-    Picture > .picture--trouble { color: $text-error; }
+    PictureView { width: 1fr; height: auto; }
+    PictureView > .picture--note { color: $text-muted; }
+    PictureView > .picture--trouble { color: $text-error; }
     """
 
     def __init__(self, encoded: str, note: str = "") -> None:

@@ -262,9 +262,9 @@ def _markdown(text: str) -> Widget:
 
 
 def _picture(block: Block) -> Widget:
-    from mcpdesk.tui.results.picture import Picture  # a desk that shows none does without
+    from mcpdesk.tui.results.picture import PictureView  # a desk that shows none does without
 
-    return Picture(block.encoded, block.note)
+    return PictureView(block.encoded, block.note)
 
 
 def _widget(block: Block) -> Widget:

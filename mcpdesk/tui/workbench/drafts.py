@@ -15,7 +15,7 @@ from textual.app import App
 from mcpdesk.link.link import Call, Link
 from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, Outcome
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, form_node, without_secrets
-from mcpdesk.tui.forms.schema_fields import UNSET, Kind, Schema
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
 from mcpdesk.tui.render.json_text import keeps, same
 from mcpdesk.tui.workbench.item_requests import Ask, completion_for, request_for, schema_of
 from mcpdesk.tui.workbench.past_calls import FILE_NAME, History, PastCall, SavedCalls
@@ -201,7 +201,7 @@ def _shareable(draft: Draft, arguments: Any) -> Any:
     if same(probe.value(), arguments):
         return without_secrets(probe)
     fields = probe.field.properties() if isinstance(probe, ObjectNode) else ()
-    secret = {field.key for field in fields if field.kind is Kind.SECRET}
+    secret = {field.key for field in fields if field.kind is FieldKind.SECRET}
     if not isinstance(arguments, dict):
         return arguments
     return {key: value for key, value in arguments.items() if key not in secret}

@@ -1,7 +1,11 @@
+"""Arguments edited as a form or as JSON."""
+
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.link.values import Failure
-from mcpdesk.tui.forms.argument_editor import Arguments
+from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink, sample_catalogue
@@ -61,3 +65,39 @@ async def test_failures_in_json_are_told_with_their_path() -> None:
         await pilot.pause()
         arguments.complain([Failure(("tags", 0), "no text"), Failure((), "x")])
         await until(pilot, lambda: "✗ tags[0]: no text (and 1 more)" in stage.shown())
+
+
+async def test_a_text_is_edited_and_read() -> None:
+    editor = JsonEditor()
+    async with staged(editor) as (stage, pilot):
+        editor.load('{"a": 1}')
+        editor.area.focus()
+        editor.area.move_cursor(editor.area.document.end)
+        await pilot.press("backspace")
+        assert editor.problem == "line 1, column 8: Expecting ',' delimiter"
+        with pytest.raises(ValueError, match="line 1"):
+            editor.value()
+        await pilot.press("}")
+        assert editor.value() == {"a": 1}
+        editor.complain("[red]no")
+        await pilot.pause()
+        assert "✗ [red]no" in stage.shown()
+
+
+async def test_nothing_is_an_empty_object() -> None:
+    editor = JsonEditor()
+    async with staged(editor):
+        editor.load("")
+        assert (editor.problem, editor.value()) == ("", {})
+
+
+async def test_long_texts_are_not_highlighted() -> None:
+    editor = JsonEditor()
+    async with staged(editor) as (_, pilot):
+        editor.load('"' + "x" * MAX_HIGHLIGHTED + '"')
+        assert editor.area.language is None
+        editor.load("1")
+        if editor.area.language is not None:
+            editor.area.text = '"' + "x" * MAX_HIGHLIGHTED + '"'
+            await pilot.pause()
+        assert editor.area.text == "1" or editor.area.language is None

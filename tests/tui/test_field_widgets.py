@@ -1,19 +1,118 @@
-"""Suggestions of the server: asked for in the pauses, and only the latest count."""
+"""Fields of a form that hold one value: typed, chosen, suggested by the server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.forms import field_widgets as module
-from mcpdesk.tui.forms.field_widgets import Suggestions
+from mcpdesk.tui.forms.field_widgets import CheckList, FormPart, Suggestions
+from mcpdesk.tui.forms.form import Form
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
+from tests.support.widgets import form_of, until
 from tests.support.workbench import Bench, bench, link_with
+
+
+async def test_null_is_sent_by_its_button_and_taken_back() -> None:
+    async with form_of({"properties": {"a": {"type": ["string", "null"]}}}) as (form, pilot, _):
+        assert form.node is not None
+        await pilot.press("tab", "enter")
+        assert form.node.value() == {"a": None}
+        await pilot.press("enter")
+        assert form.node.value() == {}
+        await pilot.press("enter", "shift+tab", "x")
+        assert form.node.value() == {"a": "x"}
+
+
+async def test_a_part_without_a_hint_can_still_fail() -> None:
+    async with form_of({"properties": {"a": {"type": "string"}}}) as (form, pilot, stage):
+        part = next(one for one in form.query(FormPart) if one.label == "a")
+        part.fail("too [b]short")
+        await until(pilot, lambda: "✗ too [b]short" in stage.shown())
+        part.fail("")
+        await until(pilot, lambda: "✗" not in stage.shown())
+
+
+async def test_required_labels_carry_a_star_and_long_ones_are_cut() -> None:
+    schema = {"properties": {"a": {"type": "string"}, "x" * 40: {"type": "string"}}, "required": ["a"]}
+    async with form_of(schema) as (_, _, stage):
+        assert "a *" in stage.shown()
+        assert "x" * 20 in stage.shown()
+        assert "x" * 30 not in stage.shown()
+
+
+async def test_numbers_refuse_letters() -> None:
+    async with form_of({"properties": {"n": {"type": "integer"}, "x": {"type": "number"}}}) as (
+        form,
+        pilot,
+        _,
+    ):
+        assert form.node is not None
+        await pilot.press("a", "-", "1", ".", "2", "tab", "1", "e", "3")
+        assert form.node.value() == {"n": -12, "x": 1000.0}
+
+
+async def test_placeholders_tell_example_bounds_or_kind() -> None:
+    schema = {
+        "properties": {
+            "a": {"type": "string", "format": "date"},
+            "b": {"type": "integer", "minimum": 3},
+            "c": {"type": "string"},
+        }
+    }
+    async with form_of(schema) as (form, _, _):
+        assert [one.placeholder for one in form.query(Input)] == ["e.g. 2026-01-31", "≥ 3", "text"]
+
+
+async def test_a_value_of_several_lines_gets_several_lines() -> None:
+    async with form_of({"properties": {"a": {"type": "string"}}}, {"a": "x\ny"}) as (form, _, _):
+        assert form.query_one(TextArea).text == "x\ny"
+
+
+def value(form: Form) -> Any:
+    assert form.node is not None
+    return form.node.value()
+
+
+async def test_a_switch_goes_on_off_and_unset() -> None:
+    async with form_of({"properties": {"on": {"type": "boolean"}}}) as (form, pilot, stage):
+        assert value(form) == {}
+        await pilot.press("right")
+        assert value(form) == {"on": True}
+        await pilot.press("right")
+        assert value(form) == {"on": False}
+        assert "● off" in stage.shown()
+        await pilot.press("right")
+        assert value(form) == {}
+
+
+async def test_several_are_ticked_and_the_cursor_leaves_at_the_end() -> None:
+    schema = {
+        "properties": {
+            "many": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
+            "next": {"type": "string"},
+        }
+    }
+    async with form_of(schema) as (form, pilot, stage):
+        await pilot.press("space", "down", "down", "space")
+        assert value(form) == {"many": ["a", "c"]}
+        assert "[x] c" in stage.shown()
+        await pilot.press("down", "z")
+        assert value(form) == {"many": ["a", "c"], "next": "z"}
+        assert len(form.query(CheckList)) == 1
+
+
+async def test_a_constant_is_shown_and_sent() -> None:
+    async with form_of({"properties": {"kind": {"const": "x"}}, "required": ["kind"]}) as (form, _, stage):
+        assert '"x"' in stage.shown()
+        assert value(form) == {"kind": "x"}
+
 
 WORDS = ("bullets", "bold", "prose")
 LETTER = CatalogueItem(

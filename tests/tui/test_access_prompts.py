@@ -1,22 +1,36 @@
-"""A token is given to the desk in a form, on a real server that looks at it."""
+"""Asking for tokens, and ending standing approvals."""
 
 from __future__ import annotations
 
 import json
 import runpy
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
 from textual.widgets import Input, Static
 
+from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.forms.access_prompts import TokenInput, TokenPrompt
+from mcpdesk.tui.forms.access_prompts import (
+    NONE,
+    TokenInput,
+    TokenPrompt,
+    scope_words,
+    scopes_for,
+    token_line,
+    told,
+    whom,
+)
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.widgets.menu import Menu
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.frame import quiet_link, running_frame, toasts
@@ -225,3 +239,105 @@ async def test_a_server_that_looks_at_no_tokens_says_so() -> None:
         await pilot.pause()
         assert app.screen is app.main
         assert toasts(app) == ["profiles: no token counts here: mcp.json has no auth.jwt"]
+
+
+NOW = 1_700_000_000.0
+SERVER = ServerView("wallet", "Wallet", "1", "/srv/wallet", "", 1, looks_at_tokens=True)
+OPEN_TOOL = CatalogueItem(ItemKind.TOOL, "convert", "convert")
+WHOAMI = replace(OPEN_TOOL, name="whoami", needs_token=True)
+SEND = replace(WHOAMI, name="send", scopes=("wallet:send",))
+ADA = TokenView("ada", frozenset({"wallet:read"}), NOW + 3599)
+
+
+@pytest.mark.parametrize(
+    ("item", "server", "line"),
+    [
+        (OPEN_TOOL, {}, ""),
+        (WHOAMI, {}, "● needs a token · T gives one"),
+        (SEND, {}, "● needs a token with scope wallet:send · T gives one"),
+        (OPEN_TOOL, {"token": ADA}, "called as ada, 59 min left"),
+        (OPEN_TOOL, {"token": TokenView("ada", frozenset(), NOW, "it has expired")}, ""),
+        (WHOAMI, {"token": ADA}, "✓ called as ada, 59 min left"),
+        (
+            SEND,
+            {"token": ADA},
+            "✕ called as ada, 59 min left, without scope wallet:send · T gives another token",
+        ),
+        (
+            WHOAMI,
+            {"token": TokenView("ada", frozenset(), NOW, "it has expired")},
+            "● needs a token · that of ada ended: it has expired · T gives one",
+        ),
+        (
+            OPEN_TOOL,
+            {"wants_token": True, "token_scopes": ("a", "b")},
+            "● needs a token with scopes a, b · T gives one",
+        ),
+        (
+            SEND,
+            {"token": TokenView("ada", frozenset({"wallet:send"}))},
+            "✓ called as ada, with scope wallet:send",
+        ),
+        (
+            WHOAMI,
+            {"looks_at_tokens": False},
+            "✕ needs a token, and no token counts here: mcp.json has no auth.jwt",
+        ),
+        (WHOAMI, {"token": TokenView("a\x1b[31m", frozenset())}, "✓ called as a␛[31m"),
+    ],
+)
+def test_an_item_says_what_it_needs_and_who_calls_it(
+    item: CatalogueItem, server: dict[str, Any], line: str
+) -> None:
+    assert token_line(item, replace(SERVER, **server), NOW)[0] == line
+
+
+def test_what_the_server_needs_comes_before_what_the_item_needs() -> None:
+    strict = replace(SERVER, wants_token=True, token_scopes=("all", "wallet:send"))
+    assert scopes_for(SEND, strict) == ("all", "wallet:send")
+    assert scopes_for(OPEN_TOOL, SERVER) is None and scopes_for(WHOAMI, SERVER) == ()
+    assert scope_words(()) == ""
+
+
+CURSOR = GrantView("profiles", "Bash", "client:cursor 1.4", time.time() - 500)
+ADAS_GRANT = GrantView("hello", "greet", "token:ada of https://id.example.org", time.time() - 5)
+
+
+async def test_enter_ends_the_chosen_one() -> None:
+    link = quiet_link()
+    link.granted = (ADAS_GRANT, CURSOR)
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("A")
+        await pilot.pause()
+        assert isinstance(app.screen, Menu)
+        assert [choice.label for choice in app.screen.choices] == [
+            "greet for ada of https://id.example.org",
+            "Bash for cursor 1.4",
+        ]
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert link.granted == (ADAS_GRANT,) and app.screen is app.main
+
+
+async def test_escape_ends_none() -> None:
+    link = quiet_link()
+    link.granted = (ADAS_GRANT, CURSOR)
+    async with running_frame(link) as (_, pilot):
+        await pilot.press("A", "escape")
+        await pilot.pause()
+        assert link.granted == (ADAS_GRANT, CURSOR)
+
+
+async def test_without_any_it_says_where_they_come_from() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("A")
+        await pilot.pause()
+        assert toasts(app) == [NONE] and app.screen is app.main
+
+
+def test_a_name_of_a_client_and_the_holder_of_a_token_are_told_apart() -> None:
+    assert told(CURSOR) == "Clients called cursor 1.4 may call Bash of profiles."
+    assert (
+        told(ADAS_GRANT) == "Whoever has the token of ada of https://id.example.org may call greet of hello."
+    )
+    assert whom(GrantView("s", "t", "client:\x1b[31m" + "x" * 90, 0.0)).startswith("␛[31mx")
