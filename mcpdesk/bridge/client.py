@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.bridge.hosted import IDENTITY, connect_to_folder, connect_to_server
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.http_requests import MAX_BYTES, checked_url
+from mcpdesk.client.http_requests import MAX_BYTES, checked_url, credential_headers
 from mcpdesk.client.replies import excerpt
 from mcpdesk.client.streamable_http import StreamableHttp
 from mcpdesk.client.timing import CallDeadline
-from mcpdesk.errors import CallTimeout, DeskUserError, InvalidAnswer
+from mcpdesk.errors import CallTimeout, InvalidAnswer
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Client:
         self.mode = mode
         self.timeout_s = timeout_s
         self._token = token
-        self._headers = http_headers(token, api_key, api_key_header, headers)
+        self._headers = credential_headers(token, api_key, api_key_header, headers)
         self._max_bytes = max_bytes
         self._on_elicit = on_elicit
         self._connection: ServerConnection | None = None
@@ -196,27 +196,6 @@ class Client:
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
         assert self._on_elicit is not None
         return await self._on_elicit(params)
-
-
-def http_headers(
-    token: str | None, api_key: str | None, api_key_header: str, more: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The headers of every request. Raises: DeskUserError for what no header can carry."""
-    headers = dict(more or {})
-    if api_key:
-        headers[api_key_header] = _sendable(api_key, "key")
-    if token:
-        headers["Authorization"] = f"Bearer {_sendable(token, 'token')}"
-    return headers
-
-
-def _sendable(secret: str, what: str) -> str:
-    """Raises: DeskUserError for what no header can carry; it does not repeat it."""
-    if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
-        raise DeskUserError(
-            f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"
-        )
-    return secret
 
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:

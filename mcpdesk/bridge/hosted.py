@@ -72,7 +72,9 @@ def _connected(
     on_close: Callable[[], Awaitable[None]] | None = None,
 ) -> ServerConnection:
     transport = InMemory(
-        lambda write: endpoint.channel("memory", "bridge", write, {}, principal), endpoint.name, on_close
+        lambda write: endpoint.channel("memory", "bridge", write, {}, principal),
+        endpoint.name,
+        on_close=on_close,
     )
     server = endpoint.server
     told = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)

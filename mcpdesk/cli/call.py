@@ -47,8 +47,8 @@ def command(
     not run while a question waits.
     """
     from mcpdesk.bridge.result_text import result_text
+    from mcpdesk.cli.command_client import client
     from mcpdesk.cli.printing import print_json, print_text
-    from mcpdesk.cli.target import client
 
     given, texts = parse_arguments(arguments, whole), given_as_text(arguments)
     with client(target, reach) as peer:

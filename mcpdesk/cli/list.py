@@ -34,8 +34,8 @@ SHELVES: dict[str, tuple[str, str]] = {
 def command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
     """List the tools, resources and prompts of TARGET, a server folder or the URL of a server, and what of a
     folder is not offered."""
+    from mcpdesk.cli.command_client import client
     from mcpdesk.cli.printing import aligned, print_json, print_text
-    from mcpdesk.cli.target import client
 
     with client(target, reach) as peer:
         shelves = {key: peer.request_all(method, key, timeout_s) for key, (method, _) in SHELVES.items()}

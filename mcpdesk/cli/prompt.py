@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
     from mcpdesk.bridge.result_text import content_text
+    from mcpdesk.cli.command_client import client
     from mcpdesk.cli.printing import print_json, print_text
-    from mcpdesk.cli.target import client
 
     params: dict[str, Any] = {"name": name, "arguments": texts_only(arguments)}
     with client(target, reach) as peer:

@@ -29,8 +29,8 @@ def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach
     A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
     characters in a text are made visible, and binary contents are described.
     """
+    from mcpdesk.cli.command_client import client
     from mcpdesk.cli.printing import print_bytes, print_json, print_text
-    from mcpdesk.cli.target import client
 
     with client(target, reach) as peer:
         result = peer.request("resources/read", {"uri": uri}, timeout_s)
@@ -39,10 +39,10 @@ def command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach
         return
     found = result.get("contents", ())
     for contents in found:
-        if "text" in contents:
+        if contents.get("text") is not None:
             print_text(contents["text"], exact=len(found) == 1)
         else:
-            print_bytes(decoded(contents.get("blob", "")), contents.get("mimeType", ""))
+            print_bytes(decoded(contents.get("blob") or ""), contents.get("mimeType", ""))
 
 
 def decoded(blob: str) -> bytes:

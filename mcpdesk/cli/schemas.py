@@ -51,11 +51,20 @@ def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) ->
 
 
 async def _of_url(url: str, api: ApiName, reach: Reach, timeout_s: float) -> ToolSchemas:
-    from mcpdesk.bridge import tool_schemas
-    from mcpdesk.cli.remote import bridge_to
+    from mcpdesk.bridge import Client, tool_schemas
+    from mcpdesk.settings import resolve
 
+    header = resolve({}, os.environ).settings.api_key_header
+    client = Client(
+        url,
+        mode=reach.mode,
+        token=reach.token,
+        api_key=reach.key,
+        api_key_header=header,
+        timeout_s=timeout_s,
+    )
     try:
-        async with bridge_to(url, reach, timeout_s) as client:
+        async with client:
             return await tool_schemas(client, api=api)
     except HttpError as error:
         raise hinted(error) from None
@@ -64,8 +73,8 @@ async def _of_url(url: str, api: ApiName, reach: Reach, timeout_s: float) -> Too
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     """The folder is loaded as a server would load it; what its code prints goes to stderr."""
     from mcpdesk.bridge import tool_schemas
+    from mcpdesk.cli.command_client import tell_strays
     from mcpdesk.cli.core_process import loading
-    from mcpdesk.cli.hosted_client import tell_strays
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
 

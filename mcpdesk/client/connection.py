@@ -175,7 +175,7 @@ class ServerConnection:
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, where the transport has a stream for them."""
-        if self._listening is None or self._listening.done():
+        if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     async def close(self) -> None:
@@ -274,7 +274,8 @@ class ServerConnection:
                 if call.observer is not None:
                     call.observer.progressed(0.0, None, step.text)
             case Leave():
-                self._farewells.begin(self._send(step.request, _RunningCall(call.subject, None, None)))
+                request = step.request
+                self._farewells.begin(lambda: self._send(request, _RunningCall(call.subject, None, None)))
 
     async def _send(self, step: Send, call: _RunningCall) -> ServerResponse:
         """One exchange; a session the server has forgotten is opened again, once."""
@@ -321,7 +322,7 @@ class ServerConnection:
             return
         params = {"requestId": identifier, "reason": "nobody waits any more"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        self._farewells.begin(self._transport.send(message))
+        self._farewells.begin(lambda: self._transport.send(message))
 
     def _message(self, revision: Revision, step: Send, observer: CallObserver | None) -> JSONObject:
         identifier, params = next(self._ids), step.params
@@ -379,7 +380,8 @@ class ServerConnection:
         return invalid_params(fault) if fault else None
 
     def _refuse(self, identifier: Id, refusal: ProtocolError) -> None:
-        self._farewells.begin(self._respond(identifier, {"error": codec.error_object(refusal)}))
+        answer = {"error": codec.error_object(refusal)}
+        self._farewells.begin(lambda: self._respond(identifier, answer))
 
     def _receive(self, message: JSONObject, call: _RunningCall | None = None) -> None:
         """Take a request or notification of the server. `call`: what it came with, where that is known."""
@@ -395,7 +397,7 @@ class ServerConnection:
     def _asked(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall | None) -> None:
         """Answer a request of the server, in a task of its own."""
         if method == "ping":
-            self._farewells.begin(self._respond(identifier, {"result": {}}))
+            self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
             return
         if refusal := self._refusal(method, params):
             self._refuse(identifier, refusal)

@@ -36,14 +36,20 @@ class InMemory:
         self,
         connect: Callable[[Write], FrameChannel],
         target: str,
+        *,
+        before_send: Callable[[], None] = lambda: None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`connect` opens the channel and is given what takes the server's frames; `on_close` runs last."""
+        """`connect` opens the channel and is given what takes the server's frames.
+
+        `before_send` runs before every frame, and `on_close` when the connection has ended.
+        """
         self.target = target
         self.is_open = True
         self._replies = PendingReplies()
         self._receive: Receive = lambda message: None
         self._channel = connect(self._received)
+        self._before_send = before_send
         self._on_close = on_close
 
     async def open(self, receive: Receive) -> None:
@@ -56,11 +62,13 @@ class InMemory:
         """Send a request. Raises: LocalProtocolError for params JSON cannot carry."""
         frame = codec.encode(request)
         with self._replies.expecting(request["id"]) as reply:
+            self._before_send()
             self._channel.take(frame)
             return await reply
 
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response."""
+        self._before_send()
         self._channel.take(codec.encode(message))
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:

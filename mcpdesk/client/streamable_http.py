@@ -100,7 +100,7 @@ class StreamableHttp:
     async def close(self) -> None:
         """End the session; a server that does not answer soon is left alone."""
         if SESSION in self._session:
-            await within(FAREWELL_S, self._requests.delete(self._session))
+            await within(FAREWELL_S, lambda: self._requests.delete(self._session))
         await self._requests.close()
 
     def _headers_of(self, request: JSONObject) -> dict[str, str]:

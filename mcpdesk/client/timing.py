@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from mcpdesk.errors import CallError, CallTimeout
@@ -64,9 +64,9 @@ class Farewells:
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
 
-    def begin(self, work: Awaitable[object]) -> None:
+    def begin(self, send: Callable[[], Awaitable[object]]) -> None:
         """Send one; it does not matter whether it arrives."""
-        task = asyncio.get_running_loop().create_task(within(FAREWELL_S, work))
+        task = asyncio.get_running_loop().create_task(within(FAREWELL_S, send))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -76,8 +76,8 @@ class Farewells:
             await asyncio.wait(self._running, timeout=FAREWELL_S)
 
 
-async def within(seconds: float, work: Awaitable[object]) -> None:
-    """Wait for work for so long at most, and not for its success."""
+async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    """Do some work, for so long at most; it does not matter whether it succeeds."""
     with suppress(CallError, TimeoutError):
         async with asyncio.timeout(seconds):
-            await work
+            await work()

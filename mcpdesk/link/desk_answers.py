@@ -1,20 +1,30 @@
-"""What servers may ask of the desk: forms, links and messages go to the person, roots are known."""
+"""What servers may ask of the desk: forms, links and messages wait in the inbox, roots are known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from mcpdesk.client.connection import Questions
 from mcpdesk.errors import HandlerError, ProtocolError
+from mcpdesk.inbox.answers import number
 from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.inbox.question import Page, Question, QuestionState
-from mcpdesk.link import desk_forms, desk_sampling
-from mcpdesk.protocol import client_features
+from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
-from mcpdesk.server.offer.server import Server
 
 REFUSED = -1
 """The code of a refused sampling request. Source: WIRE 2.3."""
+AGREE = "yes"
+YES_NO = {"yes": True, "no": False}
+_BOUNDS = ("type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
+MODEL = "the person at the desk"
+_WISHES = {
+    "costPriority": "cheap",
+    "speedPriority": "fast",
+    "intelligencePriority": "capable",
+}
 
 Roots = Callable[[], Sequence[JSONObject]]
 """The desk's roots, as `roots/list` has them."""
@@ -26,53 +36,49 @@ def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
 
 
 class DeskAnswers:
-    """Answers the questions of one server. Runs on the core's loop."""
+    """Has the questions of one server answered through an inbox, on the loop the inbox belongs to."""
 
-    def __init__(self, server: Server, inbox: Inbox, roots: Roots) -> None:
+    def __init__(
+        self, server: str, inbox: Inbox, timeout_s: Callable[[], float], roots: Roots = tuple
+    ) -> None:
+        """`timeout_s` says how long a question waits for its answer."""
         self._server = server
         self._inbox = inbox
+        self._timeout_s = timeout_s
         self._roots = roots
 
-    @property
-    def capabilities(self) -> JSONObject:
-        """What the desk declares; without a screen there is nobody to ask."""
+    def offered(self) -> Questions:
+        """What may be asked now; without a screen there is nobody to ask."""
+        known: Questions = {"roots/list": self._list_roots}
         if not self._inbox.audience:
-            return client_features.ROOTS
-        modes = client_features.FORM["elicitation"] | client_features.URL["elicitation"]
-        return {"elicitation": modes} | client_features.SAMPLING | client_features.ROOTS
+            return known
+        return {"elicitation/create": self.elicit, "sampling/createMessage": self._sample, **known}
 
-    async def answer(self, method: str, params: JSONObject, asker: str) -> JSONObject:
-        """The result. `asker` names what is running on the server.
+    async def elicit(self, params: JSONObject, asker: str) -> JSONObject:
+        """The result of `elicitation/create`. `asker` names what runs on the server.
 
-        Raises: ProtocolError for what is refused or was not declared.
+        Raises: ProtocolError when too many questions wait already.
         """
-        if method == "ping":
-            return {}
-        if method == "roots/list":
-            return {"roots": list(self._roots())}
-        if method == "elicitation/create":
-            pages = desk_forms.pages_of(params)
-            return desk_forms.result_of(params, await self._ask(pages, asker, may_cancel=True))
-        if method == "sampling/createMessage":
-            return await self._sample(params, asker)
-        raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, f"The desk does not answer {method[:80]}")
+        return form_result(params, await self._ask(form_pages(params), asker, may_cancel=True))
 
     async def _sample(self, params: JSONObject, asker: str) -> JSONObject:
-        question = await self._ask((desk_sampling.page_of(params),), asker)
+        question = await self._ask((sampling_page(params),), asker)
         if question.state is QuestionState.ANSWERED:
-            return desk_sampling.result_of(question.answers[0])
+            return sampling_result(question.answers[0])
         because = f": {question.reason}" if question.reason else ""
         raise ProtocolError(REFUSED, f"The request for a message was {question.state} at the desk{because}")
 
+    async def _list_roots(self, params: JSONObject, asker: str) -> JSONObject:
+        return {"roots": list(self._roots())}
+
     async def _ask(self, pages: tuple[Page, ...], asker: str, may_cancel: bool = False) -> Question:
-        """Raises: ProtocolError when too many questions wait already."""
         try:
-            number, future = self._inbox.ask(
-                server=self._server.name,
+            identifier, future = self._inbox.ask(
+                server=self._server,
                 peer="desk",
                 tool=asker,
                 pages=pages,
-                timeout_s=self._server.limits.question_timeout_s,
+                timeout_s=self._timeout_s(),
                 may_cancel=may_cancel,
             )
         except HandlerError as error:
@@ -80,4 +86,171 @@ class DeskAnswers:
         try:
             return await future
         finally:
-            self._inbox.withdraw(number, "the call was cancelled")
+            self._inbox.withdraw(identifier, "the call was cancelled")
+
+
+def form_pages(params: JSONObject) -> tuple[Page, ...]:
+    """A link is one page; a form has one a field, or asks for a yes when it has none."""
+    message: str = params["message"]
+    if params.get("mode") == "url":
+        return (Page(message, "link", own_words=False, is_required=False, link=params["url"]),)
+    schema = params["requestedSchema"]
+    required = frozenset(schema.get("required", ()))
+    fields: dict[str, JSONObject] = schema["properties"]
+    pages = [_page(message, name, field, name in required) for name, field in fields.items()]
+    agree = Page(message, options=(Option(AGREE),), own_words=False, default=Answer((AGREE,)))
+    return tuple(pages) or (agree,)
+
+
+def form_result(params: JSONObject, question: Question) -> JSONObject:
+    """The ElicitResult a question in its final state comes to."""
+    if question.state is QuestionState.DECLINED:
+        return {"action": "decline"}
+    if question.state is not QuestionState.ANSWERED:
+        return {"action": "cancel"}
+    if params.get("mode") == "url":
+        return {"action": "accept"}
+    schema = params["requestedSchema"]
+    return {"action": "accept", "content": _content(schema, question.answers)}
+
+
+def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page:
+    labels = _labels(field)
+    is_many = field["type"] == "array"
+    title = field.get("title", name)
+    options = tuple(Option(label, _meaning(label, value)) for label, value in labels.items())
+    return Page(
+        message,
+        title,
+        options,
+        is_many,
+        own_words=not options,
+        is_required=is_required and not (is_many and not field.get("minItems")),
+        default=_default(field, labels),
+        detail="\n".join(
+            part for part in (field.get("description", ""), _limits(field, is_required)) if part
+        ),
+        rules={key: field[key] for key in _BOUNDS if key in field},
+    )
+
+
+def _labels(field: JSONObject) -> dict[str, Any]:
+    """Label -> value of everything that can be chosen; empty for fields that are written."""
+    if field["type"] == "boolean":
+        return YES_NO
+    source = field["items"] if field["type"] == "array" else field
+    titled = source.get("oneOf") or source.get("anyOf") or ()
+    plain = source.get("enum", ())
+    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled] or list(
+        zip(source.get("enumNames", plain), plain, strict=False)
+    )
+    named = dict(pairs)
+    return named if len(named) == len(pairs) else {str(value): value for _, value in pairs}
+
+
+def _meaning(label: str, value: Any) -> str:
+    return value if isinstance(value, str) and value != label else ""
+
+
+def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
+    if "default" not in field:
+        return Answer()
+    given = field["default"]
+    if labels:
+        wanted = given if isinstance(given, list) else [given]
+        return Answer(tuple(label for label, value in labels.items() if value in wanted))
+    return Answer(other=str(given))
+
+
+def _limits(field: JSONObject, is_required: bool) -> str:
+    """Bounds in a few words: `whole number · 1 to 99 · may be left out`."""
+    kind = {"integer": "whole number", "number": "number"}.get(field["type"], "")
+    sizes = (
+        _range(field.get("minimum"), field.get("maximum"), ""),
+        _range(field.get("minLength"), field.get("maxLength"), " characters"),
+        _range(field.get("minItems"), field.get("maxItems"), " of them"),
+    )
+    optional = "" if is_required else "may be left out"
+    return " · ".join(part for part in (kind, field.get("format", ""), *sizes, optional) if part)
+
+
+def _range(low: Any, high: Any, unit: str) -> str:
+    if low is not None and high is not None:
+        return f"{low} to {high}{unit}"
+    if low is not None:
+        return f"at least {low}{unit}"
+    return "" if high is None else f"at most {high}{unit}"
+
+
+def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
+    """Fields that were passed over are left out, save a required list, which is empty."""
+    required = schema.get("required", ())
+    pairs = zip(schema["properties"].items(), answers, strict=False)
+    return {
+        name: _value(field, answer)
+        for (name, field), answer in pairs
+        if answer != Answer() or (field["type"] == "array" and name in required)
+    }
+
+
+def _value(field: JSONObject, answer: Answer) -> Any:
+    labels = _labels(field)
+    chosen = [labels[label] for label in answer.selected]
+    if field["type"] == "array":
+        return chosen
+    if chosen:
+        return chosen[0]
+    if field["type"] in ("number", "integer"):
+        value = number(answer.other)
+        return int(value) if value is not None and field["type"] == "integer" else value
+    return answer.other
+
+
+def sampling_page(params: JSONObject) -> Page:
+    """Messages, system prompt and wishes to read, and room for the answer."""
+    return Page(
+        "Write what the model would answer.", "sampling", detail="\n\n".join(_readable(params)), is_long=True
+    )
+
+
+def sampling_result(answer: Answer) -> JSONObject:
+    """The CreateMessageResult."""
+    return {
+        "role": "assistant",
+        "content": content.text(answer.other),
+        "model": MODEL,
+        "stopReason": "endTurn",
+    }
+
+
+def _readable(params: JSONObject) -> Iterator[str]:
+    if system := params.get("systemPrompt"):
+        yield f"system: {system}"
+    for message in params["messages"]:
+        given = message["content"]
+        for block in given if isinstance(given, list) else [given]:
+            yield f"{message['role']}: {_shown(block)}"
+    if wishes := " · ".join(_wishes(params)):
+        yield wishes
+
+
+def _shown(block: JSONObject) -> str:
+    if block.get("type") == "text":
+        return str(block["text"])
+    about = block.get("name") or block.get("mimeType") or block.get("toolUseId") or ""
+    return f"[{block.get('type')} {about}]"
+
+
+def _wishes(params: JSONObject) -> Iterator[str]:
+    preferences: dict[str, Any] = params.get("modelPreferences") or {}
+    hints = [str(hint["name"]) for hint in preferences.get("hints", ()) if hint.get("name")]
+    if hints:
+        yield f"wants {', '.join(hints)}"
+    for key, word in _WISHES.items():
+        if key in preferences:
+            yield f"{word} {preferences[key]}"
+    yield f"at most {params['maxTokens']} tokens"
+    if "temperature" in params:
+        yield f"temperature {params['temperature']}"
+    if stops := params.get("stopSequences"):
+        yield f"stops at {', '.join(map(repr, stops))}"

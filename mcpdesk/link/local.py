@@ -11,8 +11,7 @@ from typing import Any
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_answers import folder_roots
-from mcpdesk.link.desk_call import DeskCall
-from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.link.desk_client import DeskCall, DeskClient
 from mcpdesk.link.link import Link
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_clients import LocalClients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -11,8 +12,7 @@ from mcpdesk.auth.token_rules import MISSING, Access
 from mcpdesk.auth.tokens import Terms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_call import DeskCall
-from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.link.desk_client import KEPT_LOGS, DeskCall, DeskClient
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.server.offer.resources import Resource
 from tests.support.asked_client import Asked
@@ -206,6 +206,8 @@ async def test_only_a_request_under_way_is_cancelled_on_the_wire(revision: Revis
     await desk.question()
     asking.cancel()
     await desk.question("withdrawn")
+    for _ in range(10):
+        await asyncio.sleep(0)
     settle(desk.peer.recording)
     sent = [exchange.method for exchange in desk.peer.recording.index.exchanges]
     assert ("notifications/cancelled" in sent) is not revision.is_stateless
@@ -279,3 +281,22 @@ async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision)
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
     assert await said() == MISSING
     client.close()
+
+
+def made(withdraw: Callable[[DeskCall], None] = lambda ended: ended.finish(None)) -> DeskCall:
+    return DeskCall(1, "tools/call", {}, withdraw)
+
+
+def test_cancelling_ends_a_call_and_a_late_answer_changes_nothing() -> None:
+    call = made()
+    call.cancel()
+    call.finish({"result": {}}, b"{}")
+    outcome = call.outcome.result()
+    assert outcome.cancelled and outcome.error is not None and outcome.result is None
+
+
+def test_logs_are_kept_up_to_a_bound() -> None:
+    call = made()
+    for number in range(KEPT_LOGS + 5):
+        call.noted(str(number))
+    assert len(call.logs) == KEPT_LOGS

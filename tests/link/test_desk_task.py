@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link import desk_task
-from mcpdesk.link.desk_call import DeskCall
-from mcpdesk.link.desk_client import DeskClient
+from mcpdesk.link.desk_client import DeskCall, DeskClient
 from mcpdesk.link.values import Outcome
 from mcpdesk.protocol import task_shapes
 from mcpdesk.server.offer.tool import Tool
@@ -54,7 +52,6 @@ class TaskDesk:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_shapes, "POLL_MS", 1)
-    monkeypatch.setattr(desk_task, "POLL_S", 0.001)
 
 
 async def test_the_result_of_a_task_is_that_of_the_call() -> None:

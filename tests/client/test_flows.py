@@ -1,0 +1,215 @@
+"""Requests of several exchanges, on a transport without a server: pages, progress, questions, cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+
+from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.flows import MOST_PAGES, RequestFlows
+from mcpdesk.client.negotiation import Agreement
+from mcpdesk.client.replies import PendingReplies, Receive, ServerReply, ServerResponse
+from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
+
+
+class Script:
+    """A transport whose server answers what a test says, when it says so."""
+
+    target = "script"
+    is_open = True
+    mirrors_arguments = False
+    closing_cancels = False
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
+        self.listens = 0
+        self._replies = PendingReplies()
+        self._receive: Receive = lambda message: None
+
+    async def open(self, receive: Receive) -> None:
+        self._receive = receive
+
+    async def exchange(
+        self, request: dict[str, Any], headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        with self._replies.expecting(request["id"]) as reply:
+            self.requests.append(request)
+            return await reply
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """It makes no difference."""
+
+    def older(self) -> None:
+        """There is none."""
+
+    async def listen(self) -> None:
+        self.listens += 1
+
+    async def close(self) -> None:
+        self._replies.fail(CallError("closed"))
+
+    def answer(self, answer: dict[str, Any], place: int = -1) -> None:
+        """Answer a request, the last one by default."""
+        message = {"jsonrpc": "2.0", "id": self.requests[place]["id"], **answer}
+        self._replies.arrived(message, b"raw")
+
+    def say(self, method: str, params: Any, **more: Any) -> None:
+        """Send a request or notification of the server."""
+        self._receive({"jsonrpc": "2.0", "method": method, "params": params, **more})
+
+
+def connected(revision: Revision, questions: Questions | None = None) -> tuple[Script, ServerConnection]:
+    script = Script()
+    return script, ServerConnection(
+        script, {"name": "t"}, questions=lambda: questions or {}, agreement=Agreement(revision)
+    )
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Watcher:
+    """Keeps what it observes."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def sent(self, request_id: int) -> None:
+        self.seen.append(request_id)
+
+    def progressed(self, progress: float, total: float | None, message: str) -> None:
+        self.seen.append((progress, total, message))
+
+    def noted(self, text: str) -> None:
+        self.seen.append(text)
+
+
+def pages(page: Callable[[Any], dict[str, Any]]) -> list[Any]:
+    """All items of a list whose pages are looked up by their cursor."""
+    flow = RequestFlows().list_all("tools/list", "tools")
+    step: Any = next(flow)
+    try:
+        while True:
+            message = {"result": page(step.params.get("cursor"))}
+            step = flow.send(ServerResponse(message, b""))
+    except StopIteration as end:
+        return [tool["name"] for tool in end.value]
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {}}
+
+
+def test_pages_are_joined_in_their_order() -> None:
+    answers: dict[Any, Any] = {
+        None: {"tools": [tool("1"), tool("2")], "nextCursor": "a"},
+        "a": {"tools": [], "nextCursor": ""},
+        "": {"tools": [tool("3")]},
+    }
+    assert pages(answers.__getitem__) == ["1", "2", "3"]
+
+
+def test_pages_without_an_end_are_an_error() -> None:
+    with pytest.raises(InvalidAnswer, match="tools/list: the pages have no end"):
+        pages(lambda cursor: {"tools": [], "nextCursor": "b" if cursor == "a" else "a"})
+    cursors = map(str, count())
+    with pytest.raises(InvalidAnswer, match="tools/list: the pages have no end"):
+        pages(lambda _: {"tools": [], "nextCursor": next(cursors)})
+    assert next(cursors) == str(MOST_PAGES + 1)
+
+
+@pytest.mark.parametrize("revision", [LATEST, LATEST_HANDSHAKE], ids=str)
+async def test_progress_and_logs_reach_who_observes_the_call(revision: Revision) -> None:
+    script, connection = connected(revision)
+    watcher = Watcher()
+    work = asyncio.create_task(connection.request("tools/call", {"name": "t"}, observer=watcher))
+    await turns()
+    token = script.requests[0]["params"]["_meta"]["progressToken"]
+    for params in ({"progressToken": token, "progress": 1, "total": 3, "message": "on"}, {"progress": 2}, {}):
+        script.say("notifications/progress", params)
+    script.say("notifications/message", {"level": "info", "data": {"a": 1}})
+    script.say("notifications/message", {})
+    script.answer({"result": {"content": []}})
+    assert (await work).frame == b"raw"
+    assert watcher.seen == [token, (1, 3, "on"), 'info: {"a":1}', "None: null"]
+
+
+async def test_cancelled_request_is_cancelled_on_the_wire_and_a_late_answer_is_dropped() -> None:
+    script, connection = connected(LATEST_HANDSHAKE)
+    work = asyncio.create_task(connection.request("tools/call", {"name": "t"}))
+    await turns()
+    work.cancel()
+    await asyncio.wait([work])
+    await turns()
+    script.answer({"result": {}})
+    (told,) = script.sent
+    assert told["method"] == "notifications/cancelled"
+    assert told["params"]["requestId"] == script.requests[0]["id"]
+
+
+async def asks(params: dict[str, Any], subject: str) -> dict[str, Any]:
+    if params.get("no"):
+        raise ProtocolError(-1, "not today")
+    return {"roots": [subject]}
+
+
+async def test_question_is_answered_in_the_name_of_the_call_that_runs_and_a_refusal_is_sent() -> None:
+    script, connection = connected(LATEST_HANDSHAKE, {"roots/list": asks})
+    work = asyncio.create_task(connection.request("tools/call", {"name": "t"}))
+    await turns()
+    for identifier, params in (("1", {}), ("2", {"no": True})):
+        script.say("roots/list", params, id=identifier)
+        await turns()
+    script.answer({"result": {"content": []}})
+    await work
+    assert [each.get("result") or each["error"]["code"] for each in script.sent] == [{"roots": ["t"]}, -1]
+
+
+async def test_refusal_that_cannot_be_sent_ends_the_call() -> None:
+    script, connection = connected(LATEST, {"roots/list": asks})
+    work = asyncio.create_task(connection.request("tools/call", {"name": "t"}))
+    await turns()
+    requests = {"a": {"method": "roots/list", "params": {"no": True}}}
+    script.answer({"result": {"resultType": "input_required", "inputRequests": requests}})
+    with pytest.raises(ProtocolError, match="not today"):
+        await work
+    assert len(script.requests) == 1
+
+
+async def test_question_the_server_takes_back_is_not_answered() -> None:
+    is_cancelled = asyncio.Event()
+
+    async def think(params: dict[str, Any], subject: str) -> dict[str, Any]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_cancelled.set()
+        return {}
+
+    script, connection = connected(LATEST_HANDSHAKE, {"roots/list": think})
+    await connection.open()
+    script.say("roots/list", {}, id=7)
+    await turns()
+    script.say("notifications/cancelled", {"requestId": 8})
+    script.say("notifications/cancelled", {"requestId": 7})
+    await asyncio.wait_for(is_cancelled.wait(), 5)
+    assert script.sent == []
+
+
+async def test_server_of_the_stateless_era_cannot_send_requests() -> None:
+    script, connection = connected(LATEST, {"roots/list": asks})
+    await connection.open()
+    script.say("roots/list", {}, id=7)
+    await turns()
+    assert script.sent == []
