@@ -122,6 +122,7 @@ def test_token_that_does_not_count_is_told_with_the_reason(
     assert given not in finished.stderr
 
 
+@pytest.mark.slow
 def test_everything_of_a_guarded_folder_opens_with_the_token(mcpdesk: Run, folder: Path) -> None:
     jwt = {"algorithms": ["HS256"], "secret_env": "SMALL_SECRET", "issuer": "wallet-sample"}
     auth = {"requires_jwt": True, "scopes": ["use"], "jwt": jwt}
