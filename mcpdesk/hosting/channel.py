@@ -73,16 +73,13 @@ class Channel:
 
     def take(self, frame: bytes, principal: Principal | None = None) -> int:
         """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
-        return self._take((frame,), principal)
+        return self.take_all((frame,), principal)
 
     def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
         """Frames arrived together; returns the first one's number in the record.
 
         What runs no handler has been answered on return. Handlers begin in the next turn of the loop.
         """
-        return self._take(frames, principal)
-
-    def _take(self, frames: Sequence[bytes], principal: Principal | None) -> int:
         messages, doubtful = list[Any](), list[int]()
         for place, frame in enumerate(frames):
             try:
@@ -120,9 +117,6 @@ class Channel:
                 self.must_drain = True
             if not self._is_armed:
                 self._arm()
-
-    def series(self, before: bytes, after: bytes) -> None:
-        """Messages are sent one by one."""
 
     def flush(self) -> None:
         """Record and write what was sent."""

@@ -68,8 +68,7 @@ def classify(message: object) -> MessageKind:
         raise invalid('"params" must be an object')
     if "id" not in message:
         return MessageKind.NOTIFICATION
-    identifier = message["id"]
-    if type(identifier) is not str and not is_id(identifier):
+    if not is_id(message["id"]):
         raise invalid('"id" must be a string or an integer of at most 64 bits')
     return MessageKind.REQUEST
 

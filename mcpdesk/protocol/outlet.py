@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from mcpdesk.protocol.series import Series
+from typing import Any, Protocol, TypeAlias
 
 Reply: TypeAlias = tuple[int, bytes | None]
 """A status, which matters on HTTP only, and a body; no body, nothing to say."""
@@ -30,12 +27,6 @@ class Outlet(Protocol):
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
 
-    def series(self, before: bytes, after: bytes) -> Series | None:
-        """A place for messages that differ in a number between these bytes; None: send them one by one.
-
-        It is closed as soon as something else is sent, or they leave.
-        """
-
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was queued."""
 
@@ -54,9 +45,6 @@ class NullOutlet:
 
     def send(self, message: bytes) -> None:
         """Drop it."""
-
-    def series(self, before: bytes, after: bytes) -> None:
-        """There is no place for any."""
 
     async def drain(self) -> None:
         """Nothing is queued."""

@@ -29,7 +29,6 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
@@ -329,7 +328,7 @@ class Group(Struct, gc=False, frozen=True):
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
     """Whether frames that are JSON can be kept as one value."""
-    whole = joined(frames, b"")
+    whole = b"".join(frames)
     if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False
     return b"\n" not in whole

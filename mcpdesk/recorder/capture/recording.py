@@ -18,7 +18,6 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
-from mcpdesk.protocol.series import joined
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import Settling, Wholes
@@ -232,7 +231,7 @@ class Recording:
                 if not number & SEGMENT_MASK:
                     self._step(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
-                data = joined(frames, b"\n", number - first, stop - first)
+                data = b"\n".join(frames[number - first : stop - first])
                 self._append(Run(number, when, connection, direction, data, stop - number))
                 store.count = number = stop
         return first

@@ -128,7 +128,7 @@ class Inquiry:
             call.outlet.keep_alive()
             said = f"{WAITING[self._kind]}, {time.monotonic() - began:.0f} s"
             # Steps too small to get in the way of what the handler itself reports before and after.
-            so_far = 0.0 if call.progress is None else max(call.progress.sent, 0.0)
+            so_far = max(call.progress, 0.0)
             await self._context.progress(so_far + STEP, message=said)
             awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
             await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)

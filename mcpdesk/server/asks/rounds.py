@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -254,7 +255,7 @@ class Round:
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
         call.connection = outer.connection
         call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
-        call.progress_token, call.progress = outer.progress_token, None
+        call.progress_token, call.progress = outer.progress_token, -inf
         # What came with an earlier request and was not asked for is not kept.
         self._given = self._kept | answers
         for name in list(self._pending):

@@ -186,9 +186,6 @@ class TaskOutlet:
         else:
             self._push(message)
 
-    def series(self, before: bytes, after: bytes) -> None:
-        """Who listens may change with every message."""
-
     async def drain(self) -> None:
         """Wait until whoever listens has taken enough."""
         if self._waiting:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import Elsewhere
     from mcpdesk.server.asks.question_wording import Asking, Elicited, Root, Sampled
-    from mcpdesk.server.calls.progress import Progress
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
     from mcpdesk.server.offer.server import Server
@@ -162,38 +161,29 @@ class Context(CallContext):
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
-        call = self._call
-        told, tag, outlet = call.progress, None, call.outlet
-        if told is None or message or call.feed is not None or call.round is not None:
-            told = self._reporting(progress, total, message)
-            tag = None if call.round is None else call.round.tag
-        if told is None:
-            if call.feed is not None and not call.stop:
-                # Nothing is sent, but others are to have their turn.
-                await outlet.drain()
-            return
-        if call.stop or not told.sent < progress < math.inf:
-            return
-        if message or tag is not None:
-            outlet.send(told.frame(progress, total, message, tag))
-            must_wait = outlet.must_drain
-        else:
-            must_wait = told.report(progress, total, outlet)
-        if must_wait:
-            await outlet.drain()
-
-    def _reporting(self, progress: float, total: float | None, message: str) -> Progress | None:
-        """Tell whoever else follows the call; returns the caller's way to hear of it, if it asked for any."""
-        call = self._call
+        call, outlet = self._call, self._call.outlet
         if message and call.round is not None:
             call.round.say(message)
         if call.feed is not None and not call.stop:
             call.feed.progress(progress, total, message)
-        if call.progress is None and call.progress_token is not None and self.server.streaming:
-            from mcpdesk.server.calls.progress import Progress  # most calls report nothing
-
-            call.progress = Progress(call.progress_token, call.terms.revision.has_progress_message)
-        return call.progress
+        if call.progress_token is None or not self.server.streaming:
+            if call.feed is not None and not call.stop:
+                # Nothing is sent, but others are to have their turn.
+                await outlet.drain()
+            return
+        if call.stop or not call.progress < progress < math.inf:
+            return
+        call.progress = progress
+        params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
+        if total is not None and math.isfinite(total):
+            params["total"] = total
+        if message and call.terms.revision.has_progress_message:
+            params["message"] = message
+        if call.round is not None and call.round.tag is not None:
+            params["_meta"] = call.round.tag
+        outlet.send(codec.notification("notifications/progress", params))
+        if outlet.must_drain:
+            await outlet.drain()
 
     def produced(self, path: str | Path) -> None:
         """The tool made a file: it can be downloaded where the tool runs as a job. Relative to the folder.

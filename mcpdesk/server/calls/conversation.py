@@ -257,23 +257,19 @@ class Conversation:
                 raise
             return ACCEPTED
         finally:
-            self._ended(call)
-
-    def _ended(self, call: Call) -> None:
-        """A call is over."""
-        self.in_flight.pop(call.id, None)
-        call.is_over = True
-        if call.method != "subscriptions/listen":
-            if self.latency is None:
-                self.latency = Latency()
-            self.latency.add(time.monotonic() - call.started)
-        if call.stop:
-            call.settle()
-        else:
-            call.stop = "finished"
-        if self.requests.answers:
-            self.requests.forget(call)
-        call.task = None
+            self.in_flight.pop(call.id, None)
+            call.is_over = True
+            if call.method != "subscriptions/listen":
+                if self.latency is None:
+                    self.latency = Latency()
+                self.latency.add(time.monotonic() - call.started)
+            if call.stop:
+                call.settle()
+            else:
+                call.stop = "finished"
+            if self.requests.answers:
+                self.requests.forget(call)
+            call.task = None
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
         method = canonical(message["method"])

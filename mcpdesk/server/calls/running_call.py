@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
     from mcpdesk.server.asks.rounds import Round
-    from mcpdesk.server.calls.progress import Progress
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
@@ -70,7 +70,8 @@ class Call(Struct, eq=False):
     wants_job: bool = False
     """Whether its caller wants an answer at once, and the call to go on as a job."""
     task: asyncio.Task[Any] | None = None
-    progress: Progress | None = None
+    progress: float = -inf
+    """What was reported last: the next has to be more."""
     progress_token: Id | None = None
     _is_cancelled: bool = False
 

@@ -14,7 +14,6 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
-from mcpdesk.protocol.series import Series, joined, merged
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.pipe import UNREAD
@@ -45,7 +44,7 @@ def event(message: bytes) -> bytes:
 
 def events(messages: Sequence[bytes]) -> bytes:
     """A `message` event of each of them."""
-    return b"event: message\ndata: %b\n\n" % joined(messages, b"\n\nevent: message\ndata: ")
+    return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
@@ -165,8 +164,6 @@ class PostOutlet:
     """Whether a client that hears nothing is shown soon that it is answered by a stream."""
     # Here and not in `__init__`: most calls end without any message.
     _out: list[bytes] | None = None
-    _series: list[tuple[int, Series]] | None = None
-    """What leaves with it, and where it belongs; the last one may be open."""
     _room = 0
     """Bytes that may be sent yet before the sender is made to wait."""
     _until = 0.0
@@ -203,33 +200,14 @@ class PostOutlet:
             if not self._may_stream:
                 return
             out = self._open()
-        elif self._series:
-            self._end_series()
         out.append(message)
         self._room -= len(message)
         if self._room <= 0 or monotonic() > self._until:
             self.must_drain = True
 
-    def series(self, before: bytes, after: bytes) -> Series | None:
-        """A place for messages that differ in a number between these bytes; None: send them one by one."""
-        if self.must_drain or not self._may_stream:
-            return None
-        out = self._out
-        if out is None:
-            out = self._open()
-        self._end_series()
-        series = Series(before, after, self._room, self._until)
-        if self._series is None:
-            self._series = []
-        self._series.append((len(out), series))
-        return series
-
     def flush(self) -> None:
         """Record and write what was sent."""
-        messages: Sequence[bytes] = self._out or ()
-        if self._series:
-            messages = merged(messages, self._series)
-        self._out = self._series = None
+        messages, self._out = self._out, None
         if messages:
             self._record(self._connection, Direction.OUT, messages)
             self._write(messages)
@@ -265,11 +243,6 @@ class PostOutlet:
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
-
-    def _end_series(self) -> None:
-        """What comes next stands behind it."""
-        if self._series:
-            self._series[-1][1].is_open = False
 
     def _open(self) -> list[bytes]:
         """A place for what is sent until the loop turns."""
