@@ -139,7 +139,7 @@ class Bench(App[None]):
     def compose(self) -> ComposeResult:
         yield JsonTree(self.value)
 
-    def on_json_tree_copy_asked(self, message: JsonTree.CopyAsked) -> None:
+    def on_json_tree_copy_requested(self, message: JsonTree.CopyRequested) -> None:
         self.copied.append((message.text, message.what))
 
 

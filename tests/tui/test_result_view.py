@@ -5,7 +5,14 @@ from __future__ import annotations
 import orjson
 
 from mcpdesk.link.values import Outcome, Progress
-from mcpdesk.tui.results.result_view import MAX_MARKS, LinkChip, ResultView, RunningView, marks, verdict
+from mcpdesk.tui.results.result_view import (
+    MAX_MARKS,
+    LinkChip,
+    ResultView,
+    RunningView,
+    schema_marks,
+    verdict,
+)
 from tests.support.fake_link import FakeCall
 from tests.support.pictures import encoded, packed, two_halves
 from tests.support.widgets import staged, until
@@ -148,15 +155,15 @@ async def test_progress_and_logs_appear_as_they_come() -> None:
 
 def test_violations_are_found_at_their_path() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
-    assert marks(schema, {"a": [1, "x"]}) == {("a", 1): '"x" is not of type "integer"'}
+    assert schema_marks(schema, {"a": [1, "x"]}) == {("a", 1): '"x" is not of type "integer"'}
 
 
 def test_nothing_is_said_without_schema_or_value_or_with_a_broken_one() -> None:
-    assert marks(None, {}) == {}
-    assert marks({"type": "object"}, None) == {}
-    assert marks({"type": 5}, {}) == {}
-    assert marks({"$ref": "https://example.org/x"}, {}) == {}
+    assert schema_marks(None, {}) == {}
+    assert schema_marks({"type": "object"}, None) == {}
+    assert schema_marks({"type": 5}, {}) == {}
+    assert schema_marks({"$ref": "https://example.org/x"}, {}) == {}
 
 
 def test_marks_are_bounded() -> None:
-    assert len(marks({"items": {"type": "string"}}, list(range(1000)))) == MAX_MARKS
+    assert len(schema_marks({"items": {"type": "string"}}, list(range(1000)))) == MAX_MARKS

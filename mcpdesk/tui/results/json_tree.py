@@ -1,4 +1,7 @@
-"""A JSON value as foldable rows. Knows nothing of widgets; only what is unfolded is ever laid out."""
+"""A JSON value as foldable rows, and the widget that shows, searches and copies them.
+
+Only what is unfolded is laid out, so that large values stay quick.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,30 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 SLICE = 200
-"""Children laid out at a time."""
+"""Children that are laid out at once."""
 FOLDED_TEXT = 100
-"""Characters above which a string is foldable even without line breaks, and the width of its lines then."""
+"""Characters above which a string can be unfolded, and the length of its lines then."""
 
 
 class RowKind(Enum):
-    """What a row stands for."""
+    """The kinds of rows."""
 
     VALUE = "value"
     TEXT = "text"
     """One line of an unfolded string."""
     MORE = "more"
-    """The children not laid out yet."""
+    """Stands for the children that are not laid out yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineRow:
-    """One line. `path` is that of the value, for `TEXT` and `MORE` that of the value they belong to."""
+    """One line. `path` is the path of its value, or for `TEXT` and `MORE` of the value they belong to."""
 
     kind: RowKind
     path: Path
     depth: int
     value: Any
-    """The value; a line of text; the number of children left."""
+    """The value, the line of text, or the number of children that are left."""
 
     @property
     def key(self) -> str | int | None:
@@ -52,9 +55,9 @@ class OutlineRow:
 
 
 class Outline:
-    """The rows of a value, the root first. `marks` are remarks at paths, such as schema violations.
+    """The rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    As much is unfolded as `room` lines hold, but nothing below the keys in `folded`.
+    At first as many levels are unfolded as fit `room` lines, except below the keys in `folded`.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class Outline:
         return row.kind is RowKind.VALUE and count_children(row.value) > 0
 
     def holds_mark(self, row: OutlineRow) -> bool:
-        """Whether a remark stands somewhere below the row."""
+        """Whether there is a message somewhere below the row."""
         return row.kind is RowKind.VALUE and row.path in self._marked_above
 
     def toggle(self, index: int) -> None:
@@ -97,7 +100,7 @@ class Outline:
             self.open(index)
 
     def open(self, index: int) -> None:
-        """Unfold a row; what was unfolded below it before is so again."""
+        """Unfold a row, and below it what was unfolded before."""
         row = self.rows[index]
         if self.can_open(row) and not self.is_open(row):
             self._shown[row.path] = SLICE
@@ -131,12 +134,12 @@ class Outline:
         self.open(0)
 
     def parent(self, index: int) -> int:
-        """The row a row stands under; the root's is itself."""
+        """The index of the parent of a row; the root is its own parent."""
         depth = self.rows[index].depth
         return next((at for at in range(index - 1, -1, -1) if self.rows[at].depth < depth), 0)
 
     def reveal(self, path: Path) -> int:
-        """Unfold whatever hides a path and return its row, or that of the nearest value above it."""
+        """Unfold what hides a path; returns the index of its row, or of the nearest parent that exists."""
         at = 0
         for key in path:
             position = _position(self.rows[at].value, key)
@@ -147,7 +150,7 @@ class Outline:
         return at
 
     def find(self, query: str, limit: int = 500, budget: int = 200_000) -> list[Path]:
-        """Paths whose key or scalar contains `query`, in order; at most `budget` values are looked at."""
+        """Paths whose key or scalar contains `query`, in order; searches at most `budget` values."""
         needle = query.casefold()
         walk = islice(_walk(self.value), budget)
         hits = (path for path, value in walk if _matches(path, value, needle))
@@ -267,13 +270,12 @@ class JsonTree(LineList):
     ]
     DEFAULT_CSS = "JsonTree { height: 1fr; }"
 
-    class CopyAsked(Message):
-        """The person wants `text` on the clipboard; `what` names it in a few words."""
+    @dataclass
+    class CopyRequested(Message):
+        """`text` is to be copied to the clipboard; `what` names it in a few words."""
 
-        def __init__(self, text: str, what: str) -> None:
-            super().__init__()
-            self.text = text
-            self.what = what
+        text: str
+        what: str
 
     def __init__(self, value: Any = None, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -286,7 +288,7 @@ class JsonTree(LineList):
 
     @property
     def row_count(self) -> int:
-        """Rows laid out; the root of a container is left out, unless something is said about it."""
+        """The number of rows; the root of a container is hidden, unless it has a mark."""
         return len(self._outline.rows) - self._hidden
 
     @property
@@ -295,9 +297,9 @@ class JsonTree(LineList):
         return self._row(self.cursor).path if self.row_count else ()
 
     def load(self, value: Any, marks: Mapping[Path, str] | None = None, folded: Collection[str] = ()) -> None:
-        """Show another value; `marks` are remarks at paths, drawn in red with a cross.
+        """Show another value; `marks` are messages at paths, drawn in red with a cross.
 
-        What stands under the keys in `folded` is unfolded by the person alone.
+        What is under the keys in `folded` stays folded until the person unfolds it.
         """
         self._outline = Outline(value, marks, folded=folded)
         self._hidden = self._hidden_rows()
@@ -306,7 +308,6 @@ class JsonTree(LineList):
         self.rows_changed()
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """Indent, fold glyph, key, value, and what is said about it."""
         row = self._row(index)
         yield "  " * (row.depth - self._hidden), ""
         if row.kind is RowKind.MORE:
@@ -317,12 +318,11 @@ class JsonTree(LineList):
             yield from self._value_spans(row, width)
 
     def row_chosen(self, index: int) -> None:
-        """Fold, unfold, or lay out more."""
         self._outline.toggle(index + self._hidden)
         self.rows_changed()
 
     def action_cursor(self, by: int) -> None:
-        """Move by rows; running into rows not laid out yet lays them out."""
+        """Move by rows; a row that stands for more children is replaced by them."""
         super().action_cursor(by)
         if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
             self.row_chosen(self.cursor)
@@ -337,14 +337,14 @@ class JsonTree(LineList):
                 self.row_chosen(self.cursor)
 
     def action_fold(self) -> None:
-        """Fold the row, or go to the one it stands under."""
+        """Fold the row, or go to its parent."""
         if self.row_count and self._outline.is_open(self._row(self.cursor)):
             self.row_chosen(self.cursor)
         elif self.row_count:
             self.cursor = self._outline.parent(self.cursor + self._hidden) - self._hidden
 
     def action_unfold_all(self) -> None:
-        """Unfold everything below the row, within reason."""
+        """Unfold everything below the row, up to a limit."""
         if self.row_count:
             self._outline.open_below(self.cursor + self._hidden)
             self.rows_changed()
@@ -358,35 +358,35 @@ class JsonTree(LineList):
         """Copy the value under the cursor as JSON, a string as it is."""
         value = at_path(self._outline.value, self.selected)
         text = value if isinstance(value, str) else pretty(value)
-        self.post_message(self.CopyAsked(text, f"value of {path_text(self.selected)}"))
+        self.post_message(self.CopyRequested(text, f"value of {path_text(self.selected)}"))
 
     def action_copy_path(self) -> None:
-        """Copy where the value stands."""
-        self.post_message(self.CopyAsked(path_text(self.selected), "path"))
+        """Copy the path of the value."""
+        self.post_message(self.CopyRequested(path_text(self.selected), "path"))
 
     @property
     def foot(self) -> int:
-        """The search, while there is one."""
+        """One line for the search while there is one."""
         return int(self._typing or bool(self._query))
 
     def _show_cursor(self) -> None:
         super()._show_cursor()
-        if self.has_focus:  # the tree itself may stand in something that scrolls
+        if self.has_focus:  # the tree itself may be inside something that scrolls
             self.scroll_visible(animate=False, force=True, immediate=True)
 
     def action_search(self) -> None:
-        """Start typing what to look for."""
+        """Start a search."""
         self._typing, self._query = True, ""
-        self._look_up()
+        self._search()
 
     def action_next_hit(self, by: int = 1) -> None:
-        """Go to another place that was found."""
+        """Go to the next or previous hit."""
         if self._hits:
             self._hit = (self._hit + by) % len(self._hits)
             self.reveal(self._hits[self._hit])
 
     def on_key(self, event: events.Key) -> None:
-        """Take keys while a search is typed; escape ends it."""
+        """Edit the search while it is typed; escape ends it."""
         if not self._typing:
             if event.key == "escape" and self._query:
                 self._end_search("", event)
@@ -396,17 +396,16 @@ class JsonTree(LineList):
             self._query = (
                 self._query[:-1] if event.key == "backspace" else self._query + (event.character or "")
             )
-            self._look_up()
+            self._search()
             event.stop()
             event.prevent_default()
 
     def on_blur(self) -> None:
-        """Stop taking keys when the focus leaves."""
         self._typing = False
         self.rows_changed()
 
     def render_line(self, y: int) -> Strip:
-        """A row; at the bottom the search while there is one, or what is said about the value in focus."""
+        """A row; in the last line the search, or the mark of the selected value."""
         is_last = y == self.size.height - 1
         if is_last and (self._typing or self._query):
             return self._search_line()
@@ -458,14 +457,14 @@ class JsonTree(LineList):
         event.stop()
         event.prevent_default()
 
-    def _look_up(self) -> None:
+    def _search(self) -> None:
         self._hits = self._outline.find(self._query)
         self._hit = -1
         self.rows_changed()
         self.action_next_hit()
 
     def reveal(self, path: Path) -> None:
-        """Unfold what holds the value at a path, and go to it."""
+        """Unfold what hides the value at a path, and go to it."""
         at = self._outline.reveal(path) - self._hidden
         self.rows_changed()
         self.cursor = at

@@ -1,4 +1,7 @@
-"""The end of a program's output: bounded, wrapped, following, in the program's own colours."""
+"""The output of a program: colours become styles, other terminal commands are removed, and a view follows it.
+
+Each line begins without any style, because programs that use colours colour line by line.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 KEPT_ROWS = 10_000
-"""Rows on the screen; the oldest fifth goes when there are more."""
+"""Rows that are kept; when there are more, the oldest fifth is removed."""
 LONGEST = 8_192
-"""Letters after which a line without an end is taken for one."""
+"""Characters after which a line without an end is cut."""
 
 Row = tuple[str, int, int]
-"""A line as the program wrote it, and which of its letters are in the row."""
+"""A line as the program wrote it, and the start and end of its visible characters in this row."""
 
 
 class OutputView(ScrollView, can_focus=True):
-    """Takes pieces of text as they come. `following` stays at the end until somebody scrolls up."""
+    """Shows text as it arrives. While `following`, it stays at the end; scrolling up stops that."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
     DEFAULT_CSS = """
@@ -42,35 +45,35 @@ class OutputView(ScrollView, can_focus=True):
     following: reactive[bool] = reactive(True)
 
     class FollowingChanged(Message):
-        """Following began or ended."""
+        """`following` was switched on or off."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: list[Row] = []
         self._unfinished = ""
-        """The last line, while the program has not ended it."""
+        """The last line while it has no end yet."""
         self._unfinished_rows = 0
         self._is_moving = False
-        """Whether we scroll, and not the person."""
+        """Whether the view scrolls itself, and not the person."""
 
     @property
     def rows(self) -> list[str]:
-        """What can be seen by scrolling, without colours."""
+        """The rows, without colours."""
         return [plain(line)[start:end] for line, start, end in self._rows]
 
     @property
     def text(self) -> str:
-        """All lines that are kept, without colours."""
+        """All kept lines, without colours."""
         return "\n".join(plain(line) for line in self._lines())
 
     def clear(self) -> None:
-        """Begin anew, following."""
+        """Remove everything, and follow again."""
         self._rows, self._unfinished, self._unfinished_rows = [], "", 0
         self.following = True
-        self._settle(0)
+        self._rows_changed(0)
 
     def add(self, text: str) -> None:
-        """Take what comes next."""
+        """Append text."""
         if not text:
             return
         if self._unfinished_rows:
@@ -85,15 +88,14 @@ class OutputView(ScrollView, can_focus=True):
         unfinished = self._rows_of(self._unfinished.rstrip("\r")) if rest else []
         self._unfinished_rows = len(unfinished)
         self._rows += unfinished
-        gone = 0
+        removed = 0
         if len(self._rows) > KEPT_ROWS:
-            gone = len(self._rows) - KEPT_ROWS * 4 // 5
-            del self._rows[:gone]
+            removed = len(self._rows) - KEPT_ROWS * 4 // 5
+            del self._rows[:removed]
             self._unfinished_rows = min(self._unfinished_rows, len(self._rows))
-        self._settle(gone)
+        self._rows_changed(removed)
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
         at, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
         if not 0 <= at < len(self._rows):
             return Strip.blank(width, base)
@@ -107,27 +109,25 @@ class OutputView(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, base)
 
     def toggle(self) -> None:
-        """Follow, or stop."""
+        """Switch following on or off."""
         self.following = not self.following
-        self._settle(0)
+        self._rows_changed(0)
 
     def watch_following(self) -> None:
-        """Tell."""
         self.post_message(self.FollowingChanged())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Whoever scrolls to the end follows; whoever scrolls away does not."""
+        """Follow when the person scrolls to the end; stop when they scroll away."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_moving and old_value != new_value:
             self.following = new_value >= self.max_scroll_y
 
     def on_resize(self) -> None:
-        """Wrap anew."""
         lines = self._lines()
         rows = [self._rows_of(line) for line in lines]
         self._rows = [row for each in rows for row in each]
         self._unfinished_rows = len(rows[-1]) if self._unfinished_rows and rows else 0
-        self._settle(0)
+        self._rows_changed(0)
 
     def _lines(self) -> list[str]:
         return [line for at, (line, start, _) in enumerate(self._rows) if start == 0 or at == 0]
@@ -136,11 +136,11 @@ class OutputView(ScrollView, can_focus=True):
         width = self.size.width or 80
         return [(line, start, end) for start, end in wrapped(plain(line), width)]
 
-    def _settle(self, gone: int) -> None:
-        """The rows are others now, `gone` of the oldest have left: stay at the end, or at what was seen."""
+    def _rows_changed(self, removed: int) -> None:
+        """Scroll to the end, or to what was seen before the `removed` oldest rows went."""
         self._is_moving = True
         try:
-            at = self.scroll_offset.y - gone
+            at = self.scroll_offset.y - removed
             self.virtual_size = Size(self.size.width, len(self._rows))
             target = self.max_scroll_y if self.following else max(0, min(at, self.max_scroll_y))
             self.scroll_to(y=target, animate=False, force=True, immediate=True)
@@ -150,7 +150,7 @@ class OutputView(ScrollView, can_focus=True):
 
 
 def _overwritten(line: str) -> str:
-    """What a terminal would leave of a line that goes back to its start: the last version of it."""
+    """What a terminal would show of a line with carriage returns: the text after the last one."""
     if "\r" not in line:
         return line
     body = line.rstrip("\r")
@@ -165,12 +165,12 @@ _COMMAND = re.compile(
     r")",
     re.DOTALL,
 )
-"""CSI with its numbers; strings (titles, links) up to their end; every other escape sequence."""
+"""CSI sequences with their numbers, strings (titles, links) up to their end, all other escape sequences."""
 PLAIN = Style()
 BLACK, GREY, WHITES = 0, 8, (7, 15)
-"""Numbers of colours."""
+"""Colour numbers that need care, because they may equal the background."""
 DIGITS = 9
-"""Of a number; more say nothing, and thousands could not even be read."""
+"""Digits of a number that are read."""
 _ATTRIBUTES: dict[int, dict[str, bool | None]] = {
     1: {"bold": True},
     2: {"dim": True},
@@ -184,35 +184,35 @@ _ATTRIBUTES: dict[int, dict[str, bool | None]] = {
     27: {"reverse": None},
     29: {"strike": None},
 }
-"""What one number switches on, or (None) off. Blinking and hiding are left out on purpose."""
+"""SGR number -> what it switches on, or off (None). Blinking and hiding are left out on purpose."""
 
-Look = dict[str, bool | Color | None]
+Attributes = dict[str, bool | Color | None]
 
 
 def plain(line: str) -> str:
-    """The letters of a line."""
+    """A line without colours and commands."""
     return clean(_COMMAND.sub("", line) if "\x1b" in line else line, newlines=False)
 
 
 def spans(line: str) -> Iterator[tuple[str, Style]]:
-    """The letters of a line with their styles; joined they are `plain(line)`."""
+    """The text of a line with styles; all texts together are `plain(line)`."""
     if "\x1b" not in line:
         yield clean(line, newlines=False), PLAIN
         return
-    look: Look = {}
+    attributes: Attributes = {}
     style, at = PLAIN, 0
     for command in _COMMAND.finditer(line):
         if command.start() > at:
             yield clean(line[at : command.start()], newlines=False), style
         at = command.end()
         if command["final"] == "m":
-            style = _restyled(look, command["numbers"])
+            style = _restyled(attributes, command["numbers"])
     if at < len(line):
         yield clean(line[at:], newlines=False), style
 
 
 def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Where the rows of a plain text of one line start and end, so that each fits into `width` cells."""
+    """Start and end of each row of a plain line, so that a row fits into `width` cells."""
     if width <= 0 or (len(text) <= width and cell_len(text) <= width):
         yield 0, len(text)
         return
@@ -226,32 +226,32 @@ def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
         at += len(row)
 
 
-def _restyled(look: Look, numbers: str) -> Style:
-    """The style after a command of the kind `1;31`; `look` is changed."""
+def _restyled(attributes: Attributes, numbers: str) -> Style:
+    """The style after a command such as `1;31`; changes `attributes`."""
     codes = iter([int(each[:DIGITS]) if each.isdigit() else 0 for each in re.split("[;:]", numbers)])
     for code in codes:
         if code == 0:
-            look.clear()
+            attributes.clear()
         elif code in _ATTRIBUTES:
-            look.update(_ATTRIBUTES[code])
+            attributes.update(_ATTRIBUTES[code])
         elif code in (38, 48):
-            look["color" if code == 38 else "bgcolor"] = _chosen(codes)
+            attributes["color" if code == 38 else "bgcolor"] = _chosen(codes)
         elif code in (39, 49):
-            look["color" if code == 39 else "bgcolor"] = None
+            attributes["color" if code == 39 else "bgcolor"] = None
         elif 30 <= code <= 37 or 90 <= code <= 97:
-            look["color"] = Color.from_ansi(code % 10 + (8 if code >= 90 else 0))
+            attributes["color"] = Color.from_ansi(code % 10 + (8 if code >= 90 else 0))
         elif 40 <= code <= 47 or 100 <= code <= 107:
-            look["bgcolor"] = Color.from_ansi(code % 10 + (8 if code >= 100 else 0))
-    return Style(**_legible(look)) if look else PLAIN  # type: ignore[arg-type]
+            attributes["bgcolor"] = Color.from_ansi(code % 10 + (8 if code >= 100 else 0))
+    return Style(**_legible(attributes)) if attributes else PLAIN  # type: ignore[arg-type]
 
 
-def _legible(look: Look) -> Look:
-    """Black and white letters must not drown in the theme's ground, where the program chose none for them."""
-    colour = look.get("color")
-    number = colour.number if isinstance(colour, Color) and not look.get("bgcolor") else None
+def _legible(attributes: Attributes) -> Attributes:
+    """Keep black and white text readable on the theme's background, where the program chose none."""
+    colour = attributes.get("color")
+    number = colour.number if isinstance(colour, Color) and not attributes.get("bgcolor") else None
     if number == BLACK:
-        return look | {"color": Color.from_ansi(GREY)}
-    return look | {"color": None} if number in WHITES else look
+        return attributes | {"color": Color.from_ansi(GREY)}
+    return attributes | {"color": None} if number in WHITES else attributes
 
 
 def _chosen(codes: Iterator[int]) -> Color | None:

@@ -1,4 +1,4 @@
-"""Results as blocks to draw, whatever method they came from. Pure: decides what is shown, not how."""
+"""Results as blocks to draw and as parts to save, whatever method they came from. Knows no widget."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from mcpdesk.tui.render.amounts import size_text
 from mcpdesk.tui.render.json_text import pretty
 
 MAX_TEXT = 64_000
-"""Characters of one text that are drawn; the message itself keeps everything."""
+"""Characters of one text that are drawn; the raw message has all of them."""
 MAX_DUMP = 4_096
-"""Bytes of a blob that are drawn as hex."""
+"""Bytes of a blob that are shown as hex."""
 _DRAWN_BY_TEXT = "image/svg+xml"
 _START = (MAX_DUMP // 3 + 1) * 4
-"""Characters of base64 that hold these bytes."""
+"""Characters of base64 that contain `MAX_DUMP` bytes."""
 _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
 _MARKDOWN_SIGNS = 2
-"""Signs of Markdown a text has to show before it is taken for it."""
+"""Signs of Markdown from which a text counts as Markdown."""
 
 
 class BlockKind(Enum):
@@ -44,11 +44,11 @@ class BlockKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One thing to draw. `note` is said above it: what it is, how large, what was left out."""
+    """One thing to draw. `note` is shown above it: what it is, its size, what was left out."""
 
     kind: BlockKind
     text: str = ""
-    """Text, Markdown, a hex dump, a role; the URI of a link."""
+    """Text, Markdown, a hex dump, a role, or the URI of a link."""
     value: Any = None
     """The value of a `JSON` block."""
     encoded: str = ""
@@ -98,7 +98,7 @@ def content_blocks(block: dict[str, Any]) -> Iterator[Block]:
 
 
 def text_block(text: str, mime: str = "", note: str = "") -> Block:
-    """Text as JSON, Markdown or plain, as its MIME type says or it looks like."""
+    """A text as JSON, Markdown or plain text, by its MIME type or else by its contents."""
     cut = f"first {MAX_TEXT:,} of {len(text):,} characters" if len(text) > MAX_TEXT else ""
     if mime in ("", "application/json") or mime.endswith("+json"):
         value = _parsed(text)
@@ -115,7 +115,7 @@ def looks_like_markdown(text: str) -> bool:
 
 
 def hex_dump(data: bytes) -> str:
-    """Offset, sixteen bytes in hex, and what of them is printable."""
+    """Lines of an offset, sixteen bytes in hex, and the same bytes as characters."""
     lines = []
     for start in range(0, min(len(data), MAX_DUMP), 16):
         piece = data[start : start + 16]
@@ -125,7 +125,7 @@ def hex_dump(data: bytes) -> str:
 
 
 def plain_text(result: dict[str, Any]) -> str:
-    """What copying a result as text gives: its texts, or the whole as JSON when there are none."""
+    """A result as text for the clipboard: its texts, or the whole as JSON when there are none."""
     texts = [block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE]
     return "\n".join(texts) or pretty(result)
 
@@ -140,7 +140,7 @@ def _resource(contents: dict[str, Any]) -> Iterator[Block]:
 
 
 def _blob(text: str, mime: str, note: str = "") -> Block:
-    """An image is left packed; of other bytes those that are shown are looked at."""
+    """A blob to draw: an image stays in base64, of other bytes only what is shown is decoded."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     told = f"{note or mime}, {size_text(size)}"
     if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
@@ -175,23 +175,23 @@ _LONGEST = 80
 
 @dataclass(frozen=True, slots=True)
 class Savable:
-    """One part. `name` is a plain file name."""
+    """One part of a result. `name` is a plain file name."""
 
     name: str
     kind: str
-    """MIME type, or what it is."""
+    """MIME type, or what the part is."""
     data: bytes
 
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
-    """The contents in order, then the whole as JSON. `stem` names what has no name of its own."""
+    """The contents in order, then the whole as JSON. `stem` names parts without a name of their own."""
     whole = Savable(file_name(stem, ".json"), "whole result", pretty(result).encode())
     return [*_parts(result, stem), whole]
 
 
-def file_name(said: str, ending: str = "") -> str:
-    """A plain name made of what somebody said: no folders, no leading dot, never empty."""
-    name = _ODD.sub("-", said).strip("-.")[:_LONGEST] or "result"
+def file_name(text: str, ending: str = "") -> str:
+    """A plain file name made from a stranger's text: no folders, no leading dot, never empty."""
+    name = _ODD.sub("-", text).strip("-.")[:_LONGEST] or "result"
     return name if not ending or name.endswith(ending) else name + ending
 
 

@@ -1,16 +1,18 @@
-"""The outcome of a call: its content in order, the structured part, the raw message, and how it went."""
+"""The outcome of a call in three tabs: content, structured content, raw message; or the running call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import orjson
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.getters import query_one
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
@@ -26,16 +28,17 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
 from mcpdesk.tui.widgets.choice_box import Chip
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.tabs import TabStrip
 
 TABS = ("Content", "Structured", "Raw")
 MAX_BLOCKS = 100
-"""Content blocks that are drawn; the raw message has the rest."""
-_ABOUT_TOKENS = {
+"""Content blocks that are drawn; the tab Raw has all of them."""
+_TOKEN_HINTS = {
     ErrorCode.UNAUTHORIZED: "T gives the desk a token for this server.",
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
-"""What to do about a refusal, by the code of its error."""
+"""Error code -> what to do about it."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
@@ -43,19 +46,14 @@ _MARKDOWN_LIMIT = 16_000
 
 
 class ResultContent(VerticalScroll, can_focus=True):
-    """The blocks; scrolls with the usual keys."""
+    """The blocks of the content, which scroll."""
 
     ALLOW_MAXIMIZE = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", "Down", show=False),
-        Binding("k", "scroll_up", "Up", show=False),
-        Binding("g", "scroll_home", "Top", show=False),
-        Binding("G", "scroll_end", "Bottom", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
 
 class LinkChip(Chip):
-    """A resource link to follow."""
+    """A link to a resource, which can be followed."""
 
     DEFAULT_CSS = "LinkChip { padding: 0; text-style: underline; }"
 
@@ -65,7 +63,7 @@ class LinkChip(Chip):
 
 
 class CallButton(Chip):
-    """Makes the call with what is entered."""
+    """The button that makes the call with the arguments that are entered."""
 
     DEFAULT_CSS = """
     CallButton { dock: right; background: $primary 15%; }
@@ -76,7 +74,7 @@ class CallButton(Chip):
         super().__init__(_call_label(ItemKind.TOOL), tooltip="Make the call with what is entered (ctrl+r)")
 
     def offer(self, item: CatalogueItem) -> None:
-        """Say what pressing the button does to this item; hide where nothing can be called."""
+        """Name what the button does with this item; hide it where the item cannot be called."""
         self.label = _call_label(item.kind)
         self.display = item.stale or not item.problem
         self.refresh(layout=True)
@@ -87,7 +85,7 @@ def _call_label(kind: ItemKind) -> str:
 
 
 class ResultView(Vertical):
-    """Shows one outcome, a running call, or a word about what to do."""
+    """Shows an outcome, a running call, or lines of text."""
 
     ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
@@ -106,24 +104,26 @@ class ResultView(Vertical):
     ResultView JsonTree.block:blur > .lines--cursor { background: transparent; text-style: none; }
     """
 
+    content = query_one("#content", ResultContent)
+    call_button = query_one(CallButton)
+
+    @dataclass
     class Followed(Message):
-        """The person followed a resource link."""
+        """A link to a resource was followed."""
 
-        def __init__(self, uri: str) -> None:
-            super().__init__()
-            self.uri = uri
+        uri: str
 
-    class CallAsked(Message):
+    class CallRequested(Message):
         """The Call button was pressed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: tuple[Content, ...] | None = None
+        self._lines: tuple[Content, ...] | None = None
+        """The lines that are shown instead of an outcome."""
         self._is_absent = (False, True, True)
-        """For every tab, whether there is nothing to show."""
+        """Whether there is nothing to show, for each tab."""
 
     def compose(self) -> ComposeResult:
-        """Tabs above what they show."""
         with Horizontal(classes="top"):
             yield TabStrip(TABS)
             yield CallButton()
@@ -134,46 +134,36 @@ class ResultView(Vertical):
                 yield Static(_NO_MESSAGE, classes="note", markup=False)
             yield JsonTree(id="raw")
 
-    @property
-    def content(self) -> ResultContent:
-        """Where the blocks are."""
-        return self.query_one("#content", ResultContent)
-
-    @property
-    def call_button(self) -> CallButton:
-        """Makes the call."""
-        return self.query_one(CallButton)
-
-    async def say(self, *lines: Content) -> None:
+    async def show_lines(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
-        if lines != self._said:
+        if lines != self._lines:
             await self._put([Static(line) for line in lines])
             self._load(None, {}, None)
-            self._said = lines
+            self._lines = lines
 
-    async def attend(self, call: Call) -> None:
+    async def show_running(self, call: Call) -> None:
         """Show a running call, until something else is shown."""
         await self._put([RunningView(call)])
         self._load(None, {}, None)
 
     async def show(self, outcome: Outcome, marks: Mapping[Path, str]) -> None:
-        """Show an outcome; `marks` are places where structured content does not fit its schema."""
+        """Show an outcome; `marks` says at which paths structured content does not fit its schema."""
         result = outcome.result
         await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, _message(outcome))
 
     def _page(self, tab: int) -> str:
-        """Id of what is shown for a tab: words where there is nothing to show."""
+        """Id of the widget to show for a tab."""
         return "absent" if self._is_absent[tab] else TABS[tab].lower()
 
     def action_show_tab(self, by: int) -> None:
-        """Go to another tab."""
+        """Show the next or previous tab."""
         self.query_one(TabStrip).action_step(by)
 
     @on(TabStrip.Picked)
-    def switch(self, event: TabStrip.Picked) -> None:
-        """Bring up what the tab stands for, with the focus if it was here."""
+    def _tab_picked(self, event: TabStrip.Picked) -> None:
+        """Show the contents of the tab; they get the focus if the other contents had it."""
         event.stop()
         switcher = self.query_one(ContentSwitcher)
         had_focus = switcher.has_focus_within
@@ -182,16 +172,15 @@ class ResultView(Vertical):
             switcher.visible_content.focus()
 
     @on(Chip.Pressed)
-    def follow(self, event: Chip.Pressed) -> None:
-        """Follow a resource link, or ask for the call."""
+    def _chip_pressed(self, event: Chip.Pressed) -> None:
         event.stop()
         if isinstance(event.chip, CallButton):
-            self.post_message(self.CallAsked())
+            self.post_message(self.CallRequested())
         if isinstance(event.chip, LinkChip):
             self.post_message(self.Followed(event.chip.uri))
 
     async def _put(self, widgets: list[Widget]) -> None:
-        self._said = None
+        self._lines = None
         content = self.content
         await content.remove_children()
         await content.mount_all(widgets)
@@ -212,7 +201,7 @@ class ResultView(Vertical):
 
 
 def verdict(outcome: Outcome) -> tuple[str, str]:
-    """How a call went, in a glyph and words, and the colour for it: `✓ ok 3.1 ms 212 B`."""
+    """How a call ended, and the colour for that: `✓ ok 3.1 ms 212 B`."""
     size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
     tail = f"{duration(outcome.elapsed_s)}{size}"
     if outcome.cancelled:
@@ -234,8 +223,8 @@ def _message(outcome: Outcome) -> Any:
 def _error_lines(outcome: Outcome) -> Iterator[Widget]:
     error = outcome.error or {}
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
-    if error.get("code") in _ABOUT_TOKENS:
-        yield Static(Content(_ABOUT_TOKENS[error["code"]]), classes="note")
+    if error.get("code") in _TOKEN_HINTS:
+        yield Static(Content(_TOKEN_HINTS[error["code"]]), classes="note")
     if "data" in error:
         yield Static(Content("data"), classes="note")
         yield JsonTree(error["data"], classes="block")
@@ -256,13 +245,13 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
 
 
 def _markdown(text: str) -> Widget:
-    from textual.widgets import Markdown  # its parser is long in coming; the first paint does without
+    from textual.widgets import Markdown  # slow to import, and not needed for the first paint
 
     return Markdown(text, open_links=False)
 
 
 def _picture(block: Block) -> Widget:
-    from mcpdesk.tui.results.picture import PictureView  # a desk that shows none does without
+    from mcpdesk.tui.results.picture import PictureView  # imported with the first picture
 
     return PictureView(block.encoded, block.note)
 
@@ -285,12 +274,12 @@ def _widget(block: Block) -> Widget:
 
 _BAR = 20
 _LOG_LINES = 200
-"""The newest log lines in sight."""
+"""Log lines that are shown, the newest ones."""
 _PERIOD_S = 0.1
 
 
 class RunningView(Static):
-    """Looks at the call ten times a second while it is on the screen."""
+    """A call under way: its progress and its newest log lines, updated ten times a second."""
 
     def __init__(self, call: Call) -> None:
         super().__init__()
@@ -298,11 +287,10 @@ class RunningView(Static):
         self._shown: tuple[Progress | None, int] | None = None
 
     def on_mount(self) -> None:
-        """Start looking."""
-        self._look()
-        self.set_interval(_PERIOD_S, self._look)
+        self._show_progress()
+        self.set_interval(_PERIOD_S, self._show_progress)
 
-    def _look(self) -> None:
+    def _show_progress(self) -> None:
         progress, count = self._call.progress, len(self._call.logs)
         if (progress, count) == self._shown:
             return
@@ -328,8 +316,8 @@ def _progress(progress: Progress | None) -> Content:
 MAX_MARKS = 50
 
 
-def marks(schema: Schema | None, value: Any) -> dict[Path, str]:
-    """Where a value does not fit its schema, and why; empty when it does, or when the schema is unusable."""
+def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
+    """Path -> why the value there does not fit the schema; empty also when the schema cannot be compiled."""
     if not schema or value is None:
         return {}
     import jsonschema_rs

@@ -311,8 +311,8 @@ class WorkbenchPane(Vertical):
         else:
             self.item_pane.result.call_button.focus()
 
-    @on(ResultView.CallAsked)
-    def call_asked(self, event: ResultView.CallAsked) -> None:
+    @on(ResultView.CallRequested)
+    def call_asked(self, event: ResultView.CallRequested) -> None:
         """The Call button was pressed."""
         event.stop()
         self.action_call()
@@ -367,8 +367,8 @@ class WorkbenchPane(Vertical):
         if self.draft is not None:
             await choose_copy(cast("DeskApp", self.app), self._link, self.server, self.draft)
 
-    @on(JsonTree.CopyAsked)
-    def copy_asked(self, event: JsonTree.CopyAsked) -> None:
+    @on(JsonTree.CopyRequested)
+    def copy_requested(self, event: JsonTree.CopyRequested) -> None:
         """A tree wants something on the clipboard."""
         event.stop()
         cast("DeskApp", self.app).copy(event.text, event.what)

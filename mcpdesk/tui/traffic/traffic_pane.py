@@ -274,8 +274,8 @@ class TrafficPane(Vertical):
         """Say at once that following or pausing changed."""
         self._count(self.link.view())
 
-    @on(JsonTree.CopyAsked)
-    def copy_asked(self, event: JsonTree.CopyAsked) -> None:
+    @on(JsonTree.CopyRequested)
+    def copy_requested(self, event: JsonTree.CopyRequested) -> None:
         """A value of a message is wanted."""
         event.stop()
         self.app.copy(event.text, event.what)

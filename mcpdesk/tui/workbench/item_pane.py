@@ -20,7 +20,7 @@ from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.results.result_view import ResultView, marks, verdict
+from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.workbench.catalogue_rows import badges
 from mcpdesk.tui.workbench.drafts import Draft
 from mcpdesk.tui.workbench.item_requests import Ask
@@ -158,14 +158,14 @@ class ItemPane(Vertical):
         draft = self.draft
         async with self._drawing:
             if draft is not None and draft.call is not None and not draft.is_reread:
-                await self.result.attend(draft.call)
+                await self.result.show_running(draft.call)
             elif draft is not None and draft.outcome is not None:
                 structured = (draft.outcome.result or {}).get("structuredContent")
                 schema = draft.item.definition.get("outputSchema")
                 is_small = len(draft.outcome.raw) <= _MAX_CHECKED
-                await self.result.show(draft.outcome, marks(schema, structured) if is_small else {})
+                await self.result.show(draft.outcome, schema_marks(schema, structured) if is_small else {})
             else:
-                await self.result.say(*_hint(draft))
+                await self.result.show_lines(*_hint(draft))
         self.show_title()
 
     def show_title(self) -> None:
