@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
     from mcpdesk.link.link_board import LinkBoard
-    from mcpdesk.transports.descriptors import Claimed, Mode, StrayLine
+    from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
 """Lines that wait to be read; when there are more the oldest are left out."""
@@ -56,7 +56,7 @@ def require_unix(what: str) -> None:
 
 
 @contextmanager
-def claiming(host: Host, mode: Mode) -> Iterator[Claimed]:
+def claiming(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
     """Claim the descriptors and the logging for a host while the block runs. Closes the process to others."""
     folders = host.plan.folders
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.link.link import Link
-    from mcpdesk.transports.descriptors import Claimed
+    from mcpdesk.transports.descriptors import ClaimedDescriptors
 
 GRACE_S = 8.0
 """How long screen and core may take to end before they are ended."""
@@ -99,7 +99,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     return code
 
 
-def _show(app: MakeApp, core: CoreThread, claimed: Claimed, state: Path, link: Link) -> int:
+def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Path, link: Link) -> int:
     """Run the screen; the core loads its folders and begins to serve once the screen stands."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
 

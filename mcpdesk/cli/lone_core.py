@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from mcpdesk.hosting.host import Host
-    from mcpdesk.transports.descriptors import Claimed
+    from mcpdesk.transports.descriptors import ClaimedDescriptors
     from mcpdesk.transports.pump import Moved
     from mcpdesk.transports.replay import ClientState
     from mcpdesk.transports.stdio import StdioTransport
@@ -56,7 +56,9 @@ def run(
 class _LoneCore:
     """The core while it runs."""
 
-    def __init__(self, host: Host, folder: Path, mode: str, claimed: Claimed, is_alone: bool) -> None:
+    def __init__(
+        self, host: Host, folder: Path, mode: str, claimed: ClaimedDescriptors, is_alone: bool
+    ) -> None:
         self._host = host
         self._folder = folder
         self._mode = mode
@@ -116,7 +118,7 @@ class _LoneCore:
                 client_state=client_state,
             )
             if self._desk is not None:
-                transport.let_go()
+                transport.hand_over()
             await transport.serve()
             client_state, desk, self._desk = transport.left, self._desk, None
             if client_state is None:
@@ -159,14 +161,14 @@ class _LoneCore:
     async def _ask_desk(self) -> None:
         """Connect to the desk, if there is one, and let the client go there."""
         try:
-            desk = await asyncio.to_thread(pump.greeted, str(self._folder), self._mode)
+            desk = await asyncio.to_thread(pump.connect_and_greet, str(self._folder), self._mode)
         except OSError as error:
             return self._host.journal.log("warning", "server", f"the desk cannot be reached: {error}")
         before, self._desk = self._desk, desk
         if before is not None:
             before.close()
         if self._desk is not None and self._transport is not None:
-            self._transport.let_go()
+            self._transport.hand_over()
 
 
 async def _tell(host: Host, last: ExitStack) -> None:

@@ -235,7 +235,7 @@ class Pipe(Channel):
 
         None, with nothing done, while anything of the peer's is under way or kept here.
         """
-        from mcpdesk.transports.replay import LISTEN, ClientState, listening
+        from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()
@@ -251,7 +251,7 @@ class Pipe(Channel):
             client_state.is_ready, client_state.level = session.phase is Phase.READY, session.chosen_level
             client_state.subscriptions = dict.fromkeys(session.subscriptions)
         for call in calls:
-            client_state.in_flight[call.id] = listening(call.id, call.params)
+            client_state.in_flight[call.id] = pending_listener(call.id, call.params)
         self.close("a desk has taken over")
         return client_state
 

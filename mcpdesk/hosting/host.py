@@ -391,7 +391,7 @@ class Host:
             listener = UnixListener(place, self.open_pipe, name)
             await listener.start()
             self._places.append(listener)
-            rendezvous.invite(folder, self._chosen_state)
+            rendezvous.announce_desk(folder, self._chosen_state)
         except OSError as error:
             self.journal.log("warning", "server", f"no meeting point for {folder}: {error}")
         return True
@@ -400,7 +400,7 @@ class Host:
         """Wait for the end of whoever answers for a folder, and take its place."""
         while not await self._occupy(name, folder):
             with contextlib.suppress(OSError):
-                other = await asyncio.to_thread(rendezvous.find, folder, self._chosen_state)
+                other = await asyncio.to_thread(rendezvous.find_desk, folder, self._chosen_state)
                 if other is not None:
                     reader, writer = await asyncio.open_unix_connection(sock=other)
                     try:

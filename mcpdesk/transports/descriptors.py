@@ -26,25 +26,179 @@ from msgspec import Struct
 
 from mcpdesk.errors import TransportError
 
+StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
+
+READ_SIZE = 64 * 1024
+LINE_LIMIT = 64 * 1024
+"""Bytes or characters after which a line without end is cut."""
+PIPE_SIZE = 1 << 20
+"""Room for a writer that holds the interpreter lock and so keeps the reader from running."""
+FRAMES_SEARCHED = 64
+
+
+class StrayLine(Struct, frozen=True):
+    """One line that hosted code or a program of its wrote to a standard stream."""
+
+    source: StraySource
+    """`print` for `sys.stdout`; `stdout` or `stderr` for the descriptor, by a child or an extension."""
+    text: str
+    where: str = ""
+    """`tools/slow.py:14`, relative to the hosted folder; empty when the place is unknown."""
+
+
+OnLine: TypeAlias = Callable[[StrayLine], None]
+Folders: TypeAlias = Callable[[], Sequence[str]]
+
+
+class PrintedLines(io.TextIOBase):
+    """Stands in for `sys.stdout`: whole lines, each with the place in a hosted folder that wrote it."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, fd: int, source: StraySource, on_line: OnLine, folders: Folders) -> None:
+        self._fd = fd
+        self._source = source
+        self._on_line = on_line
+        self._folders = folders
+        self._started: dict[int, str] = {}
+        self.buffer = io.FileIO(fd, "wb", closefd=False)
+
+    def write(self, text: str, /) -> int:
+        """Add text, and deliver the lines it completes. Each thread has its own unfinished line."""
+        thread = threading.get_ident()
+        whole = self._started.pop(thread, "") + text
+        *lines, rest = whole.split("\n")
+        if len(rest) > LINE_LIMIT:
+            lines, rest = [*lines, rest], ""
+        if rest:
+            self._started[thread] = rest
+        if lines:
+            where = nearest_place(inspect.currentframe(), self._folders())
+            for line in lines:
+                self._on_line(StrayLine(self._source, line, where))
+        return len(text)
+
+    def finish(self) -> None:
+        """Deliver lines that were never ended."""
+        started, self._started = self._started, {}
+        for line in started.values():
+            self._on_line(StrayLine(self._source, line))
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        """The claimed descriptor, so that the output of a child becomes lines, too."""
+        return self._fd
+
+    def reconfigure(self, **_settings: object) -> None:
+        """Accept what programs ask of a text stream; lines stay lines."""
+
+
+def nearest_place(frame: FrameType | None, folders: Sequence[str]) -> str:
+    """The nearest caller inside one of the hosted folders, as `tools/slow.py:14`; empty without one."""
+    for _ in range(FRAMES_SEARCHED):
+        if frame is None:
+            break
+        file = frame.f_code.co_filename
+        for folder in folders:
+            if file.startswith(folder) and file[len(folder) : len(folder) + 1] == os.sep:
+                return f"{file[len(folder) + 1 :]}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+class StrayOutputReader:
+    """One thread that turns what is written to its pipes into lines."""
+
+    def __init__(self, on_line: OnLine) -> None:
+        self._on_line = on_line
+        self._names: dict[int, StraySource] = {}
+        self._rests: dict[int, bytes] = {}
+        self._waker, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
+
+    def open(self, name: StraySource) -> int:
+        """Make a pipe whose lines carry `name`; returns the end to write to."""
+        import fcntl
+
+        exit_end, entrance = os.pipe()
+        os.set_blocking(exit_end, False)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            fcntl.fcntl(entrance, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        self._names[exit_end] = name
+        self._rests[exit_end] = b""
+        return entrance
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Deliver what was written so far, and end. Children that hold a pipe open are not waited for."""
+        os.close(self._wake)
+        self._thread.join()
+        os.close(self._waker)
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            ready, _, _ = select.select([self._waker, *self._names], [], [])
+            stopping = self._waker in ready
+            for fd in list(self._names):
+                self._drain(fd)
+        for fd in list(self._names):
+            self._end(fd)
+
+    def _drain(self, fd: int) -> None:
+        """Read what is there now, at most what a pipe holds, so that no writer can keep us from stopping."""
+        for _ in range(PIPE_SIZE // READ_SIZE + 1):
+            try:
+                data = os.read(fd, READ_SIZE)
+            except BlockingIOError:
+                return
+            if not data:
+                self._end(fd)
+                return
+            self._split(fd, data)
+
+    def _split(self, fd: int, data: bytes) -> None:
+        *lines, rest = (self._rests[fd] + data).split(b"\n")
+        if len(rest) > LINE_LIMIT:
+            lines, rest = [*lines, rest], b""
+        self._rests[fd] = rest
+        for line in lines:
+            self._deliver(fd, line)
+
+    def _end(self, fd: int) -> None:
+        if self._rests[fd]:
+            self._deliver(fd, self._rests[fd])
+        del self._names[fd], self._rests[fd]
+        os.close(fd)
+
+    def _deliver(self, fd: int, line: bytes) -> None:
+        self._on_line(StrayLine(self._names[fd], line.removesuffix(b"\r").decode("utf-8", "replace")))
+
+
 Mode: TypeAlias = Literal["wire", "screen", "serve"]
 
 FIRST_PRIVATE_FD = 10
 
 
-class Claimed:
-    """The claim, until `release`. The descriptors are private copies of what was there; -1: none."""
+class ClaimedDescriptors:
+    """The standard descriptors, claimed until `release`. The fields are private copies of them; -1: none."""
 
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
         self._undo = ExitStack()
-        self._reader = StrayReader(on_line)
+        self._reader = StrayOutputReader(on_line)
         self._printers: dict[str, PrintedLines] = {}
         self._claim_input()
         self._claim_output("stdout", 1, on_line, folders)
         if mode == "screen":
             self.stderr_fd = _private(2)
             self._claim_output("stderr", 2, on_line, folders)
-            self._lend_terminal()
+            self._give_terminal_to_screen()
         self._reader.start()
 
     def redirect_prints(self) -> None:
@@ -53,7 +207,7 @@ class Claimed:
             setattr(sys, name, prints)
 
     def release(self) -> None:
-        """Put everything back as it was. What was written before is still delivered. Idempotent."""
+        """Restore everything. What was written before is still delivered. Idempotent."""
         if self.stdin_fd < 0:
             return
         for prints in self._printers.values():
@@ -83,8 +237,8 @@ class Claimed:
         self._printers[name] = prints
         self._set(name, prints)
 
-    def _lend_terminal(self) -> None:
-        """Give the screen's driver, which uses the interpreter's original streams, the private copies."""
+    def _give_terminal_to_screen(self) -> None:
+        """Point `sys.__stdin__` and the like, which the screen's driver uses, to the private copies."""
         self._set("__stdin__", _stream(self.stdin_fd, "r"))
         self._set("__stdout__", _stream(self.stdout_fd, "w"))
         self._set("__stderr__", _stream(self.stderr_fd, "w"))
@@ -98,17 +252,17 @@ class Claimed:
         setattr(sys, name, stream)
 
 
-def claim(mode: Mode, on_line: OnLine, folders: Folders = tuple) -> Claimed:
+def claim(mode: Mode, on_line: OnLine, folders: Folders = tuple) -> ClaimedDescriptors:
     """Take over the standard descriptors; call it before hosted code is imported, on the main thread.
 
-    `on_line` is called from any thread. `folders` tells the hosted folders: a print's place is there.
+    `on_line` is called from any thread. `folders` returns the hosted folders, which places are relative to.
     Raises: TransportError when a descriptor is closed.
     """
-    return Claimed(mode, on_line, folders)
+    return ClaimedDescriptors(mode, on_line, folders)
 
 
 def _stream(fd: int, mode: str) -> TextIO:
-    """A text stream on a descriptor that somebody else owns."""
+    """A text stream on a descriptor it does not own."""
     return cast(TextIO, open(fd, mode, encoding="utf-8", errors="replace", closefd=False))
 
 
@@ -120,157 +274,3 @@ def _private(fd: int) -> int:
     except OSError as error:
         name = ("stdin", "stdout", "stderr")[fd]
         raise TransportError(f"{name} is not open: {error.strerror}") from None
-
-
-StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
-
-READ_SIZE = 64 * 1024
-LINE_LIMIT = 64 * 1024
-"""Bytes or characters after which a line without end is cut."""
-PIPE_SIZE = 1 << 20
-"""Room for a writer that holds the interpreter, and so keeps the reader from running."""
-FRAMES_SEARCHED = 64
-
-
-class StrayLine(Struct, frozen=True):
-    """One line that was meant for nobody."""
-
-    source: StraySource
-    """`print`: by `sys.stdout`; `stdout`, `stderr`: on the descriptor, by a child or an extension."""
-    text: str
-    where: str = ""
-    """`tools/slow.py:14`, relative to the hosted folder; empty when the place is unknown."""
-
-
-OnLine: TypeAlias = Callable[[StrayLine], None]
-Folders: TypeAlias = Callable[[], Sequence[str]]
-
-
-class PrintedLines(io.TextIOBase):
-    """Stands in for `sys.stdout`: whole lines, each with the place in a hosted folder that wrote it."""
-
-    encoding = "utf-8"
-    errors = "replace"
-
-    def __init__(self, fd: int, source: StraySource, on_line: OnLine, folders: Folders) -> None:
-        self._fd = fd
-        self._source = source
-        self._on_line = on_line
-        self._folders = folders
-        self._started: dict[int, str] = {}
-        self.buffer = io.FileIO(fd, "wb", closefd=False)
-
-    def write(self, text: str, /) -> int:
-        """Take text; every line it completes is delivered. Each thread has its own unfinished line."""
-        thread = threading.get_ident()
-        whole = self._started.pop(thread, "") + text
-        *lines, rest = whole.split("\n")
-        if len(rest) > LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
-        if rest:
-            self._started[thread] = rest
-        if lines:
-            where = place(inspect.currentframe(), self._folders())
-            for line in lines:
-                self._on_line(StrayLine(self._source, line, where))
-        return len(text)
-
-    def finish(self) -> None:
-        """Deliver lines that were never ended."""
-        started, self._started = self._started, {}
-        for line in started.values():
-            self._on_line(StrayLine(self._source, line))
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        """The claimed descriptor: what a child is given ends up as lines, too."""
-        return self._fd
-
-    def reconfigure(self, **_settings: object) -> None:
-        """Accept what programs ask of a text stream; lines stay lines."""
-
-
-def place(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """The nearest caller inside one of the hosted folders, as `tools/slow.py:14`; empty without one."""
-    for _ in range(FRAMES_SEARCHED):
-        if frame is None:
-            break
-        file = frame.f_code.co_filename
-        for folder in folders:
-            if file.startswith(folder) and file[len(folder) : len(folder) + 1] == os.sep:
-                return f"{file[len(folder) + 1 :]}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
-
-
-class StrayReader:
-    """One thread that turns what is written into its pipes into lines."""
-
-    def __init__(self, on_line: OnLine) -> None:
-        self._on_line = on_line
-        self._names: dict[int, StraySource] = {}
-        self._rests: dict[int, bytes] = {}
-        self._waker, self._wake = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
-
-    def open(self, name: StraySource) -> int:
-        """A new pipe whose lines carry `name`; returns the end to write to."""
-        import fcntl
-
-        exit_end, entrance = os.pipe()
-        os.set_blocking(exit_end, False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            fcntl.fcntl(entrance, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-        self._names[exit_end] = name
-        self._rests[exit_end] = b""
-        return entrance
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Deliver what was written so far and end; children that hold an entrance are not waited for."""
-        os.close(self._wake)
-        self._thread.join()
-        os.close(self._waker)
-
-    def _run(self) -> None:
-        stopping = False
-        while not stopping:
-            ready, _, _ = select.select([self._waker, *self._names], [], [])
-            stopping = self._waker in ready
-            for fd in list(self._names):
-                self._drain(fd)
-        for fd in list(self._names):
-            self._end(fd)
-
-    def _drain(self, fd: int) -> None:
-        """Read what is there now, at most one pipe's worth, so that no writer can keep us from stopping."""
-        for _ in range(PIPE_SIZE // READ_SIZE + 1):
-            try:
-                data = os.read(fd, READ_SIZE)
-            except BlockingIOError:
-                return
-            if not data:
-                self._end(fd)
-                return
-            self._split(fd, data)
-
-    def _split(self, fd: int, data: bytes) -> None:
-        *lines, rest = (self._rests[fd] + data).split(b"\n")
-        if len(rest) > LINE_LIMIT:
-            lines, rest = [*lines, rest], b""
-        self._rests[fd] = rest
-        for line in lines:
-            self._deliver(fd, line)
-
-    def _end(self, fd: int) -> None:
-        if self._rests[fd]:
-            self._deliver(fd, self._rests[fd])
-        del self._names[fd], self._rests[fd]
-        os.close(fd)
-
-    def _deliver(self, fd: int, line: bytes) -> None:
-        self._on_line(StrayLine(self._names[fd], line.removesuffix(b"\r").decode("utf-8", "replace")))

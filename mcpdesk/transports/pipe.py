@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
-"""Bytes taken from the system at once: what a pipe holds. For larger pieces the allocator goes to the system,
-which costs more than reading a message."""
+"""Bytes read at once: what a pipe holds. Larger buffers come from the system each time, which is slow."""
 HIGH_WATER = 8 << 20
-"""Unread answers, in bytes, from which on we stop reading a peer's requests until it has read some."""
+"""Unread answers in bytes, above which we stop reading a peer's requests until it has read some."""
 LOW_WATER = 1 << 20
 WRITE_LIMIT = 256 << 20
-"""Unread answers, in bytes, that end the connection: this peer does not read any more."""
+"""Unread answers in bytes, that end the connection, because the peer has stopped reading."""
 GRACE_S = 1.5
-"""How long calls may finish after the peer's end of input. Clients send SIGTERM after two seconds."""
+"""How long calls may go on after the peer's end of input. Clients send SIGTERM after two seconds."""
 
 
 class FramePipe(Protocol):
@@ -34,13 +33,13 @@ class FramePipe(Protocol):
 
     @property
     def connection(self) -> int:
-        """The recorder's number for it."""
+        """The recorder's number for this connection."""
 
     def feed(self, data: bytes) -> None:
         """Take what the peer sent, split anywhere."""
 
     def pause(self) -> None:
-        """The peer does not keep up: let handlers that report wait."""
+        """The peer reads too slowly: handlers that report have to wait."""
 
     def resume(self) -> None:
         """The peer keeps up again."""
@@ -52,9 +51,9 @@ class FramePipe(Protocol):
         """Return when no call is under way."""
 
     def leave(self) -> ClientState | None:
-        """End it without a word, for another server to go on; returns what that has to know.
+        """End the conversation silently so that another server can continue it; returns what that must know.
 
-        None, with nothing done, while anything of the peer's is under way or kept here.
+        Returns None, and does nothing, while a call of the peer runs or something of it is kept here.
         """
 
     def close(self) -> None:
@@ -78,8 +77,8 @@ class OpenPipe(Protocol):
     ) -> FramePipe: ...
 
 
-async def finish(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
-    """After the peer's end of input: let calls under way finish, for a while, and close."""
+async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
+    """After the peer's end of input: let running calls finish, for `grace_s`, and close the pipe."""
     pipe.eof()
     try:
         async with asyncio.timeout(grace_s):
@@ -91,35 +90,35 @@ async def finish(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
 
 
 class Sender(Protocol):
-    """One way out to a peer."""
+    """A connection that holds answers its peer has not read yet."""
 
     @property
     def unread(self) -> int:
         """Bytes that wait for the peer to read them."""
 
     def give_up(self) -> None:
-        """Drop them, and the connection."""
+        """Drop the answers, and the connection."""
 
 
-class Unread:
-    """All senders that hold something. Whoever writes much asks for a `check` afterwards."""
+class UnreadAnswers:
+    """Bounds the unread answers of all connections together. Call `check` after writing much."""
 
     def __init__(self, most: int = WRITE_LIMIT) -> None:
         self.most = most
-        """Bytes they may hold together; beyond it the slowest readers are given up."""
+        """The most bytes in all; beyond it the slowest readers are disconnected."""
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """What each held at the latest check, and since when it has not read anything."""
+        """By sender: its bytes at the latest check, and since when it has read nothing."""
 
     def add(self, sender: Sender) -> None:
         """Count a sender from now on. Harmless when called twice."""
         self._senders.setdefault(sender, (0, 0.0))
 
     def remove(self, sender: Sender) -> None:
-        """Count it no more. Harmless when called twice."""
+        """Stop counting a sender. Harmless when called twice."""
         self._senders.pop(sender, None)
 
     def check(self) -> None:
-        """Give up those that have read nothing for longest, as long as all hold too much."""
+        """Disconnect the senders that have read nothing for longest, while all together hold too much."""
         now, total = time.monotonic(), 0
         for sender, (before, since) in list(self._senders.items()):
             size = sender.unread
@@ -138,5 +137,5 @@ class Unread:
         return since, -size
 
 
-UNREAD = Unread()
-"""That of this process."""
+UNREAD = UnreadAnswers()
+"""The unread answers of this process."""

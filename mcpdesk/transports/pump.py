@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHUNK = 64 << 10
-"""Bytes carried at once; for larger pieces the allocator goes to the system each time."""
+"""Bytes carried at once. Larger buffers come from the system each time, which is slow."""
 HIGH_WATER = 1 << 20
-"""Bytes that wait to be taken by one side, from which on the other one is not read."""
+"""Bytes that wait for one side, above which the other one is not read."""
 LONG_LINE = 256 << 20
-"""A longer line is carried in pieces, and not followed."""
+"""A longer line is carried in pieces, and not parsed."""
 REFUSAL = b"mcpdesk: "
-"""Begins what the desk says, instead of any frame, when it cannot serve us."""
+"""Begins the line a desk sends, instead of any frame, when it cannot serve us."""
 LEAVE = b'{"mcpdesk":"leave"}\n'
-"""What a desk that ends says: finish what runs, then go to somebody else."""
-SETTLE_MS = 20
-"""How long nothing has to pass before the lines that passed are read; nobody waits for that."""
+"""The line of a desk that ends: finish what runs, then go to another server."""
+FOLLOW_MS = 20
+"""How long the pump must be idle before it parses the lines that passed."""
 UNREAD_LINES = 1 << 20
-"""Bytes that may have passed unread."""
+"""Bytes that may pass before they are parsed."""
 REPLAY_S = 2.0
 """How long a desk may take to answer what is repeated to it."""
 
@@ -43,11 +43,11 @@ EXIT_INTERRUPTED = 130
 
 
 class RefusedByDesk(Exception):
-    """The desk that was asked does not serve us; says why."""
+    """The desk does not serve us; the message says why."""
 
 
 class Moved:
-    """A client that goes on with a desk: the connection, on which the desk was told what it has to know."""
+    """A client that continues with a desk: the connection, on which everything was already repeated."""
 
     def __init__(self, desk: socket.socket, client_state: ClientState) -> None:
         self.desk = desk
@@ -76,12 +76,12 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
     server must know. `desk` is a connection on which it was told already.
     """
     try:
-        while desk is not None or (desk := _found(folder, mode, client_state)) is not None:
+        while desk is not None or (desk := _desk_for(folder, mode, client_state)) is not None:
             with desk:
                 pump = Pump(desk, client_state)
                 code = pump.carry()
             if code is not None or not pump.has_heard:
-                return code  # Who took our words and said nothing would do it again.
+                return code  # A desk that accepted our lines and sent nothing would do so again.
             desk = None
     except RefusedByDesk as refused:
         from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
@@ -93,11 +93,13 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
     return None
 
 
-def _found(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
-    """A connection to the desk, which knows what the client said before; None: nobody serves us there."""
+def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
+    """Connect to the desk and repeat what the client said before; None when no desk serves us."""
     try:
-        desk = greeted(folder, mode)
-        if desk is None or not (client_state.opening or client_state.in_flight or client_state.asked):
+        desk = connect_and_greet(folder, mode)
+        if desk is None or not (
+            client_state.opening or client_state.in_flight or client_state.asked_of_client
+        ):
             return desk
         replay(desk, client_state)
     except (OSError, RefusedByDesk):
@@ -105,12 +107,12 @@ def _found(folder: str, mode: str, client_state: ClientState) -> socket.socket |
     return desk
 
 
-def greeted(folder: str, mode: str) -> socket.socket | None:
-    """A connection to the desk that hosts `folder`, on which we said who we are. Raises: OSError."""
-    desk = rendezvous.find(folder)
+def connect_and_greet(folder: str, mode: str) -> socket.socket | None:
+    """Connect to the desk that hosts `folder` and send the greeting. None without a desk. Raises: OSError."""
+    desk = rendezvous.find_desk(folder)
     if desk is not None:
         try:
-            desk.sendall(hello(folder, mode))
+            desk.sendall(greeting_line(folder, mode))
         except OSError:
             desk.close()
             return None  # It ended a moment ago.
@@ -118,7 +120,7 @@ def greeted(folder: str, mode: str) -> socket.socket | None:
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:
-    """Tell a desk what the client said to others; what came back for the client is left in `client_state`.
+    """Repeat to a desk what the client said before; answers for the client are left in `client_state`.
 
     Raises: OSError, RefusedByDesk; the connection is closed then.
     """
@@ -129,7 +131,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
             if told.failure:
                 raise RefusedByDesk(told.failure)
             if told.is_done:
-                # First: the client has to hear of it even if this desk ends right now.
+                # First: the client must get these lines even if this desk ends right now.
                 client_state.unheard += b"".join(line + b"\n" for line in told.to_client)
             lines, told.to_server = told.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
@@ -139,7 +141,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
                 raise RefusedByDesk("it ended")
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
-                told.take(line)
+                told.receive(line)
         client_state.unheard += rest
         desk.settimeout(None)
     except (OSError, RefusedByDesk):
@@ -147,8 +149,8 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
         raise
 
 
-def hello(folder: str, mode: str) -> bytes:
-    """The line that tells the desk who is at the other end, before the first frame."""
+def greeting_line(folder: str, mode: str) -> bytes:
+    """The line that tells the desk who the client is, before the first frame."""
     parent = os.getppid()
     facts = {"folder": os.path.abspath(folder), "mode": mode, "name": rendezvous.process_name(parent)}
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
@@ -170,26 +172,26 @@ class Pump:
         self, desk: socket.socket, client_state: ClientState, source: int = 0, sink: int = 1
     ) -> None:
         self.has_heard = bool(client_state.unheard)
-        """Whether the desk said anything."""
+        """Whether the desk has sent anything."""
         self._desk, self._client_state = desk, client_state
         self._source, self._sink = source, sink
-        self._to_desk = _Queue(desk.send)
-        self._to_client = _Queue(lambda data: os.write(sink, data))
-        self._from_client, self._from_desk = _Lines(client_state.rest), _Lines()
+        self._to_desk = _WriteQueue(desk.send)
+        self._to_client = _WriteQueue(lambda data: os.write(sink, data))
+        self._from_client, self._from_desk = _LineSplitter(client_state.rest), _LineSplitter()
         self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
-        """Lines that passed and are not read."""
+        """Lines that passed and are not parsed yet, each with the method that follows them."""
         self._unread = 0
-        """Bytes of them."""
-        self._is_over = False
-        """Whether the client has said everything."""
-        self._is_deaf = self._is_gone = False
-        """Whether the desk takes, and says, nothing more."""
+        """Bytes in `_passed`."""
+        self._client_is_done = False
+        """Whether the client has ended its input."""
+        self._desk_is_deaf = self._desk_is_gone = False
+        """Whether the desk reads nothing more; whether it sends nothing more."""
         self._is_asked_to_leave = False
         self._watched: dict[int, int] = {}
         self._poll = select.poll()
 
     def carry(self) -> int | None:
-        """Carry both ways until the client has left, which gives the exit code, or the desk has: None.
+        """Carry both ways until the client leaves. Returns the exit code, or None when the desk has ended.
 
         Raises: RefusedByDesk, KeyboardInterrupt.
         """
@@ -197,8 +199,8 @@ class Pump:
         os.set_blocking(self._sink, False)
         self._desk.setblocking(False)
         try:
-            with _Woken() as self._woken:
-                self._poll.register(self._woken, select.POLLIN)
+            with _SignalWakeup() as self._wakeup:
+                self._poll.register(self._wakeup, select.POLLIN)
                 self._begin()
                 while not self._is_to_end():
                     self._turn()
@@ -207,28 +209,28 @@ class Pump:
             os.set_blocking(self._sink, was_blocking)
 
     def _begin(self) -> None:
-        """Take up what was under way when the last server left."""
+        """Continue with what was under way when the last server ended."""
         client_state = self._client_state
-        self._heard(self._from_desk.feed(client_state.unheard))
-        self._tell(client_state.unsent)
+        self._pass_to_client(self._from_desk.feed(client_state.unheard))
+        self._pass_to_desk(client_state.unsent)
         client_state.unheard = client_state.unsent = client_state.rest = b""
 
     def _is_to_end(self) -> bool:
         if self._to_client.is_closed:
             return True
-        if self._is_over and self._to_client.size:
+        if self._client_is_done and self._to_client.size:
             return False
-        if self._is_gone:
+        if self._desk_is_gone:
             return True
         if not self._is_asked_to_leave or self._to_desk.size:
             return False
-        self._settle()
+        self._follow_passed()
         return not self._client_state.is_busy
 
     def _end(self) -> int | None:
-        """What is left undone is the next server's."""
-        self._settle()
-        if self._to_client.is_closed or self._is_over:
+        """Keep what was not carried for the next server; returns as `carry`."""
+        self._follow_passed()
+        if self._to_client.is_closed or self._client_is_done:
             return EXIT_DONE
         client_state = self._client_state
         if self._from_desk.is_long:
@@ -240,26 +242,26 @@ class Pump:
 
     def _turn(self) -> None:
         """Wait until something can be carried, and carry it."""
-        reads_client = not self._is_over and self._to_desk.size < HIGH_WATER
-        reads_desk = not self._is_gone and self._to_client.size < HIGH_WATER
-        writes_desk = not self._is_deaf and self._to_desk.size > 0
+        reads_client = not self._client_is_done and self._to_desk.size < HIGH_WATER
+        reads_desk = not self._desk_is_gone and self._to_client.size < HIGH_WATER
+        writes_desk = not self._desk_is_deaf and self._to_desk.size > 0
         desk = self._desk.fileno()
         self._watch(self._source, select.POLLIN if reads_client else 0)
         self._watch(desk, select.POLLIN * reads_desk | select.POLLOUT * writes_desk)
         self._watch(self._sink, select.POLLOUT * bool(self._to_client.size))
-        events = self._poll.poll(SETTLE_MS if self._passed else None)
+        events = self._poll.poll(FOLLOW_MS if self._passed else None)
         if not events or self._unread > UNREAD_LINES:
-            self._settle()
+            self._follow_passed()
         for fd, _ in events:
             if fd == desk:
                 if reads_desk:
-                    self._hear()
+                    self._read_desk()
                 self._send()
             elif fd == self._sink and self._to_client.size:
                 self._to_client.flush()
             elif fd == self._source and reads_client:
-                self._listen()
-            elif fd == self._woken:
+                self._read_client()
+            elif fd == self._wakeup:
                 os.read(fd, CHUNK)
 
     def _watch(self, fd: int, events: int) -> None:
@@ -271,8 +273,8 @@ class Pump:
         else:
             self._poll.unregister(fd)
 
-    def _listen(self) -> None:
-        """Read what the client says. An end of input is passed on; answers may still come."""
+    def _read_client(self) -> None:
+        """Read from the client. Its end of input is passed on; answers may still come."""
         try:
             data = os.read(self._source, CHUNK)
         except BlockingIOError:
@@ -280,14 +282,14 @@ class Pump:
         except OSError:
             data = b""
         if data:
-            self._tell(self._from_client.feed(data))
+            self._pass_to_desk(self._from_client.feed(data))
             return
-        self._is_over = True
+        self._client_is_done = True
         if rest := self._from_client.left():
-            self._tell(rest + b"\n")
+            self._pass_to_desk(rest + b"\n")
         self._send()
 
-    def _tell(self, lines: bytes) -> None:
+    def _pass_to_desk(self, lines: bytes) -> None:
         if lines and self._is_asked_to_leave:
             lines = self._without_requests(lines)
         if lines:
@@ -295,16 +297,16 @@ class Pump:
         self._send()
 
     def _send(self) -> None:
-        """Write to the desk what it takes. Whether it is gone shows when all it said is read."""
-        for lines in () if self._is_deaf else self._to_desk.flush():
-            self._pass(self._client_state.said, lines)
-        self._is_deaf = self._is_deaf or self._to_desk.is_closed
-        if self._is_over and not self._to_desk.size and not self._is_deaf:
-            self._is_deaf = True
+        """Write to the desk what it accepts. Its end is noticed when everything it sent is read."""
+        for lines in () if self._desk_is_deaf else self._to_desk.flush():
+            self._pass(self._client_state.client_sent, lines)
+        self._desk_is_deaf = self._desk_is_deaf or self._to_desk.is_closed
+        if self._client_is_done and not self._to_desk.size and not self._desk_is_deaf:
+            self._desk_is_deaf = True
             _end_output(self._desk)
 
-    def _hear(self) -> None:
-        """Read what the desk says."""
+    def _read_desk(self) -> None:
+        """Read from the desk."""
         try:
             data = self._desk.recv(CHUNK)
         except BlockingIOError:
@@ -314,10 +316,10 @@ class Pump:
         if not self.has_heard and data.startswith(REFUSAL):
             raise RefusedByDesk(data.decode("utf-8", "replace").strip())
         self.has_heard = self.has_heard or bool(data)
-        self._is_gone = not data
-        self._heard(self._from_desk.feed(data))
+        self._desk_is_gone = not data
+        self._pass_to_client(self._from_desk.feed(data))
 
-    def _heard(self, lines: bytes) -> None:
+    def _pass_to_client(self, lines: bytes) -> None:
         if not lines:
             return
         if lines.startswith(LEAVE) or b"\n" + LEAVE in lines:
@@ -327,10 +329,10 @@ class Pump:
             lines = self._without_ended_listeners(lines)
         self._to_client.put(lines)
         self._to_client.flush()
-        self._pass(self._client_state.heard, lines)
+        self._pass(self._client_state.server_sent, lines)
 
     def _without_requests(self, lines: bytes) -> bytes:
-        """What the desk still has to hear; requests wait for the next server."""
+        """The lines that are no requests: those wait for the next server."""
         client_state, passed = self._client_state, []
         for line in lines.splitlines(keepends=True):
             if is_request(line):
@@ -340,8 +342,8 @@ class Pump:
         return b"".join(passed)
 
     def _without_ended_listeners(self, lines: bytes) -> bytes:
-        """The desk ends its listeners; they go on with the next server."""
-        self._settle()
+        """The lines that do not end a listener: listeners continue with the next server."""
+        self._follow_passed()
         ended = self._client_state.ends_listener
         return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
 
@@ -349,8 +351,8 @@ class Pump:
         self._passed.append((note, lines))
         self._unread += len(lines)
 
-    def _settle(self) -> None:
-        """Read the lines that passed."""
+    def _follow_passed(self) -> None:
+        """Parse the lines that passed."""
         passed, self._passed, self._unread = self._passed, [], 0
         for note, lines in passed:
             for line in lines.split(b"\n"):
@@ -365,17 +367,17 @@ def _end_output(desk: socket.socket) -> None:
         return  # It ended.
 
 
-class _Lines:
-    """Gathers whole lines from bytes in any split."""
+class _LineSplitter:
+    """Splits bytes into whole lines."""
 
     def __init__(self, rest: bytes = b"") -> None:
         self._pieces = [rest]
         self._size = len(rest)
         self.is_long = False
-        """Whether the beginning of an unfinished line was handed out."""
+        """Whether the beginning of an unfinished line was returned."""
 
     def feed(self, data: bytes) -> bytes:
-        """The lines that are complete now, and of a line that is too long whatever there is."""
+        """Return the lines that are complete now; of a line that is too long, whatever there is."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._pieces.append(data)
@@ -390,19 +392,19 @@ class _Lines:
         return whole
 
     def left(self) -> bytes:
-        """The beginning of a line, which is not kept."""
+        """Return the beginning of an unfinished line, and forget it."""
         left = b"".join(self._pieces)
         self._pieces, self._size = [], 0
         return left
 
 
-class _Queue:
-    """What one side did not take yet, in blocks of whole lines."""
+class _WriteQueue:
+    """What one side has not accepted yet, in blocks of whole lines."""
 
     def __init__(self, write: Callable[[memoryview], int]) -> None:
         self.size = 0
         self.is_closed = False
-        """Whether nobody takes anything any more."""
+        """Whether the other end is closed."""
         self._write = write
         self._blocks: list[bytes] = []
         self._taken = 0
@@ -414,7 +416,7 @@ class _Queue:
             self.size += len(block)
 
     def flush(self) -> list[bytes]:
-        """Write what is taken now; returns the lines of which nothing is left."""
+        """Write what is accepted now; returns the lines that are written completely."""
         done = []
         try:
             while self._blocks:
@@ -436,16 +438,16 @@ class _Queue:
         return done
 
     def left(self) -> bytes:
-        """What was not taken."""
+        """What was not written."""
         return b"".join(self._blocks)[self._taken :]
 
     def left_lines(self) -> bytes:
-        """The lines that were not taken as a whole."""
+        """The lines that were not written completely."""
         return b"".join(self._blocks)
 
 
-class _Woken:
-    """A descriptor that a signal makes readable, so that none is overlooked by who is about to wait."""
+class _SignalWakeup:
+    """A descriptor that a signal makes readable, so that no signal is missed just before waiting."""
 
     def __enter__(self) -> int:
         self._read, self._write = os.pipe()

@@ -2,9 +2,9 @@
 
 The place follows from the user, from the folder's identity on disk, and from the state folder where one was
 chosen: clients start their servers with a stripped environment, from any working folder, and name the same
-folder in different ways. A core that serves one client over pipes listens beside that place: whoever connects
-there only says that a desk has begun. Standard library only, and little of it: this is imported before
-anything else is.
+folder in different ways. A core that serves one client over pipes listens beside that place: a connection
+there only means that a desk has started. Imports little of the standard library and nothing else, because a
+client waits for it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ USUAL_STATE = (
     "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
 )
 SWEPT = 256
-"""Entries looked at, at most, when a core starts."""
+"""The most entries checked when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
-"""A desk whose loop is stuck still accepts into its backlog; only a full one makes us wait."""
+"""How long to wait for a desk whose backlog is full; a stuck one still accepts into its backlog."""
 
 
-class Untrusted(OSError):
-    """The meeting place is not ours alone, so nothing there can be believed."""
+class UntrustedFolder(OSError):
+    """Other users can write to the folder of meeting points, so nothing in it can be trusted."""
 
 
 def runtime_folder() -> str:
-    """The folder of this user's meeting points. Need not exist yet."""
+    """The folder of this user's meeting points, which need not exist yet."""
     return f"/tmp/mcpdesk-{os.getuid()}"
 
 
@@ -52,7 +52,7 @@ def meeting_point(folder: AnyPath, state: str | None = None) -> str:
 
 
 def state_mark(state: str) -> str:
-    """What keeps programs with different state folders apart; empty for the usual one."""
+    """A suffix that keeps programs with different state folders apart; empty for the usual one."""
     if not state:
         return ""
     path = os.path.realpath(os.path.expanduser(state))
@@ -68,8 +68,8 @@ def waiting_point(folder: AnyPath, state: str | None = None) -> str:
     return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
 
 
-def invite(folder: AnyPath, state: str | None = None) -> int:
-    """Tell every core that serves one client of `folder` that a desk is there; returns how many heard it."""
+def announce_desk(folder: AnyPath, state: str | None = None) -> int:
+    """Tell every core that serves a single client of `folder` that a desk has started; returns how many."""
     point = meeting_point(folder, state)
     start = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
@@ -80,7 +80,7 @@ def invite(folder: AnyPath, state: str | None = None) -> int:
 def private_folder() -> str:
     """Create the runtime folder if need be, and insist that only this user can enter it.
 
-    Raises: Untrusted; OSError when it cannot be created.
+    Raises: UntrustedFolder; OSError when it cannot be created.
     """
     path = runtime_folder()
     try:
@@ -101,21 +101,21 @@ def fallback_socket(name: str) -> str:
 def check_private(path: str) -> None:
     """Refuse a link, somebody else's folder, and one that others may enter.
 
-    Raises: Untrusted; FileNotFoundError when there is none.
+    Raises: UntrustedFolder; FileNotFoundError when there is none.
     """
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        raise Untrusted(f"{path} is not a folder")
+        raise UntrustedFolder(f"{path} is not a folder")
     if found.st_uid != os.getuid():
-        raise Untrusted(f"{path} belongs to another user ({found.st_uid})")
+        raise UntrustedFolder(f"{path} belongs to another user ({found.st_uid})")
     if found.st_mode & 0o077:
-        raise Untrusted(f"{path} is open to other users (mode {found.st_mode & 0o777:o}; chmod 700 it)")
+        raise UntrustedFolder(f"{path} is open to other users (mode {found.st_mode & 0o777:o}; chmod 700 it)")
 
 
-def find(folder: AnyPath, state: str | None = None) -> socket.socket | None:
+def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
     """Connect to the desk that hosts `folder`; None when nobody does.
 
-    Raises: Untrusted; OSError when the folder does not exist.
+    Raises: UntrustedFolder; OSError when the folder does not exist.
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
@@ -128,7 +128,7 @@ def find(folder: AnyPath, state: str | None = None) -> socket.socket | None:
 
 
 class MeetingSocket:
-    """A meeting point we listen at: `listener` is bound and listening, `path` is its entry on disk."""
+    """A Unix socket we listen on: `listener` is bound and listening, `path` is its entry on disk."""
 
     def __init__(self, path: str, listener: socket.socket) -> None:
         self.path = path
@@ -136,7 +136,7 @@ class MeetingSocket:
         self._inode = os.stat(path).st_ino
 
     def withdraw(self) -> None:
-        """Remove the entry, unless it is another's by now."""
+        """Remove the entry, unless another process has replaced it."""
         try:
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
@@ -144,7 +144,7 @@ class MeetingSocket:
             pass
 
     def leave(self) -> None:
-        """Remove the entry, so that nobody comes in vain, and stop listening."""
+        """Remove the entry and stop listening."""
         self.withdraw()
         self.listener.close()
 
@@ -152,7 +152,7 @@ class MeetingSocket:
 def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
     """Listen at the meeting point of `folder`; None when a living core already does.
 
-    Raises: Untrusted; OSError when the folder does not exist or nothing can be created.
+    Raises: UntrustedFolder; OSError when the folder does not exist or nothing can be created.
     """
     point = meeting_point(folder, state)
     sweep(private_folder())

@@ -21,16 +21,16 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEYS = tuple(f"io.modelcontextprotocol/{name}" for name in ("clientInfo", "clientCapabilities"))
 REMEMBERED = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Requests that change what a server knows of the session."""
+"""Requests that change what a server knows about the session."""
 CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Capability of a server to the filter key of a listener, and to what a client is told."""
+"""By server capability: the filter key of a listener, and the notification for the client."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
-"""How our own servers begin their lines."""
+"""How the lines of our own servers begin."""
 LONG_ID = 1024
 INTERNAL_ERROR = -32603
 UNCERTAIN = (
@@ -39,7 +39,7 @@ UNCERTAIN = (
 )
 GONE = "the process that asked has ended"
 PAGES = 100
-"""Of a list of tools, at most."""
+"""The most pages of a list of tools."""
 
 
 class PendingRequest:
@@ -62,39 +62,39 @@ class PendingRequest:
 
 
 class ClientState:
-    """What the servers of one client have to know. Lines are handed in without their newline."""
+    """What the next server of a client must know. Lines are passed in without their newline."""
 
     def __init__(self) -> None:
         self.opening: Message | None = None
         """The parameters of `initialize`, once it was answered."""
         self.revision = ""
-        """What it was answered with."""
+        """The revision it was answered with."""
         self.is_ready = False
         """Whether `notifications/initialized` came."""
         self.level = ""
-        """The log level that was asked for; empty: none."""
+        """The log level the client set; empty for none."""
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
-        """Requests of the client that a server has and did not answer, by id."""
-        self.asked: dict[Any, None] = {}
-        """Ids of requests to the client that it did not answer."""
+        """Requests of the client that a server got and has not answered, by id."""
+        self.asked_of_client: dict[Any, None] = {}
+        """Ids of requests to the client that it has not answered."""
         self.unsent = b""
-        """Whole lines that no server has got."""
+        """Whole lines that no server got."""
         self.rest = b""
-        """The beginning of a line."""
+        """The beginning of an unfinished line."""
         self.unheard = b""
-        """What is for the client and was not written yet."""
+        """Output for the client that was not written yet."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is awaited, but for those of listeners, which may take for ever."""
+        """Whether a request waits for its answer; listeners, which may wait for ever, do not count."""
         return any(each.method != LISTEN for each in self.in_flight.values())
 
-    def said(self, line: bytes) -> None:
-        """The client said this, and a server got it."""
+    def client_sent(self, line: bytes) -> None:
+        """Note a line of the client that a server got."""
         for message, own in _members(line):
             if "method" not in message:
-                self.asked.pop(_id(message), None)
+                self.asked_of_client.pop(_id(message), None)
             elif (identifier := _id(message)) is not None:
                 self.in_flight[identifier] = PendingRequest(message, own)
             elif message["method"] == "notifications/initialized":
@@ -102,14 +102,14 @@ class ClientState:
             elif message["method"] == "notifications/cancelled":
                 self.in_flight.pop(_hashable(_params(message).get("requestId")), None)
 
-    def heard(self, line: bytes) -> None:
-        """A server said this to the client."""
+    def server_sent(self, line: bytes) -> None:
+        """Note a line of the server to the client."""
         if line.startswith(NOTIFICATION):
             return
         if line.startswith(RESPONSE) and (short := _beginning(line)) is not None:
             identifier, kind = short
             if kind == "method":
-                self.asked[identifier] = None
+                self.asked_of_client[identifier] = None
             else:
                 self._answered(identifier, kind == "result", line)
             return
@@ -118,12 +118,12 @@ class ClientState:
             if identifier is None:
                 continue
             if "method" in message:
-                self.asked[identifier] = None
+                self.asked_of_client[identifier] = None
             else:
                 self._answered(identifier, "result" in message, line)
 
     def ends_listener(self, line: bytes) -> bool:
-        """Whether a server that ends tells one of the client's listeners so."""
+        """Whether with this line a server that ends closes one of the client's listeners."""
         message = _read(line) or {}
         ended = _params(message).get("requestId") if "method" in message else message.get("id")
         is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
@@ -146,8 +146,10 @@ class ClientState:
 
 
 class Replay:
-    """Tells a new server what the client's last one knew. Send what `to_server` holds, hand every line that
-    comes to `take`, write what `to_client` holds, until `is_done` or `failure` says why it cannot be.
+    """Tells a new server what the client's last one knew.
+
+    Send what `to_server` holds and pass every line that comes to `receive`, until `is_done`, when `to_client`
+    holds the lines for the client, or until `failure` says why the server cannot continue.
     """
 
     def __init__(self, client_state: ClientState) -> None:
@@ -157,20 +159,20 @@ class Replay:
         self.failure = ""
         self._client_state = client_state
         self._awaited: dict[Any, str] = {}
-        """Ids of what is answered to us, and why we asked."""
+        """The methods of our own requests, by id."""
         self._listening: dict[Any, None] = {}
-        """Listeners that are not acknowledged again."""
+        """Listeners the new server has not acknowledged yet."""
         self._number = 0
         self._capabilities: Message = {}
         self._repeatable: set[str] = set()
-        """Tools that say that calling them twice does no harm."""
+        """Tools whose annotations say that calling them twice does no harm."""
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
         else:
             self._tell_rest()
 
-    def take(self, line: bytes) -> None:
-        """The new server said this."""
+    def receive(self, line: bytes) -> None:
+        """Take a line of the new server."""
         message = _read(line)
         if message is None:
             self.failure = line.decode("utf-8", "replace")
@@ -181,9 +183,9 @@ class Replay:
             self._acknowledged(_listener(message), _params(message).get("notifications"))
         else:
             self._listening.pop(_id(message), None)  # a listener that was refused
-            self._client_state.heard(line)
+            self._client_state.server_sent(line)
             self.to_client.append(line)
-        self._look()
+        self._finish_if_answered()
 
     def _answered(self, why: str, message: Message) -> None:
         result = message.get("result")
@@ -201,7 +203,7 @@ class Replay:
         client_state = self._client_state
         if client_state.opening is not None:
             if client_state.is_ready:
-                self._say({"method": "notifications/initialized"})
+                self._send({"method": "notifications/initialized"})
             if client_state.level:
                 self._ask("logging/setLevel", {"level": client_state.level})
             for uri in client_state.subscriptions:
@@ -212,10 +214,10 @@ class Replay:
                 self.to_server.append(sent.line)
         if any(sent.tool for sent in client_state.in_flight.values()):
             self._ask("tools/list", self._metadata())
-        self._look()
+        self._finish_if_answered()
 
     def _learn(self, result: Message) -> None:
-        """A page of the list of tools."""
+        """Learn from a page of the list of tools which are repeatable."""
         for tool in result.get("tools") or ():
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
@@ -226,7 +228,7 @@ class Replay:
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})
 
     def _metadata(self) -> Message:
-        """What a request of the stateless era says of its client, as one of the client's own did."""
+        """The `_meta` of one of the client's own requests, as the stateless era needs it."""
         for sent in self._client_state.in_flight.values():
             meta = sent.params().get("_meta") if sent.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:
@@ -234,22 +236,22 @@ class Replay:
         return {}
 
     def _acknowledged(self, listener: object, wanted: object) -> None:
-        """What a listener may have missed."""
+        """Tell the client about the lists a listener may have missed changes of."""
         about = {"_meta": {SUBSCRIPTION_KEY: listener}}
         for key, method in CHANGES.values():
             if isinstance(wanted, dict) and wanted.get(key):
                 self.to_client.append(_line({"method": method, "params": about}))
 
-    def _look(self) -> None:
-        """Everything is told and answered: settle what the last server left behind."""
+    def _finish_if_answered(self) -> None:
+        """Once everything is repeated and answered, deal with what the last server left open."""
         if self.is_done or self.failure or self._awaited or self._listening:
             return
         self.is_done = True
         client_state = self._client_state
-        for identifier in client_state.asked:
+        for identifier in client_state.asked_of_client:
             params = {"requestId": identifier, "reason": GONE}
             self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
-        client_state.asked.clear()
+        client_state.asked_of_client.clear()
         for identifier, sent in list(client_state.in_flight.items()):
             if sent.tool is not None and sent.tool not in self._repeatable:
                 del client_state.in_flight[identifier]
@@ -268,19 +270,19 @@ class Replay:
         while identifier in self._client_state.in_flight:
             identifier += "-"
         self._awaited[identifier] = method
-        self._say({"id": identifier, "method": method, "params": params})
+        self._send({"id": identifier, "method": method, "params": params})
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         self.to_server.append(_line(message))
 
 
 def is_request(line: bytes) -> bool:
-    """Whether somebody waits for an answer to a line."""
+    """Whether a line is a request, or holds one."""
     return any("method" in message and _id(message) is not None for message, _ in _members(line))
 
 
-def listening(identifier: object, params: Message) -> PendingRequest:
-    """A listener, as its client asked for it."""
+def pending_listener(identifier: object, params: Message) -> PendingRequest:
+    """A listener, as the client asked for it."""
     message = {"id": identifier, "method": LISTEN, "params": params}
     return PendingRequest(message, _line(message))
 
@@ -292,7 +294,7 @@ def _line(message: Message) -> bytes:
 
 
 def _read(line: bytes) -> Message | None:
-    """One message; None for anything else."""
+    """Parse a line with one message; None for anything else."""
     import json
 
     try:
@@ -303,7 +305,7 @@ def _read(line: bytes) -> Message | None:
 
 
 def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
-    """The messages of a line, each with the line it would have of its own."""
+    """The messages of a line, which may be a batch, each with a line of its own."""
     import json
 
     try:
@@ -316,7 +318,7 @@ def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
 
 
 def _beginning(line: bytes) -> tuple[object, str] | None:
-    """The id of a line of one of our servers, and what follows it; None when it has to be read as a whole."""
+    """The id in a line of our own servers, and the key after it; None when the line must be parsed."""
     import json
 
     text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")
@@ -350,5 +352,5 @@ def _id(message: Message) -> object:
 
 
 def _hashable(identifier: object) -> object:
-    """A text or number; None for what is no id."""
+    """The id if it is a text or number, else None."""
     return identifier if isinstance(identifier, (str, int, float)) else None

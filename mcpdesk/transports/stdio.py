@@ -22,7 +22,7 @@ from mcpdesk.transports.pipe import (
     WRITE_LIMIT,
     FramePipe,
     OpenPipe,
-    finish,
+    finish_calls,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class StdioTransport:
         mode: str = "",
         client_state: ClientState | None = None,
     ) -> None:
-        """`client_state`: what the client said to others before."""
+        """`client_state` is what the client said to other servers before."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
@@ -53,14 +53,14 @@ class StdioTransport:
         self._mode = mode
         self._client_state = client_state
         self.left: ClientState | None = None
-        """What the client's next server has to know, once it may go on with another one."""
+        """What the client's next server must know, once another server may continue."""
         self._is_wanted_elsewhere = False
         self._pipe: FramePipe
         self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
-        """What the system did not take at once, not copied."""
+        """What the system did not accept at once."""
         self._waiting = 0
-        """Bytes of it."""
+        """Bytes in `_unwritten`."""
         self._ended = asyncio.Event()
         self._written = asyncio.Event()
         self._may_read = asyncio.Event()
@@ -92,8 +92,8 @@ class StdioTransport:
         self._ended.set()
         self._may_read.set()
 
-    def let_go(self) -> None:
-        """End as soon as the client waits for nothing, for another server to go on. Call it on the loop."""
+    def hand_over(self) -> None:
+        """End as soon as the client waits for nothing, so that another server continues. On the loop."""
         self._is_wanted_elsewhere = True
         asyncio.get_running_loop().call_soon(self._leave)
 
@@ -107,7 +107,7 @@ class StdioTransport:
             self._may_read.set()
 
     async def _converse(self) -> None:
-        send = self._write if self._client_state is None else self._heard
+        send = self._write if self._client_state is None else self._answer
         self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode)
         UNREAD.add(self)
         try:
@@ -118,16 +118,16 @@ class StdioTransport:
                 self._leave()
             await self._read_all()
             if not self._lost and self.left is None:
-                await finish(self._pipe)
+                await finish_calls(self._pipe)
                 await self._flushed()
         finally:
             UNREAD.remove(self)
             self._pipe.close()
 
     async def _replay(self, client_state: ClientState) -> None:
-        """Say here what the client said to others, and settle what these left behind.
+        """Repeat to this server what the client said to others, and answer what those left open.
 
-        Raises: TransportError when it cannot go on here.
+        Raises: TransportError when the client cannot continue here.
         """
         from mcpdesk.transports.replay import Replay
 
@@ -140,7 +140,7 @@ class StdioTransport:
                 self._pipe.feed(line + b"\n")
             for line in (await answers.get()).split(b"\n"):
                 if line:
-                    told.take(line)
+                    told.receive(line)
             if told.failure:
                 raise TransportError(f"The client cannot go on here: {told.failure}")
         while not answers.empty():
@@ -155,7 +155,7 @@ class StdioTransport:
             if rest:
                 self._pipe.feed(rest)
 
-    def _heard(self, data: bytes) -> None:
+    def _answer(self, data: bytes) -> None:
         if not self._is_replaying:
             self._write(data)
         elif data != b"\n":  # which ends a large line
@@ -198,7 +198,7 @@ class StdioTransport:
     def _write(self, data: bytes) -> None:
         if self._lost:
             return
-        sent = 0 if self._unwritten else self._attempt(data)
+        sent = 0 if self._unwritten else self._write_now(data)
         if self._is_wanted_elsewhere:
             self._loop.call_soon(self._leave)
         if sent == len(data):
@@ -210,13 +210,13 @@ class StdioTransport:
         self._waiting += len(data) - sent
         if self._waiting > HIGH_WATER:
             UNREAD.check()
-        self._check_water()
+        self._check_backlog()
 
     def _writable(self) -> None:
         unwritten = self._unwritten
         while unwritten:
             piece = unwritten[0]
-            sent = self._attempt(piece)
+            sent = self._write_now(piece)
             if self._lost:
                 break
             self._waiting -= sent
@@ -224,15 +224,15 @@ class StdioTransport:
                 unwritten[0] = piece[sent:]
                 break
             unwritten.popleft()
-        self._check_water()
+        self._check_backlog()
         if not unwritten:
             self._loop.remove_writer(self._sink)
             self._written.set()
             if self._is_wanted_elsewhere:
                 self._loop.call_soon(self._leave)
 
-    def _attempt(self, data: bytes | memoryview) -> int:
-        """Write what the system takes now; returns how much. A client that left took everything."""
+    def _write_now(self, data: bytes | memoryview) -> int:
+        """Write what the system accepts now; returns how many bytes. For a client that left: all."""
         try:
             return os.write(self._sink, data)
         except (BlockingIOError, InterruptedError):
@@ -241,7 +241,7 @@ class StdioTransport:
             self._lose(f"the client reads no more: {error}")
             return len(data)
 
-    def _check_water(self) -> None:
+    def _check_backlog(self) -> None:
         """Read requests only as long as the client reads answers."""
         waiting = self._waiting
         if waiting > WRITE_LIMIT:
@@ -263,11 +263,11 @@ class StdioTransport:
 
     @property
     def unread(self) -> int:
-        """Bytes the system did not take yet."""
+        """Bytes the system has not accepted yet."""
         return self._waiting
 
     def give_up(self) -> None:
-        """Write nothing any more, and end."""
+        """Stop writing, and end."""
         self._lose("the client reads too slowly")
 
     def _lose(self, why: str) -> None:
@@ -280,7 +280,7 @@ class StdioTransport:
         self._written.set()
 
     async def _flushed(self) -> None:
-        """Wait until the client has read everything, for a while."""
+        """Wait until the client has read everything, at most `GRACE_S`."""
         try:
             async with asyncio.timeout(GRACE_S):
                 await self._written.wait()

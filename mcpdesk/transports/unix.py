@@ -19,18 +19,76 @@ from mcpdesk.transports.pipe import (
     WRITE_LIMIT,
     FramePipe,
     OpenPipe,
-    finish,
+    finish_calls,
 )
 from mcpdesk.transports.pump import LEAVE, REFUSAL
 
 log = logging.getLogger(__name__)
 
+PREFIX = b'{"mcpdesk":'
+LIMIT = 64 * 1024
+"""The longest greeting in bytes."""
+
+
+class PumpGreeting(Struct, frozen=True):
+    """What a pump says about its client before the first frame."""
+
+    folder: str
+    """The folder it asked for, absolute."""
+    mode: str
+    """The mode it asked for; empty for none."""
+    pid: int
+    """The process that started the pump: the client."""
+    name: str
+    """The name of that process; may be empty."""
+    leaves: bool = False
+    """Whether it understands `LEAVE`."""
+
+
+class GreetingReader:
+    """Reads the start of a connection, split anywhere. Clients without a pump send no greeting."""
+
+    def __init__(self) -> None:
+        self._start = b""
+
+    def feed(self, data: bytes) -> tuple[PumpGreeting | None, bytes] | None:
+        """Return the greeting, if one was sent, and the bytes after it; None until that is certain.
+
+        Raises: ValueError for a malformed greeting.
+        """
+        self._start += data
+        if not self._start.startswith(PREFIX[: len(self._start)]):
+            return None, self._start
+        line, newline, rest = self._start.partition(b"\n")
+        if newline:
+            return parse_greeting(line), rest
+        if len(line) > LIMIT:
+            raise ValueError(f"a greeting of more than {LIMIT} bytes")
+        return None
+
+
+def refusal_line(reason: str) -> bytes:
+    """The line a pump gets instead of frames when it cannot be served."""
+    return REFUSAL + " ".join(reason.split()).encode() + b"\n"
+
+
+def parse_greeting(line: bytes) -> PumpGreeting:
+    """Parse a greeting. Raises: ValueError."""
+    import json
+
+    facts = json.loads(line)
+    match facts:
+        case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
+            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True)
+    raise ValueError(f"not a greeting of this version: {line[:200]!r}")
+
+
 CLOSE_S = 1.0
-"""How long a peer whose connection we end may read what was answered."""
+"""How long a peer whose connection we end may still read its answers."""
 
 
 class UnixListener:
-    """Accepts connections of this user at one place. `server` None serves the first server."""
+    """Accepts this user's connections to one Unix socket. `server` None serves the first server."""
 
     def __init__(
         self, place: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
@@ -59,16 +117,14 @@ class UnixListener:
             await asyncio.wait([one.gone for one in connections])
 
     async def send_away(self, within_s: float) -> None:
-        """Remove the socket's entry, and let every pump go to somebody else; those that have calls under way
-        stay for these.
-        """
+        """Remove the socket's entry and ask every pump to go to another server, once its calls have ended."""
         self.place.withdraw()
         leaving = [each.gone for each in self._connections if each.send_away()]
         if leaving:
             await asyncio.wait(leaving, timeout=within_s)
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection; False when it is none of these."""
+        """End one connection. Returns False when it is none of this listener."""
         found = [each for each in self._connections if each.number == connection]
         for each in found:
             each.end()
@@ -86,7 +142,7 @@ class _Connection(asyncio.Protocol):
         self._open_pipe = open_pipe
         self._server = server
         self._open_ones = open_ones
-        self._greeting = Greeting()
+        self._greeting = GreetingReader()
         self._pipe: FramePipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
         self._may_leave = False
@@ -133,11 +189,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes the transport holds for a peer that does not read them."""
+        """Bytes the transport holds for a peer that does not read."""
         return self._transport.get_write_buffer_size()
 
     def give_up(self) -> None:
-        """Close at once, with what was not read."""
+        """Close at once, and drop what the peer has not read."""
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -151,13 +207,13 @@ class _Connection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def send_away(self) -> bool:
-        """Ask the other side to leave; False when it would not understand."""
+        """Ask a pump to go to another server. Returns False for peers that do not understand it."""
         if self._may_leave:
             self._write(LEAVE)
         return self._may_leave
 
     def end(self) -> None:
-        """Write what was answered so far, then close; for long nobody is waited for to read it."""
+        """Close once the answers so far are written, or after `CLOSE_S` at the latest."""
         if self._pipe is not None:
             self._pipe.close()
         self._transport.close()
@@ -168,7 +224,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
-        """Open the pipe once it is clear who speaks; returns the bytes that belong to it."""
+        """Open the pipe once the greeting is complete; returns the bytes behind it."""
         try:
             started = self._greeting.feed(data)
         except ValueError as error:
@@ -181,11 +237,11 @@ class _Connection(asyncio.Protocol):
         try:
             self._pipe = self._opened(hello)
         except DeskError as error:
-            self._write(refusal(str(error)))
+            self._write(refusal_line(str(error)))
             self._transport.close()
         return rest
 
-    def _opened(self, hello: Hello | None) -> FramePipe:
+    def _opened(self, hello: PumpGreeting | None) -> FramePipe:
         if hello is None:
             return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
         self._may_leave = hello.leaves
@@ -202,63 +258,5 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def _finish(self, pipe: FramePipe) -> None:
-        await finish(pipe, GRACE_S)
+        await finish_calls(pipe, GRACE_S)
         self._transport.close()
-
-
-PREFIX = b'{"mcpdesk":'
-LIMIT = 64 * 1024
-"""Bytes of a greeting, at most."""
-
-
-class Hello(Struct, frozen=True):
-    """Who is at the other end of a pump."""
-
-    folder: str
-    """The folder it asked for, absolute."""
-    mode: str
-    """The mode it asked for; empty for none."""
-    pid: int
-    """The process that started the pump: the client."""
-    name: str
-    """What that process calls itself; may be empty."""
-    leaves: bool = False
-    """Whether it understands that it is to leave."""
-
-
-class Greeting:
-    """Reads the start of a connection, in any split."""
-
-    def __init__(self) -> None:
-        self._start = b""
-
-    def feed(self, data: bytes) -> tuple[Hello | None, bytes] | None:
-        """Return the hello, if one was sent, and the bytes after it; None as long as it cannot be told.
-
-        Raises: ValueError for a greeting that is no hello.
-        """
-        self._start += data
-        if not self._start.startswith(PREFIX[: len(self._start)]):
-            return None, self._start
-        line, newline, rest = self._start.partition(b"\n")
-        if newline:
-            return read(line), rest
-        if len(line) > LIMIT:
-            raise ValueError(f"a greeting of more than {LIMIT} bytes")
-        return None
-
-
-def refusal(reason: str) -> bytes:
-    """What a pump is told instead of frames when nothing can be served to it."""
-    return REFUSAL + " ".join(reason.split()).encode() + b"\n"
-
-
-def read(line: bytes) -> Hello:
-    """Parse a greeting. Raises: ValueError when it is none."""
-    import json
-
-    facts = json.loads(line)
-    match facts:
-        case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
-            return Hello(folder, mode, pid, name, facts.get("leaves") is True)
-    raise ValueError(f"not a greeting of this version: {line[:200]!r}")

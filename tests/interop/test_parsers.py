@@ -35,7 +35,7 @@ from mcpdesk.settings import read_env_file
 from mcpdesk.transports.http.event_stream import event
 from mcpdesk.transports.http.responses import accepted
 from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
-from mcpdesk.transports.unix import Greeting
+from mcpdesk.transports.unix import GreetingReader
 from tests.support.served import Peer, make_server
 
 SEED = 20260728
@@ -80,7 +80,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], type[Exception]]] = {
     "event id": (lambda data: EVENTS.find(text_of(data)), ValueError),
     "host": (lambda data: check_host(text_of(data), ["desk.example:8080"]), ValueError),
     "origin": (lambda data: check_origin(text_of(data), ["https://desk.example"]), ValueError),
-    "greeting": (lambda data: Greeting().feed(data), ValueError),
+    "greeting": (lambda data: GreetingReader().feed(data), ValueError),
     "front matter": (lambda data: read_document("---\n" + data.decode("latin-1"), "a.md"), RegistrationError),
     "filter": (lambda data: parse(data.decode("latin-1"), 0.0), DeskUserError),
     "capture line": (lambda data: read_capture(data), ValueError),
@@ -273,10 +273,10 @@ def test_a_pipe_answers_the_same_in_every_split(lines: list[bytes], cuts: list[i
 def test_a_greeting_is_read_the_same_in_every_split(data: bytes, cuts: list[int]) -> None:
     whole = b'{"mcpdesk":1,"pid":7,"folder":"/tmp","mode":"","name":"client"}\n' + data
     places = [0, *sorted(cut for cut in cuts if cut <= len(whole)), len(whole)]
-    greeting, rest, hello = Greeting(), b"", None
+    greeting, rest, hello = GreetingReader(), b"", None
     for a, b in pairwise(places):
         if hello is not None:
             rest += whole[a:b]
         elif (started := greeting.feed(whole[a:b])) is not None:
             hello, rest = started
-    assert (hello, rest) == Greeting().feed(whole)
+    assert (hello, rest) == GreetingReader().feed(whole)

@@ -124,7 +124,7 @@ class Met:
     @asynccontextmanager
     async def stranger(self, kind: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """A client in a process of its own."""
-        met_there = await asyncio.to_thread(rendezvous.find, self.folder)
+        met_there = await asyncio.to_thread(rendezvous.find_desk, self.folder)
         assert met_there is not None
         with met_there:
             place = met_there.fileno()
@@ -282,7 +282,7 @@ async def test_disconnecting_closes_a_websocket_and_an_event_stream(tmp_path: Pa
 
 async def test_disconnecting_closes_a_pipe(tmp_path: Path) -> None:
     async with met(tmp_path) as found:
-        place = await asyncio.to_thread(rendezvous.find, tmp_path)
+        place = await asyncio.to_thread(rendezvous.find_desk, tmp_path)
         assert place is not None
         reader, writer = await asyncio.open_unix_connection(sock=place)
         writer.write(orjson.dumps(request("initialize", OPENING)) + b"\n")

@@ -20,7 +20,7 @@ import pytest
 
 from mcpdesk.errors import TransportError
 from mcpdesk.transports import descriptors
-from mcpdesk.transports.descriptors import LINE_LIMIT, PrintedLines, StrayLine, StrayReader
+from mcpdesk.transports.descriptors import LINE_LIMIT, PrintedLines, StrayLine, StrayOutputReader
 from tests.support.patience import WITHIN_S as WAIT_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -325,11 +325,11 @@ def test_it_passes_for_a_text_stream(prints: PrintedLines) -> None:
 
 
 @pytest.fixture
-def reader(lines: list[StrayLine]) -> Iterator[StrayReader]:
-    yield StrayReader(lines.append)
+def reader(lines: list[StrayLine]) -> Iterator[StrayOutputReader]:
+    yield StrayOutputReader(lines.append)
 
 
-def test_pipe_becomes_lines_until_the_reader_stops(reader: StrayReader, lines: list[StrayLine]) -> None:
+def test_pipe_becomes_lines_until_the_reader_stops(reader: StrayOutputReader, lines: list[StrayLine]) -> None:
     out, err = reader.open("stdout"), reader.open("stderr")
     reader.start()
     os.write(out, b"one\r\ntwo \xff\nthr")
@@ -346,7 +346,9 @@ def test_pipe_becomes_lines_until_the_reader_stops(reader: StrayReader, lines: l
     assert StrayLine("stderr", "bad") in lines
 
 
-def test_pipe_whose_writers_are_gone_ends_by_itself(reader: StrayReader, lines: list[StrayLine]) -> None:
+def test_pipe_whose_writers_are_gone_ends_by_itself(
+    reader: StrayOutputReader, lines: list[StrayLine]
+) -> None:
     out = reader.open("stdout")
     reader.start()
     os.write(out, b"one\nrest")
@@ -355,7 +357,7 @@ def test_pipe_whose_writers_are_gone_ends_by_itself(reader: StrayReader, lines: 
     assert [line.text for line in lines] == ["one", "rest"]
 
 
-def test_much_at_once_arrives_whole(reader: StrayReader, lines: list[StrayLine]) -> None:
+def test_much_at_once_arrives_whole(reader: StrayOutputReader, lines: list[StrayLine]) -> None:
     out = reader.open("stdout")
     reader.start()
     line = b"x" * 1023 + b"\n"

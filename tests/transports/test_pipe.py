@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.transports.pipe import UNREAD, finish
+from mcpdesk.transports.pipe import UNREAD, finish_calls
 from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
 from tests.support.echo_pipe import EchoCore
 from tests.support.patience import WITHIN_S
@@ -23,7 +23,7 @@ async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
     written: list[bytes] = []
     pipe = EchoCore().open_pipe(None, "unix", written.append)
     pipe.feed(b"wait\n")
-    finishing_aio = asyncio.create_task(finish(pipe, 5.0))
+    finishing_aio = asyncio.create_task(finish_calls(pipe, 5.0))
     await pipe.ended.wait()
     assert not pipe.closed.is_set()
     pipe.release()
@@ -35,7 +35,7 @@ async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
 async def test_calls_that_last_longer_are_given_up() -> None:
     pipe = EchoCore().open_pipe(None, "unix", lambda data: None)
     pipe.feed(b"wait\n")
-    await finish(pipe, 0.01)
+    await finish_calls(pipe, 0.01)
     assert pipe.closed.is_set()
 
 

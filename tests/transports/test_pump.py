@@ -17,7 +17,7 @@ import pytest
 from mcpdesk.__main__ import plain
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports.replay import ClientState
-from mcpdesk.transports.unix import read, refusal
+from mcpdesk.transports.unix import parse_greeting, refusal_line
 from tests.support.patience import WITHIN_S as WAIT_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -60,7 +60,7 @@ class Pumping:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=STRIPPED,
         )  # fmt: skip
         self.desk, self.stream, hello = accept(place)
-        self.hello = read(hello)
+        self.hello = parse_greeting(hello)
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
@@ -127,7 +127,7 @@ def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumpin
 
 
 def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
-    pumping.stream.write(refusal("no mode\n'review'"))
+    pumping.stream.write(refusal_line("no mode\n'review'"))
     pumping.stream.flush()
     pumping.hang_up()
     assert pumping.end() == (pump.EXIT_REFUSED, b"mcpdesk: no mode 'review'\n")
@@ -187,7 +187,7 @@ def test_no_pump_to_a_desk_that_ends_before_it_is_greeted(
 ) -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
-    monkeypatch.setattr(rendezvous, "find", lambda *_: ours)
+    monkeypatch.setattr(rendezvous, "find_desk", lambda *_: ours)
     assert pump.run(str(tmp_path), "", ClientState()) is None
 
 

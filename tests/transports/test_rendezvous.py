@@ -58,7 +58,7 @@ def test_runtime_folder_is_private_and_found_again(place: Path) -> None:
 def test_runtime_folder_open_to_others_is_refused(place: Path) -> None:
     place.mkdir()
     place.chmod(0o770)
-    with pytest.raises(rendezvous.Untrusted, match="open to other users"):
+    with pytest.raises(rendezvous.UntrustedFolder, match="open to other users"):
         rendezvous.private_folder()
 
 
@@ -71,7 +71,7 @@ def test_http_without_tcp_is_served_among_the_meeting_points_or_beside_them(plac
 def test_runtime_folder_that_is_a_link_is_refused(place: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(rendezvous.Untrusted, match="not a folder"):
+    with pytest.raises(rendezvous.UntrustedFolder, match="not a folder"):
         rendezvous.private_folder()
 
 
@@ -79,31 +79,31 @@ def test_runtime_folder_of_another_user_is_refused(place: Path, monkeypatch: pyt
     place.mkdir(mode=0o700)
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
-    with pytest.raises(rendezvous.Untrusted, match="another user"):
+    with pytest.raises(rendezvous.UntrustedFolder, match="another user"):
         rendezvous.private_folder()
 
 
 def test_nobody_is_found_where_nobody_listens(tmp_path: Path) -> None:
-    assert rendezvous.find(tmp_path) is None
+    assert rendezvous.find_desk(tmp_path) is None
 
 
 def test_listener_is_found_and_gone_after_it_left(tmp_path: Path) -> None:
     taken = rendezvous.occupy(tmp_path)
     assert taken is not None
     assert os.stat(taken.path).st_mode & 0o777 == 0o600
-    connection = rendezvous.find(tmp_path)
+    connection = rendezvous.find_desk(tmp_path)
     assert connection is not None
     connection.close()
     taken.leave()
     assert not os.path.exists(taken.path)
-    assert rendezvous.find(tmp_path) is None
+    assert rendezvous.find_desk(tmp_path) is None
 
 
 def test_place_of_a_living_core_is_not_taken(tmp_path: Path) -> None:
     taken = rendezvous.occupy(tmp_path)
     assert taken is not None
     assert rendezvous.occupy(tmp_path) is None
-    connection = rendezvous.find(tmp_path)
+    connection = rendezvous.find_desk(tmp_path)
     assert connection is not None
     connection.close()
     taken.leave()
@@ -114,7 +114,7 @@ def test_stale_entry_is_cleared(tmp_path: Path) -> None:
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(rendezvous.meeting_point(tmp_path))
     dead.close()
-    assert rendezvous.find(tmp_path) is None
+    assert rendezvous.find_desk(tmp_path) is None
     taken = rendezvous.occupy(tmp_path)
     assert taken is not None
     taken.leave()

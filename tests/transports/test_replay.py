@@ -17,9 +17,9 @@ def line(**message: Any) -> bytes:
 def opened(**capabilities: Any) -> ClientState:
     """A client whose handshake is done."""
     client_state = ClientState()
-    client_state.said(line(id=0, method="initialize", params={"protocolVersion": "2025-06-18"}))
-    client_state.heard(line(id=0, result={"protocolVersion": "2025-06-18"}))
-    client_state.said(line(method="notifications/initialized"))
+    client_state.client_sent(line(id=0, method="initialize", params={"protocolVersion": "2025-06-18"}))
+    client_state.server_sent(line(id=0, result={"protocolVersion": "2025-06-18"}))
+    client_state.client_sent(line(method="notifications/initialized"))
     return client_state
 
 
@@ -38,41 +38,41 @@ def sent(replay: Replay) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("spaced", [False, True])
 def test_answer_is_found_to_its_request_whatever_the_id(identifier: object, spaced: bool) -> None:
     client_state = ClientState()
-    client_state.said(json.dumps({"id": identifier, "method": "ping", "jsonrpc": "2.0"}).encode())
+    client_state.client_sent(json.dumps({"id": identifier, "method": "ping", "jsonrpc": "2.0"}).encode())
     assert client_state.is_busy
     answer = {"jsonrpc": "2.0", "id": identifier, "result": {"id": 7, "method": "no"}}
-    client_state.heard(
+    client_state.server_sent(
         json.dumps(answer, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
     )
-    assert not client_state.is_busy and not client_state.asked
+    assert not client_state.is_busy and not client_state.asked_of_client
 
 
 def test_requests_of_both_sides_are_told_apart_though_their_ids_are_the_same() -> None:
     client_state = opened()
-    client_state.said(line(id=1, method="ping"))
-    client_state.heard(line(id=1, method="roots/list", params={}))
-    client_state.said(line(id=1, result={"roots": []}))
-    assert (list(client_state.in_flight), list(client_state.asked)) == ([1], [])
-    client_state.heard(line(id=1, error={"code": 1, "message": ""}))
+    client_state.client_sent(line(id=1, method="ping"))
+    client_state.server_sent(line(id=1, method="roots/list", params={}))
+    client_state.client_sent(line(id=1, result={"roots": []}))
+    assert (list(client_state.in_flight), list(client_state.asked_of_client)) == ([1], [])
+    client_state.server_sent(line(id=1, error={"code": 1, "message": ""}))
     assert not client_state.in_flight
 
 
 def test_cancelled_request_is_waited_for_no_more() -> None:
     client_state = ClientState()
-    client_state.said(line(id=1, method="tools/call", params={"name": "x"}))
-    client_state.said(line(method="notifications/cancelled", params={"requestId": 1}))
+    client_state.client_sent(line(id=1, method="tools/call", params={"name": "x"}))
+    client_state.client_sent(line(method="notifications/cancelled", params={"requestId": 1}))
     assert not client_state.is_busy
 
 
 def test_batch_counts_one_by_one_and_what_is_no_message_not_at_all() -> None:
     client_state = ClientState()
-    client_state.said(b'[{"id":1,"method":"ping"},{"id":2,"method":"ping"},5]')
+    client_state.client_sent(b'[{"id":1,"method":"ping"},{"id":2,"method":"ping"},5]')
     for nonsense in (b"{", b"5", b"null", b'{"id":[],"method":"x"}', b'{"id":null,"method":"x"}', b"\xff"):
-        client_state.said(nonsense)
-        client_state.heard(nonsense)
+        client_state.client_sent(nonsense)
+        client_state.server_sent(nonsense)
         assert not is_request(nonsense)
     assert list(client_state.in_flight) == [1, 2]
-    client_state.heard(b'[{"id":1,"result":{}},{"id":2,"error":{}}]')
+    client_state.server_sent(b'[{"id":1,"result":{}},{"id":2,"error":{}}]')
     assert not client_state.in_flight
 
 
@@ -86,16 +86,18 @@ def test_only_what_a_server_accepted_is_repeated() -> None:
         ("resources/subscribe", {"uri": "a://3"}, False),
     ]
     for number, (method, params, is_accepted) in enumerate(asked, 1):
-        client_state.said(line(id=number, method=method, params=params))
-        client_state.heard(line(id=number, **({"result": {}} if is_accepted else {"error": {"code": 1}})))
+        client_state.client_sent(line(id=number, method=method, params=params))
+        client_state.server_sent(
+            line(id=number, **({"result": {}} if is_accepted else {"error": {"code": 1}}))
+        )
     replay = Replay(client_state)
     assert [each["method"] for each in sent(replay)] == ["initialize"]
-    replay.take(hello())
+    replay.receive(hello())
     told = sent(replay)
     assert [each["method"] for each in told] == ["notifications/initialized", "resources/subscribe"]
     assert told[1]["params"] == {"uri": "a://2"}
-    replay.take(line(method="notifications/message", params={"data": "on the way"}))
-    replay.take(line(id=told[1]["id"], result={}))
+    replay.receive(line(method="notifications/message", params={"data": "on the way"}))
+    replay.receive(line(id=told[1]["id"], result={}))
     assert replay.is_done and [json.loads(each)["method"] for each in replay.to_client] == [
         "notifications/message"
     ]
@@ -104,17 +106,17 @@ def test_only_what_a_server_accepted_is_repeated() -> None:
 def test_unanswered_calls_are_repeated_if_their_tools_allow_it_on_whatever_page_they_are() -> None:
     client_state = opened()
     for number, name in enumerate(("reads", "writes", "unknown"), 1):
-        client_state.said(line(id=number, method="tools/call", params={"name": name}))
-    client_state.said(line(id=4, method="prompts/get", params={"name": "p"}))
+        client_state.client_sent(line(id=number, method="tools/call", params={"name": name}))
+    client_state.client_sent(line(id=4, method="prompts/get", params={"name": "p"}))
     replay = Replay(client_state)
     sent(replay)
-    replay.take(hello(tools={"listChanged": True}))
+    replay.receive(hello(tools={"listChanged": True}))
     tools = [{"name": "writes", "annotations": {"idempotentHint": False}}]
-    replay.take(line(id=sent(replay)[1]["id"], result={"tools": tools, "nextCursor": "c"}))
+    replay.receive(line(id=sent(replay)[1]["id"], result={"tools": tools, "nextCursor": "c"}))
     (asked,) = sent(replay)
     assert asked["params"] == {"cursor": "c"} and not replay.is_done
     tools = [{"name": "reads", "annotations": {"readOnlyHint": True}}]
-    replay.take(line(id=asked["id"], result={"tools": tools}))
+    replay.receive(line(id=asked["id"], result={"tools": tools}))
     assert replay.is_done and [each["id"] for each in sent(replay)] == [1, 4]
     told = [json.loads(each) for each in replay.to_client]
     assert [each["error"]["message"] for each in told[:2]] == [UNCERTAIN, UNCERTAIN]
@@ -124,7 +126,7 @@ def test_unanswered_calls_are_repeated_if_their_tools_allow_it_on_whatever_page_
 
 def test_ids_of_ours_are_none_of_the_clients() -> None:
     client_state = opened()
-    client_state.said(line(id="mcpdesk-1", method="ping"))
+    client_state.client_sent(line(id="mcpdesk-1", method="ping"))
     replay = Replay(client_state)
     assert sent(replay)[0]["id"] == "mcpdesk-1-"
 
@@ -139,7 +141,7 @@ def test_ids_of_ours_are_none_of_the_clients() -> None:
 )
 def test_server_that_cannot_go_on_is_said_to_fail(answer: bytes) -> None:
     replay = Replay(opened())
-    replay.take(answer)
+    replay.receive(answer)
     assert replay.failure and not replay.is_done
 
 

@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports import unix as module
-from mcpdesk.transports.unix import LIMIT, Greeting, Hello, UnixListener
+from mcpdesk.transports.unix import LIMIT, GreetingReader, PumpGreeting, UnixListener
 from tests.support.echo_pipe import EchoCore
 from tests.support.patience import WITHIN_S as WAIT_S
 
@@ -66,7 +66,7 @@ async def test_plain_client_is_answered_as_a_unix_peer(path: Path) -> None:
 async def test_pump_is_a_stdio_peer_and_its_hello_is_no_frame(path: Path) -> None:
     core = EchoCore()
     async with listening(core, path), connected(path) as (reader, writer):
-        writer.write(pump.hello("/srv", "") + b"one\ntw")
+        writer.write(pump.greeting_line("/srv", "") + b"one\ntw")
         assert await reader.readline() == b"one\n"
         writer.write(b"o\n")
         assert await reader.readline() == b"two\n"
@@ -131,7 +131,7 @@ async def test_client_that_leaves_without_a_word_opens_nothing(path: Path) -> No
 
 async def test_pump_that_cannot_be_served_is_told_why(path: Path) -> None:
     async with listening(EchoCore(), path), connected(path) as (reader, writer):
-        writer.write(pump.hello("/srv", "review") + b"one\n")
+        writer.write(pump.greeting_line("/srv", "review") + b"one\n")
         assert await everything(reader) == b"mcpdesk: there is no mode 'review'\n"
 
 
@@ -226,9 +226,9 @@ async def test_close_ends_connections_and_removes_the_entry(path: Path) -> None:
 FRAME = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 
-def start(pieces: list[bytes]) -> tuple[Hello | None, bytes]:
+def start(pieces: list[bytes]) -> tuple[PumpGreeting | None, bytes]:
     """Feed until the greeting knows; returns its verdict and all that follows."""
-    greeting = Greeting()
+    greeting = GreetingReader()
     for number, piece in enumerate(pieces):
         if (verdict := greeting.feed(piece)) is not None:
             return verdict[0], verdict[1] + b"".join(pieces[number + 1 :])
@@ -236,7 +236,7 @@ def start(pieces: list[bytes]) -> tuple[Hello | None, bytes]:
 
 
 def test_hello_of_the_pump_is_understood_in_every_split() -> None:
-    line = pump.hello('/srv/my "tools"\\ä\n\U0001f40d', "review")
+    line = pump.greeting_line('/srv/my "tools"\\ä\n\U0001f40d', "review")
     stream = line + FRAME
     for at in range(len(stream) + 1):
         hello, rest = start([stream[:at], stream[at:]])
@@ -247,7 +247,7 @@ def test_hello_of_the_pump_is_understood_in_every_split() -> None:
 
 def test_hello_makes_a_relative_folder_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    hello, _ = start([pump.hello("etc", "")])
+    hello, _ = start([pump.greeting_line("etc", "")])
     assert hello is not None
     assert hello.folder == "/etc"
 
@@ -262,9 +262,9 @@ def test_client_without_a_pump_is_served_from_its_first_byte() -> None:
 )
 def test_broken_hello_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        Greeting().feed(line)
+        GreetingReader().feed(line)
 
 
 def test_endless_hello_is_refused() -> None:
     with pytest.raises(ValueError, match="more than"):
-        Greeting().feed(b'{"mcpdesk":"' + b"x" * LIMIT)
+        GreetingReader().feed(b'{"mcpdesk":"' + b"x" * LIMIT)
