@@ -22,7 +22,7 @@ def test_what_can_be_copied_of_a_call() -> None:
     before = {key for key, _, _ in copies(draft, "curl x", "/f")}
     assert before == {"a", "m", "c", "n"}
     drafts.start("profiles", draft, {"userId": "a b", "n": 3})
-    drafts.settle()
+    drafts.finish_calls()
     texts = {key: text for key, _, text in copies(draft, "curl x", "/f")}
     assert texts["m"] == "mcpdesk call /f user-profile 'userId=a b' n:=3"
     assert texts["s"].startswith('{\n  "name": "Ada"')

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from textual.app import App
+
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.workbench.drafts import Draft, Drafts, Turn, Watches
+from mcpdesk.tui.workbench.drafts import Draft, Drafts, Watches, WatchEvent
 from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
@@ -35,8 +37,8 @@ def test_outcomes_are_settled_once_and_remembered_without_secrets() -> None:
     draft = drafts.of("profiles", tool("user-profile", SECRET))
     drafts.start("profiles", draft, {"a": "x", "key": "s"})
     assert link.calls[0].params["arguments"] == {"a": "x", "key": "s"}
-    assert drafts.settle() == [draft]
-    assert drafts.settle() == []
+    assert drafts.finish_calls() == [draft]
+    assert drafts.finish_calls() == []
     (past,) = drafts.past("profiles", draft.item)
     assert (past.arguments, past.status) == ({"a": "x"}, "ok")
 
@@ -56,7 +58,7 @@ def test_running_calls_are_known_by_item() -> None:
     assert drafts.running("profiles") == {(ItemKind.TOOL, "slow-report")}
     assert drafts.running("hello") == frozenset()
     link.calls[0].cancel()
-    drafts.settle()
+    drafts.finish_calls()
     assert drafts.past("profiles", draft.item)[0].status == "cancelled"
 
 
@@ -83,25 +85,26 @@ def drafted(link: FakeLink) -> Draft:
 def test_changes_are_told_once() -> None:
     link = FakeLink()
     watches, draft = Watches(link), drafted(link)
-    assert watches.look("profiles", draft) is Turn.SAME
-    assert watches.toggle("profiles", draft)
-    assert watches.look("profiles", draft) is Turn.SAME
+    assert watches.update("profiles", draft) is WatchEvent.NONE
+    watches.toggle(App(), "profiles", draft)
+    assert watches.update("profiles", draft) is WatchEvent.NONE
     link.watching[CONFIG] = 2
-    assert watches.look("profiles", draft) is Turn.CHANGED and draft.changes == 2
-    assert watches.look("profiles", draft) is Turn.SAME
-    assert not watches.toggle("profiles", draft) and link.watching == {}
+    assert watches.update("profiles", draft) is WatchEvent.CHANGED and draft.changes == 2
+    assert watches.update("profiles", draft) is WatchEvent.NONE
+    watches.toggle(App(), "profiles", draft)
+    assert link.watching == {}
 
 
 def test_what_the_server_does_not_watch_ends() -> None:
     link = FakeLink()
     watches, draft = Watches(link), drafted(link)
-    watches.toggle("profiles", draft)
+    watches.toggle(App(), "profiles", draft)
     taken = link.watching.pop(CONFIG)
-    assert watches.look("profiles", draft) is Turn.SAME
+    assert watches.update("profiles", draft) is WatchEvent.NONE
     link.watching[CONFIG] = taken
-    watches.look("profiles", draft)
+    watches.update("profiles", draft)
     link.watching.clear()
-    assert watches.look("profiles", draft) is Turn.ENDED and draft.changes is None
+    assert watches.update("profiles", draft) is WatchEvent.ENDED and draft.changes is None
 
 
 async def test_a_watched_resource_is_read_again_and_says_so() -> None:

@@ -83,10 +83,10 @@ async def test_a_guarded_item_says_what_token_it_needs() -> None:
         header.show(guarded)
         await pilot.pause()
         assert "needs a token" not in stage.shown()
-        header.know(server)
+        header.update_server(server)
         await pilot.pause()
         assert "● needs a token with scope orders:write · T gives one" in stage.shown().splitlines()[1]
-        header.know(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
+        header.update_server(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
         await pilot.pause()
         assert "✓ called as ada, with scope orders:write" in stage.shown()
         header.show(replace(guarded, definition={}))

@@ -103,8 +103,8 @@ async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_
 async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_cursor() -> None:
     tools = [tool(name, {"type": "object"}) for name in ("first", "second", "third")]
     async with bench(link_with(*tools)) as it:
-        it.pane.rest(CatalogueList.Highlighted(tools[1]))
-        it.pane.rest(CatalogueList.Highlighted(tools[2]))
+        it.pane.show_highlighted(CatalogueList.Highlighted(tools[1]))
+        it.pane.show_highlighted(CatalogueList.Highlighted(tools[2]))
         assert it.pane.item is None, "what is drawn is hidden, so nothing else can be called"
         it.pane.action_call()
         await it.until(lambda: it.sent == [("tools/call", {"name": "third", "arguments": {}})])

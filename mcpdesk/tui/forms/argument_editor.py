@@ -167,7 +167,7 @@ class Arguments(Vertical):
         draft = self.draft
         if draft is None:
             return
-        fits = draft.take(value)
+        fits = draft.fill_form(value)
         await self.form.load(draft.node, self._suggest(draft))
         if draft.text is not None or not fits:
             self._edit_json(draft, value)
@@ -195,7 +195,7 @@ class Arguments(Vertical):
         elif self.editor.problem:
             self.editor.complain(self.editor.problem)
             return
-        elif not draft.take(self.editor.value()):
+        elif not draft.fill_form(self.editor.value()):
             self.editor.complain("the form cannot show all of this; it stays JSON")
             return
         else:

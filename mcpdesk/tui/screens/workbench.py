@@ -1,4 +1,4 @@
-"""The workbench: catalogue, arguments, result, a strip of traffic. Talks to the core through the link."""
+"""The workbench: the catalogue, the arguments and the result of an item, and a strip of traffic."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.getters import query_one
 from textual.reactive import reactive
 from textual.timer import Timer
 
@@ -25,7 +26,7 @@ from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import ResultView
 from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
-from mcpdesk.tui.workbench.drafts import Draft, Drafts, Turn, Watches
+from mcpdesk.tui.workbench.drafts import Draft, Drafts, Watches, WatchEvent
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
 from mcpdesk.tui.workbench.past_calls import History
 
@@ -37,28 +38,28 @@ _SLIM_BELOW = 110
 """Cells across below which the catalogue is slim."""
 _STRIP_FROM = 32
 """Rows from which the traffic strip is shown."""
-_QUIET = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
-_SETTLE_S = 0.1
-"""A cursor that moves more often than this is let come to rest before a form is built."""
+_NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
+_REST_S = 0.1
+"""Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE)
-"""Kinds of items that Enter may read: reading is not calling."""
+"""Kinds of items that Enter reads at once, because reading changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """An item that is about to be shown, and what follows once it is."""
+    """An item that is about to be shown, and what is done once it is."""
 
     item: CatalogueItem
     enter: bool = False
     """Whether the focus goes to its arguments."""
     arguments: Any = UNSET
-    """Put into its form."""
+    """The arguments to put into its form."""
     call: bool = False
     """Whether it is called then."""
 
 
 class WorkbenchPane(Vertical):
-    """Catalogue left, the chosen item right. `server` is the server it is about."""
+    """The catalogue on the left, the chosen item on the right. `server` is the name of the server shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")
     DEFAULT_CSS = """
@@ -76,6 +77,8 @@ class WorkbenchPane(Vertical):
     """
 
     server: reactive[str] = reactive("")
+    catalogue = query_one(CataloguePane)
+    item_pane = query_one(ItemPane)
 
     def __init__(self, link: Link) -> None:
         super().__init__()
@@ -85,7 +88,7 @@ class WorkbenchPane(Vertical):
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._opening: _Opening | None = None
-        """What is about to be shown; None once the pane shows what it should."""
+        """What is about to be shown; None once it is."""
         self._moved = 0.0
         """When the cursor came to another item, in monotonic seconds."""
         self._loading = asyncio.Lock()
@@ -94,35 +97,33 @@ class WorkbenchPane(Vertical):
         """Everything but the traffic strip, which is imported when there is room for it."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-            yield ItemPane(self._check, lambda draft: self._drafts.asking(self.server, draft))
+            yield ItemPane(self._check, lambda draft: self._drafts.suggester(self.server, draft))
         yield Vertical(id="strip")
 
     def on_mount(self) -> None:
-        """Earlier calls are kept where the application says."""
-        self._drafts.remember_at(getattr(self.app, "history_path", None))
+        self._drafts.store_at(getattr(self.app, "history_path", None))
 
     def place(self) -> tuple[Drafts, CatalogueItem | None]:
-        """What was entered everywhere, the calls under way, and what is open."""
+        """The state of all items, and the item that is open, for a screen that is built again."""
         return self._drafts, self.item
 
     def return_to(self, place: tuple[Drafts, CatalogueItem | None]) -> None:
-        """Go on with what was entered and with the calls under way."""
+        """Continue from the state that `place` returned."""
         self._drafts, item = place
         if item is not None:
-            self._open(self._revealed(item.kind, item.name))
+            self._open(self._selected_item(item.kind, item.name))
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item and go to its arguments."""
         if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):
-            self._open(self._revealed(kind, name), enter=True)
+            self._open(self._selected_item(kind, name), enter=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
-        """Open an item with arguments of a call that was seen, ready to be changed and sent."""
+        """Open an item with the arguments of a recorded call, ready to be changed and sent."""
         self._follow(self._link.view())
-        self._open(self._revealed(kind, name), arguments=arguments)
+        self._open(self._selected_item(kind, name), arguments=arguments)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Stack or set side by side; show the strip where there is room."""
         self.set_class(event.size.width < _SLIM_BELOW, "-slim")
         self.set_class(event.size.width >= 160, "-broad")
         is_high = event.size.height >= _STRIP_FROM - 3
@@ -132,16 +133,16 @@ class WorkbenchPane(Vertical):
             self._fill_strip(strip)
 
     def show_view(self, view: CoreView) -> None:
-        """Follow the server shown in the header, its catalogue, and the calls under way."""
+        """Update the catalogue and the running calls of the server shown in the header."""
         self._follow(view)
-        for draft in self._drafts.settle():
+        for draft in self._drafts.finish_calls():
             if draft is self.draft:
                 self._show_result()
         if self.draft is not None:
-            self._drafts.measure(self.draft)
-        self._look_at_watched()
+            self._drafts.update_duration(self.draft)
+        self._update_watched()
         self.catalogue.rows.show_running(self._drafts.running(self.server))
-        self.item_pane.look(view, self.server)
+        self.item_pane.update(view, self.server)
         strip = self.query_one("#strip", Vertical)
         for child in strip.children if self.has_class("-high") else ():
             look = getattr(child, "look", None)
@@ -149,18 +150,8 @@ class WorkbenchPane(Vertical):
                 look()
 
     @property
-    def catalogue(self) -> CataloguePane:
-        """Left."""
-        return self.query_one(CataloguePane)
-
-    @property
-    def item_pane(self) -> ItemPane:
-        """Right."""
-        return self.query_one(ItemPane)
-
-    @property
     def draft(self) -> Draft | None:
-        """What is open; None while another item is about to be shown."""
+        """The draft of the open item; None while another item is about to be shown."""
         draft, opening = self.item_pane.draft, self._opening
         if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):
             return None
@@ -168,7 +159,7 @@ class WorkbenchPane(Vertical):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether the focus moves as soon as an item is shown: keys typed meanwhile are meant for it."""
+        """Whether keys typed now are meant for an item that is about to be shown and get the focus."""
         opening = self._opening
         return opening is not None and (opening.enter or opening.call or opening.arguments is not UNSET)
 
@@ -179,21 +170,21 @@ class WorkbenchPane(Vertical):
 
     @property
     def arguments(self) -> Arguments:
-        """Where arguments are entered."""
+        """The editor of the arguments."""
         return self.item_pane.arguments
 
     @on(CatalogueList.Highlighted)
-    def rest(self, event: CatalogueList.Highlighted) -> None:
-        """Show the item under the cursor: at once, or after the last of many moves."""
+    def show_highlighted(self, event: CatalogueList.Highlighted) -> None:
+        """Show the item under the cursor: at once, or when the cursor rests after many moves."""
         event.stop()
         if event.item == self._target:
             return
         before, self._moved = self._moved, time.monotonic()
-        self._open(event.item, soon=self._moved - before < _SETTLE_S)
+        self._open(event.item, soon=self._moved - before < _REST_S)
 
     @on(CatalogueList.Chosen)
-    def enter(self, event: CatalogueList.Chosen) -> None:
-        """Open the item and go to its arguments; a resource that takes none is read at once."""
+    def _item_chosen(self, event: CatalogueList.Chosen) -> None:
+        """Open the item and go to its arguments; a resource without arguments is read at once."""
         event.stop()
         self._open(event.item, enter=True)
 
@@ -211,7 +202,7 @@ class WorkbenchPane(Vertical):
         call: bool = False,
         soon: bool = False,
     ) -> None:
-        """Show an item. Asked for the same item again before it is shown, do all that was asked for."""
+        """Show an item. When the same item is opened again before it is shown, both wishes are fulfilled."""
         before = self._opening
         if before is not None and is_same_item(before.item, item):
             enter, call = enter or before.enter, call or before.call
@@ -220,7 +211,7 @@ class WorkbenchPane(Vertical):
         self.item_pane.expect(item)
         self._stop_waiting()
         if soon:
-            self._pending = self.set_timer(_SETTLE_S, self._load)
+            self._pending = self.set_timer(_REST_S, self._load)
         else:
             self._load()
 
@@ -231,7 +222,7 @@ class WorkbenchPane(Vertical):
 
     @work(group="open")
     async def _load(self) -> None:
-        """Show what is wanted by now: one item at a time, because half a form would not react."""
+        """Show the item that is wanted now; one at a time, because half a form would not react."""
         async with self._loading:
             wanted = self._opening
             if wanted is None:
@@ -244,10 +235,10 @@ class WorkbenchPane(Vertical):
                 return  # another item is wanted by now, or more of this one
             self._opening = None
             self.refresh_bindings()
-            self._go_on(wanted)
+            self._after_opening(wanted)
 
-    def _go_on(self, wanted: _Opening) -> None:
-        """Move the focus and make the call, as far as that was asked for."""
+    def _after_opening(self, wanted: _Opening) -> None:
+        """Move the focus and make the call, as wanted."""
         call = wanted.call
         to_arguments = wanted.enter or (wanted.arguments is not UNSET and not call)
         is_nothing_to_enter = to_arguments and not self.arguments.focus_first()
@@ -258,15 +249,15 @@ class WorkbenchPane(Vertical):
             self.action_call()
 
     @on(ResultView.Followed)
-    def follow(self, event: ResultView.Followed) -> None:
-        """Read the resource a link points to, in the catalogue where it is listed."""
+    def _link_followed(self, event: ResultView.Followed) -> None:
+        """Read the resource that a link points to; the catalogue selects it where it lists it."""
         event.stop()
-        self._open(self._revealed(ItemKind.RESOURCE, event.uri), enter=True)
+        self._open(self._selected_item(ItemKind.RESOURCE, event.uri), enter=True)
 
     def action_call(self) -> None:
-        """Call with what is entered; the second time even if it does not fit.
+        """Call with the arguments that are entered; the second time even if they do not fit the schema.
 
-        An item that is about to be shown is called once it is: what is drawn is what is called.
+        An item that is about to be shown is called once it is, so that what is seen is what is called.
         """
         if self._opening is not None:
             self._open(self._opening.item, call=True)
@@ -290,7 +281,7 @@ class WorkbenchPane(Vertical):
         self._start(draft, arguments)
 
     def action_again(self) -> None:
-        """The last call once more: its arguments go into the form, and are sent."""
+        """Repeat the last call: put its arguments into the form and send them."""
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
@@ -303,8 +294,8 @@ class WorkbenchPane(Vertical):
         self._open(draft.item, arguments=arguments, call=True)
 
     @on(Arguments.Submitted)
-    def submit(self, event: Arguments.Submitted) -> None:
-        """Enter in the last field goes on to the Call button; what can be read is read."""
+    def _submitted(self, event: Arguments.Submitted) -> None:
+        """Enter in the last field moves to the Call button, or reads a resource at once."""
         event.stop()
         if self.item is not None and self.item.kind in _READABLE:
             self.action_call()
@@ -312,8 +303,7 @@ class WorkbenchPane(Vertical):
             self.item_pane.result.call_button.focus()
 
     @on(ResultView.CallRequested)
-    def call_asked(self, event: ResultView.CallRequested) -> None:
-        """The Call button was pressed."""
+    def _call_requested(self, event: ResultView.CallRequested) -> None:
         event.stop()
         self.action_call()
 
@@ -323,17 +313,17 @@ class WorkbenchPane(Vertical):
             self.draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Cancelling needs something to cancel, so that its key is free otherwise."""
+        """Offer to cancel only while a call runs, so that its key is free otherwise."""
         if action == "cancel":
             return self.draft is not None and self.draft.call is not None
         return True
 
     async def action_toggle_json(self) -> None:
-        """Swap form and JSON."""
+        """Change between form and JSON."""
         await self.arguments.toggle()
 
     async def action_clear_form(self) -> None:
-        """Back to the defaults."""
+        """Reset the arguments to the defaults."""
         if self.draft is not None:
             self.draft.node.clear()
             self.draft.text = None
@@ -341,7 +331,7 @@ class WorkbenchPane(Vertical):
 
     @work(exclusive=True, group="menu")
     async def action_history(self) -> None:
-        """Pick an earlier call and take its arguments."""
+        """Choose an earlier call and use its arguments."""
         draft = self.draft
         past = self._drafts.past(self.server, draft.item) if draft else []
         if draft is None or not past:
@@ -354,7 +344,7 @@ class WorkbenchPane(Vertical):
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
-        """Take arguments kept under a name, or keep what is entered under one."""
+        """Use arguments that are saved under a name, or save those that are entered."""
         draft = self.draft
         arguments = await choose_saved(self.app, self._drafts, self.server, draft, self.arguments.value)
         if arguments is not None and draft is self.draft:
@@ -363,19 +353,18 @@ class WorkbenchPane(Vertical):
 
     @work(exclusive=True, group="menu")
     async def action_copy(self) -> None:
-        """Copy the result or what led to it."""
+        """Copy the result or the request."""
         if self.draft is not None:
             await choose_copy(cast("DeskApp", self.app), self._link, self.server, self.draft)
 
     @on(JsonTree.CopyRequested)
-    def copy_requested(self, event: JsonTree.CopyRequested) -> None:
-        """A tree wants something on the clipboard."""
+    def _copy_requested(self, event: JsonTree.CopyRequested) -> None:
         event.stop()
         cast("DeskApp", self.app).copy(event.text, event.what)
 
     @on(CatalogueList.PolicyAsked)
-    def cycle_policy(self, event: CatalogueList.PolicyAsked) -> None:
-        """Take the next policy for a tool; the core tells what it means."""
+    def _policy_asked(self, event: CatalogueList.PolicyAsked) -> None:
+        """Set the next policy of a tool; the core sends a notice that explains it."""
         event.stop()
         self._link.cycle_policy(self.server, event.item.name)
 
@@ -384,12 +373,12 @@ class WorkbenchPane(Vertical):
         self.catalogue.filter.focus()
 
     def action_back(self) -> None:
-        """Esc: out of the arguments or the result."""
+        """Go from the arguments or the result to the catalogue."""
         self.catalogue.rows.focus()
 
     def action_watch(self) -> None:
-        """Watch the resource that was read here, or stop."""
-        self._watches.switch(self.app, self.server, self.draft)
+        """Watch the resource that was read, or stop watching it."""
+        self._watches.toggle(self.app, self.server, self.draft)
 
     @work(exclusive=True, group="menu")
     async def action_save(self) -> None:
@@ -399,14 +388,14 @@ class WorkbenchPane(Vertical):
         if self.draft is not None:
             await save_result(self.app, self.draft)
 
-    def _look_at_watched(self) -> None:
+    def _update_watched(self) -> None:
         draft = self.draft
         if draft is None:
             return
-        match self._watches.look(self.server, draft):
-            case Turn.CHANGED:
+        match self._watches.update(self.server, draft):
+            case WatchEvent.CHANGED:
                 self._drafts.reread(self.server, draft)
-            case Turn.ENDED:
+            case WatchEvent.ENDED:
                 self.app.notify("the server does not watch this resource", severity="warning", markup=False)
 
     def _follow(self, view: CoreView) -> None:
@@ -416,14 +405,14 @@ class WorkbenchPane(Vertical):
             self.server, self._seen = wanted, None
             self._stop_waiting()
             self._opening = self.item_pane.draft = None
-            self.catalogue.filter.value = ""  # it was for the items of another server
+            self.catalogue.filter.value = ""  # it was meant for the items of another server
         shown = next((one for one in view.servers if one.name == self.server), None)
         if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
             self._seen = shown.catalogue_version, shown.modes
             self._load_catalogue(shown)
 
-    def _revealed(self, kind: ItemKind, name: str) -> CatalogueItem:
-        """The item of that name; the catalogue shows it where it is listed."""
+    def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
+        """The item with this name; the catalogue selects it where it lists it."""
         for item in self._link.catalogue(self.server).items:
             if (item.kind, item.name) == (kind, name):
                 self.catalogue.reveal(item)
@@ -477,7 +466,7 @@ class WorkbenchPane(Vertical):
         self._show_result()
         self.refresh_bindings()
 
-    @work(group="result")  # one after the other: a widget cancelled while it goes takes the screen with it
+    @work(group="result")  # one after the other: Textual closes the screen when a removal is cancelled
     async def _show_result(self) -> None:
         await self.item_pane.draw_result()
         self.refresh_bindings()
@@ -487,11 +476,11 @@ class WorkbenchPane(Vertical):
 
         strip.border_title = "Traffic"
         listing = TrafficList(self._link.traffic, compact=True)
-        listing.lesson = [(_QUIET, "traffic--muted")]
+        listing.lesson = [(_NO_TRAFFIC, "traffic--muted")]
         strip.mount(listing)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
-        """Details of traffic are shown where there is room for them."""
+        """Open an exchange on the traffic screen, where its details have room."""
         event.stop()
         self.call_later(self._open_in_traffic, event.exchange)
 

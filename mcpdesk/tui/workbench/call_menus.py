@@ -1,4 +1,4 @@
-"""The menus of a call: what can be copied of it, what was called before, and whether to call at all."""
+"""The menus of a call: copy, earlier calls, saved arguments, saving a result, confirming a call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class DestructiveCalls:
     """Asks before a destructive tool is called from the screen.
 
-    One object per program: it remembers the tools the person need not be asked about again until the end.
+    One object per program: it remembers for which tools the person does not want to be asked again.
     """
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class DestructiveCalls:
 
 
 def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
-    """Ends with text and name of what was chosen. `curl` is a command, `folder` the server's."""
+    """A menu with text and name of what can be copied. `curl` is a command, `folder` the server folder."""
     choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, curl, folder)]
     return Menu("Copy", choices)
 
 
 async def choose_copy(app: MainApp, link: Link, server: str, draft: Draft) -> None:
-    """Copy the result of a call, or what led to it."""
+    """Let the person choose a part of a call, and copy it."""
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
     chosen = await app.push_screen_wait(copy_menu(draft, link.client_config(server, "curl"), folder))
     if chosen is not None:
@@ -71,21 +71,23 @@ async def choose_copy(app: MainApp, link: Link, server: str, draft: Draft) -> No
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
-    """Ends with the place of the chosen call in `past`."""
-    choices = [Choice(one_line(preview(call.arguments, 60)), at, _told(call)) for at, call in enumerate(past)]
+    """A menu of earlier calls; the value is the index in `past`."""
+    choices = [
+        Choice(one_line(preview(call.arguments, 60)), at, _summary(call)) for at, call in enumerate(past)
+    ]
     return Menu(f"History of {title}", choices, filtered=True)
 
 
 async def choose_saved(
     app: App[None], drafts: Drafts, server: str, draft: Draft | None, entered: Callable[[], Any]
 ) -> Any:
-    """The arguments chosen among those kept under a name; None when something else was done, or nothing."""
+    """Let the person use, save or delete saved arguments; returns those to use, else None."""
     if draft is None:
         return None
     try:
         now = entered()
     except ValueError as error:
-        app.notify(f"not yet to be kept: {one_line(str(error))}", severity="warning", markup=False)
+        app.notify(f"cannot be kept yet: {one_line(str(error))}", severity="warning", markup=False)
         return None
     kept = drafts.saved(server, draft.item)
     chosen = await app.push_screen_wait(saved_menu(draft.item.title, kept, now))
@@ -93,16 +95,16 @@ async def choose_saved(
     if what == "use":
         return kept[name]
     if what == "keep" and (name := await app.push_screen_wait(NamePrompt("Keep what is entered as"))):
-        drafts.keep(server, draft, name, now)
+        drafts.save(server, draft, name, now)
         app.notify(f"kept as {one_line(name, 40)}", markup=False)
     elif what == "drop":
-        drafts.drop(server, draft, name)
+        drafts.forget(server, draft, name)
         app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
     return None
 
 
 def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str]]:
-    """Key, name and text of each; results only after a call."""
+    """Key, name and text of what can be copied; results only after a call."""
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
         yield "t", "result as text", plain_text(outcome.result)
@@ -121,7 +123,7 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
 
 
 def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
-    """The command that asks the same of a server folder; empty where there is none."""
+    """The `mcpdesk` command that sends the same request; empty for methods without a command."""
     verb, member = _COMMANDS.get(method, ("", ""))
     if not verb:
         return ""
@@ -135,7 +137,7 @@ _COMMANDS = {
     "resources/read": ("read", "uri"),
     "tools/list": ("list", ""),
 }
-"""Method -> command, and the member of `params` that it names."""
+"""Method -> command, and the member of `params` that is its first argument."""
 
 
 def _words(arguments: Any) -> list[str]:
@@ -145,13 +147,13 @@ def _words(arguments: Any) -> list[str]:
     ]
 
 
-def _told(call: PastCall) -> str:
+def _summary(call: PastCall) -> str:
     when = time.strftime("%d %b %H:%M", time.localtime(call.time))
     return f"{call.status} {duration(call.elapsed_s)} · {when}"
 
 
 async def save_result(app: App[None], draft: Draft) -> None:
-    """Let the person choose a part of a draft's result and write it into the working folder."""
+    """Let the person choose a part of a result, and write it to the working folder."""
     if draft.outcome is None or draft.outcome.result is None:
         app.notify("there is no result to save yet", severity="warning", markup=False)
         return
@@ -167,7 +169,7 @@ async def save_result(app: App[None], draft: Draft) -> None:
 
 
 def save_menu(parts: list[Savable]) -> Menu:
-    """Ends with the chosen part."""
+    """A menu of the parts of a result."""
     choices = [
         Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
         for part in parts
@@ -176,7 +178,7 @@ def save_menu(parts: list[Savable]) -> Menu:
 
 
 def save(part: Savable, folder: Path) -> Path:
-    """Write it to a file that was not there before; returns which. Raises: OSError."""
+    """Write a part to a new file, never over an existing one; returns its path. Raises: OSError."""
     for path in _names(folder / part.name):
         try:
             with path.open("xb") as file:

@@ -1,4 +1,7 @@
-"""What the workbench remembers of every item: arguments being edited, the running call, the last outcome."""
+"""What the workbench keeps of each item: the arguments being edited, the running call, the last outcome.
+
+Also which resources are watched.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ from mcpdesk.tui.workbench.item_requests import Ask, completion_for, request_for
 from mcpdesk.tui.workbench.past_calls import FILE_NAME, History, PastCall, SavedCalls
 
 MOST_SEARCHED = 200
-"""Newest exchanges among which a call that just ended is looked for."""
+"""Newest exchanges that are searched for a call that has just ended."""
 SEARCHED_FOR_S = 5.0
-"""How long after its end."""
+"""Seconds after the end of a call during which its exchange is searched."""
 Key = tuple[str, ItemKind, str]
 """Server, kind and name of an item."""
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """One item's state. `arguments` are those of the last call, `shareable` the same without secrets."""
+    """The state of one item. `arguments` are those of the last call, `shareable` the same without secrets."""
 
     item: CatalogueItem
     schema: Schema
@@ -42,28 +45,28 @@ class Draft:
     call: Call | None = None
     outcome: Outcome | None = None
     sent: tuple[int, int, float] | None = None
-    """Connection, id and start (Unix time) of the last call, until its recorded duration is known."""
+    """Connection, request id and start (Unix time) of the last call, until its recorded duration is known."""
     uri: str = ""
-    """Of the resource that was read last."""
+    """URI of the resource that was read last."""
     changes: int | None = None
-    """How often that resource was said to have changed while watched; None: it is not watched."""
+    """How often the server has said that the watched resource changed; None: it is not watched."""
     changes_read: int | None = None
-    """The changes that were heard of; None until the server watches."""
+    """The changes after which it was read again; None until the server watches it."""
     is_reread: bool = False
-    """Whether the running call reads a watched resource again, on its own account."""
+    """Whether the running call reads a watched resource again, without a wish of the person."""
     has_no_suggestions: bool = False
-    """The server refused to suggest anything: it is not asked again."""
+    """Whether the server refused to suggest values: it is not asked again."""
     insisted: Any = UNSET
-    """Arguments the person was warned about: the same once more are sent as they are."""
+    """The arguments that the person was warned about: when called again, they are sent as they are."""
 
-    def take(self, arguments: Any) -> bool:
-        """Put arguments into the form; False when it cannot show them all."""
+    def fill_form(self, arguments: Any) -> bool:
+        """Put arguments into the form; False when the form cannot show all of them."""
         self.node.put(arguments)
         return keeps(self.node.value(), arguments)
 
 
 class Drafts:
-    """All items' state, and the calls under way. Two items may run at once, each item one call at a time."""
+    """The state of all items. Several items may run at once, each with one call at a time."""
 
     def __init__(self, link: Link, history: History) -> None:
         self._link = link
@@ -71,13 +74,13 @@ class Drafts:
         self.history = history
         self.saved_calls = SavedCalls()
 
-    def remember_at(self, path: Path | None) -> None:
-        """Keep the history in this file, and what is saved beside it; None keeps both in memory."""
+    def store_at(self, path: Path | None) -> None:
+        """Store the history in this file and saved calls beside it; None keeps both in memory."""
         self.history = History(path)
         self.saved_calls = SavedCalls(None if path is None else path.with_name(FILE_NAME))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
-        """The state of an item; a changed schema keeps what was entered as far as it still fits."""
+        """The state of an item. When its schema has changed, what was entered is kept as far as it fits."""
         key = (server, item.kind, item.name)
         schema, draft = schema_of(item), self._drafts.get(key)
         if draft is None:
@@ -90,15 +93,15 @@ class Drafts:
         return draft
 
     def failures(self, server: str, draft: Draft, arguments: Any) -> list[Failure]:
-        """Where the arguments do not fit: tools ask the server's own validator, others miss strings."""
+        """Where the arguments do not fit: by the validator of the server for tools, else required names."""
         if draft.item.kind is ItemKind.TOOL:
             return self._link.validate(server, draft.item.name, arguments)
         given = arguments if isinstance(arguments, dict) else {}
         missing = [name for name in draft.schema.get("required", ()) if name not in given]
         return [Failure((), f'"{name}" is a required property') for name in missing]
 
-    def asking(self, server: str, draft: Draft) -> Ask | None:
-        """Who asks the server for suggestions for a draft's fields; None where there are none."""
+    def suggester(self, server: str, draft: Draft) -> Ask | None:
+        """The function that asks the server for suggestions; None for items without any."""
         if completion_for(draft.item, "", "", {}) is None:
             return None
 
@@ -130,13 +133,13 @@ class Drafts:
         draft.call = self._link.request(server, method, params)
 
     def reread(self, server: str, draft: Draft) -> None:
-        """Read a watched resource again; history does not hear of it."""
+        """Read a watched resource again, without an entry in the history."""
         if draft.call is None:
             draft.is_reread = True
             draft.call = self._link.request(server, "resources/read", {"uri": draft.uri})
 
-    def settle(self) -> list[Draft]:
-        """Take the outcomes that have arrived, remember them, and return whose they are."""
+    def finish_calls(self) -> list[Draft]:
+        """Store the outcomes that have arrived; returns the drafts they belong to."""
         ended = []
         for (server, kind, name), draft in self._drafts.items():
             if draft.call is None or not draft.call.outcome.done():
@@ -153,8 +156,8 @@ class Drafts:
             self.history.add(PastCall(time.time(), server, item, draft.shareable, status, elapsed))
         return ended
 
-    def measure(self, draft: Draft) -> None:
-        """Give the last outcome the duration that the traffic shows for it, once that is recorded."""
+    def update_duration(self, draft: Draft) -> None:
+        """Set the duration of the last outcome to the recorded one, as the traffic screen shows it."""
         if draft.sent is None or draft.outcome is None:
             return
         connection, identifier, started = draft.sent
@@ -172,21 +175,21 @@ class Drafts:
             draft.sent = None
 
     def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:
-        """Items of a server with a call under way."""
+        """The items of a server with a running call."""
         drafts = self._drafts.items()
         return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
 
     def saved(self, server: str, item: CatalogueItem) -> Mapping[str, Any]:
-        """Arguments kept under a name, the newest last."""
+        """Saved arguments by name, the newest last."""
         return self.saved_calls.of(server, f"{item.kind.value} {item.name}")
 
-    def keep(self, server: str, draft: Draft, name: str, arguments: Any) -> None:
-        """Keep arguments under a name, without secrets."""
+    def save(self, server: str, draft: Draft, name: str, arguments: Any) -> None:
+        """Save arguments under a name, without secrets."""
         item = f"{draft.item.kind.value} {draft.item.name}"
         self.saved_calls.add(server, item, name, _shareable(draft, arguments))
 
-    def drop(self, server: str, draft: Draft, name: str) -> None:
-        """Keep them no longer."""
+    def forget(self, server: str, draft: Draft, name: str) -> None:
+        """Delete saved arguments."""
         self.saved_calls.remove(server, f"{draft.item.kind.value} {draft.item.name}", name)
 
     def past(self, server: str, item: CatalogueItem) -> list[PastCall]:
@@ -195,7 +198,7 @@ class Drafts:
 
 
 def _shareable(draft: Draft, arguments: Any) -> Any:
-    """The arguments without secrets; where the form cannot tell which they are, without any value."""
+    """The arguments without secrets; where the form cannot show them, without its secret members."""
     probe = form_node(draft.schema)
     probe.put(arguments)
     if same(probe.value(), arguments):
@@ -221,50 +224,44 @@ def _status(outcome: Outcome) -> str:
     return "tool error" if (outcome.result or {}).get("isError") else "ok"
 
 
-class Turn(Enum):
-    """What became of a watched resource since the last look."""
+class WatchEvent(Enum):
+    """What has happened to a watched resource since the last update."""
 
-    SAME = "same"
+    NONE = "none"
     CHANGED = "changed"
     ENDED = "ended"
-    """The server watches it no more."""
+    """The server watches it no longer."""
 
 
 class Watches:
-    """Follows the counts of changes that the link tells."""
+    """Watches resources through the link, which counts how often they changed."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def toggle(self, server: str, draft: Draft) -> bool:
-        """Watch what the draft read last, or stop; True when it is watched now."""
-        if draft.changes is not None:
-            self._link.unwatch(server, draft.uri)
-            draft.changes = draft.changes_read = None
-            return False
-        self._link.watch(server, draft.uri)
-        draft.changes = 0
-        return True
-
-    def switch(self, app: App[None], server: str, draft: Draft | None) -> None:
-        """Watch what was read here, or stop, and say so."""
+    def toggle(self, app: App[None], server: str, draft: Draft | None) -> None:
+        """Watch the resource that a draft read last, or stop watching it; notify the person."""
         if draft is None or not draft.uri:
             app.notify("read a resource first, then watch it", severity="warning", markup=False)
-        elif self.toggle(server, draft):
+        elif draft.changes is None:
+            self._link.watch(server, draft.uri)
+            draft.changes = 0
             app.notify("watched: it is read again when the server says that it changed", markup=False)
         else:
+            self._link.unwatch(server, draft.uri)
+            draft.changes = draft.changes_read = None
             app.notify("no longer watched", markup=False)
 
-    def look(self, server: str, draft: Draft) -> Turn:
-        """Bring a draft up to date with what its server said."""
+    def update(self, server: str, draft: Draft) -> WatchEvent:
+        """Update the count of changes of a draft."""
         if draft.changes is None:
-            return Turn.SAME
-        said = self._link.watched(server).get(draft.uri)
-        if said is None:
-            # Until the core has taken the wish there is nothing said either.
-            is_over = draft.changes_read is not None
-            if is_over:
+            return WatchEvent.NONE
+        count = self._link.watched(server).get(draft.uri)
+        if count is None:
+            # The core may not watch it yet: it has ended only if there was a count before.
+            has_ended = draft.changes_read is not None
+            if has_ended:
                 draft.changes = draft.changes_read = None
-            return Turn.ENDED if is_over else Turn.SAME
-        read, draft.changes, draft.changes_read = draft.changes_read or 0, said, said
-        return Turn.CHANGED if said > read else Turn.SAME
+            return WatchEvent.ENDED if has_ended else WatchEvent.NONE
+        read, draft.changes, draft.changes_read = draft.changes_read or 0, count, count
+        return WatchEvent.CHANGED if count > read else WatchEvent.NONE

@@ -1,4 +1,4 @@
-"""The chosen item: header above, arguments and result side by side or stacked."""
+"""The chosen item: a header, the arguments and the result, or how to add the first tool."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -26,14 +27,14 @@ from mcpdesk.tui.workbench.drafts import Draft
 from mcpdesk.tui.workbench.item_requests import Ask
 
 _STACKED_BELOW = 80
-"""Cells across below which arguments and result stand above each other."""
+"""Cells across below which the result is below the arguments instead of beside them."""
 _MAX_CHECKED = 1_000_000
-"""Bytes of a result above which it is not checked against the output schema."""
+"""Bytes of a result above which it is not validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
 class ItemPane(Vertical):
-    """Shows one draft. `check` is asked about arguments whenever they changed, `suggest` for suggestions."""
+    """Shows one draft. `check` and `suggest` are those of the arguments."""
 
     DEFAULT_CSS = """
     ItemPane { width: 1fr; }
@@ -43,8 +44,8 @@ class ItemPane(Vertical):
         width: 1fr; height: 1fr;
     }
     ItemPane .box:focus-within { border: round $primary; border-title-color: $text-primary; }
-    ItemPane Lesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
-    ItemPane.-empty Lesson { display: block; }
+    ItemPane FirstToolLesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
+    ItemPane.-empty FirstToolLesson { display: block; }
     ItemPane.-empty #work { display: none; }
     ItemPane.-stacked #work { layout: vertical; }
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
@@ -52,6 +53,8 @@ class ItemPane(Vertical):
     ItemPane.-stacked.-fresh Arguments { height: 2fr; }
     ItemPane.-plain Arguments { display: none; }
     """
+    arguments = query_one(Arguments)
+    result = query_one(ResultView)
 
     def __init__(
         self,
@@ -67,9 +70,8 @@ class ItemPane(Vertical):
         self._expected: CatalogueItem | None = None
 
     def compose(self) -> ComposeResult:
-        """Header, lesson, arguments and result."""
         yield ItemHeader()
-        yield Lesson()
+        yield FirstToolLesson()
         with Container(id="work"):
             for box, title in (
                 (Arguments(self._check, self._suggest), "Arguments"),
@@ -79,30 +81,19 @@ class ItemPane(Vertical):
                 yield box.add_class("box")
 
     def on_resize(self, event: events.Resize) -> None:
-        """Side by side where there is room."""
         self.set_class(event.size.width < _STACKED_BELOW, "-stacked")
 
-    @property
-    def arguments(self) -> Arguments:
-        """Left or above."""
-        return self.query_one(Arguments)
-
-    @property
-    def result(self) -> ResultView:
-        """Right or below."""
-        return self.query_one(ResultView)
-
     def expect(self, item: CatalogueItem) -> None:
-        """Show the header of an item that is about to be loaded; hide what belongs to another item."""
+        """Show the header of an item that is about to be loaded, and hide what belongs to another item."""
         self._expected = item
         self.describe(item)
         shown = self.draft.item if self.draft is not None else None
         self._work.visible = shown is not None and is_same_item(shown, item)
 
     async def load(self, draft: Draft) -> None:
-        """Show a draft. Of the one that is shown, what was entered and what came of it stay as they are.
+        """Show a draft. Nothing changes for the draft that is shown already.
 
-        What was loaded stays hidden when another item is expected by then.
+        The draft stays hidden when another item is expected by then.
         """
         if draft is self.draft and draft.node is self.arguments.form.node:
             if draft.call is None and draft.outcome is None:
@@ -131,30 +122,30 @@ class ItemPane(Vertical):
         return self.query_one("#work", Container)
 
     def teach(self, server: ServerView) -> None:
-        """Show how to add the first tool instead of an item."""
+        """Show how to add the first tool, instead of an item."""
         self.draft = self._expected = None
         self.set_class(True, "-empty")
         self.describe(None)
-        self.query_one(Lesson).teach(server)
+        self.query_one(FirstToolLesson).teach(server)
 
     def describe(self, item: CatalogueItem | None) -> None:
-        """Show what is said about an item, and whether it can be called."""
+        """Show the header of an item, and whether it can be called."""
         self.query_one(ItemHeader).show(item)
         if item is not None:
             self.result.call_button.offer(item)
 
-    def look(self, view: CoreView, server: str) -> None:
-        """Show how the call goes, and whose token the server is called with."""
+    def update(self, view: CoreView, server: str) -> None:
+        """Show how long the call runs, and whose token the server is called with."""
         shown = next((one for one in view.servers if one.name == server), None)
-        self.query_one(ItemHeader).know(shown)
+        self.query_one(ItemHeader).update_server(shown)
         self.show_title()
 
     def on_arguments_swapped(self) -> None:
-        """Arguments take no room where there are none to enter."""
+        """Hide the arguments where there are none to enter."""
         self.set_class(not self.arguments.has_any, "-plain")
 
     async def draw_result(self) -> None:
-        """Show the draft's running call, its outcome, or what to press."""
+        """Show the running call of the draft, its outcome, or which key to press."""
         draft = self.draft
         async with self._drawing:
             if draft is not None and draft.call is not None and not draft.is_reread:
@@ -169,7 +160,7 @@ class ItemPane(Vertical):
         self.show_title()
 
     def show_title(self) -> None:
-        """Show how the call goes or went; cheap when that is shown already."""
+        """Show in the title how the call goes or went."""
         title, style = _title(self.draft)
         if title != self._title:
             self._title = title
@@ -183,7 +174,7 @@ def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:
-    """What is wrong with the item, in full, and what to press."""
+    """The problem of the item in full, and which key to press."""
     item = None if draft is None else draft.item
     if item is not None and item.problem:
         yield Content.styled(clean(item.problem), "$text-warning" if item.stale else "$text-error")
@@ -192,14 +183,14 @@ def _hint(draft: Draft | None) -> Iterator[Content]:
 
 
 def _title(draft: Draft | None) -> tuple[str, str]:
-    title, style = _went(draft)
+    title, style = _call_state(draft)
     if draft is None or draft.changes is None:
         return title, style
     changes = f", {draft.changes} change{'s' * (draft.changes > 1)}" if draft.changes else ""
     return f"{title} ─ ◉ watched{changes}", style
 
 
-def _went(draft: Draft | None) -> tuple[str, str]:
+def _call_state(draft: Draft | None) -> tuple[str, str]:
     if draft is not None and draft.call is not None and not draft.is_reread:
         return f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     if draft is not None and draft.outcome is not None:
@@ -211,7 +202,7 @@ def _went(draft: Draft | None) -> tuple[str, str]:
 
 
 class ItemHeader(Widget):
-    """Two to four lines: title, badges and source; then the problem, the token it needs, the description."""
+    """Up to four lines: title, badges and source; the problem; the token it needs; the description."""
 
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
@@ -222,7 +213,7 @@ class ItemHeader(Widget):
         self._item: CatalogueItem | None = None
         self._server: ServerView | None = None
         self._token = ("", "")
-        """What is said of tokens, and its colour."""
+        """The line about tokens, and its colour."""
 
     def show(self, item: CatalogueItem | None) -> None:
         """Show another item."""
@@ -230,8 +221,8 @@ class ItemHeader(Widget):
         self._token = self._token_line()
         self.refresh(layout=True)
 
-    def know(self, server: ServerView | None) -> None:
-        """What is known of the item's server by now; cheap when it says the same as before."""
+    def update_server(self, server: ServerView | None) -> None:
+        """Update what is said about the server of the item."""
         self._server = server
         line = self._token_line()
         if line != self._token:
@@ -239,7 +230,6 @@ class ItemHeader(Widget):
             self.refresh(layout=True)
 
     def render(self) -> Content:
-        """The lines."""
         item = self._item
         if item is None:
             return Content("")
@@ -257,7 +247,7 @@ class ItemHeader(Widget):
         parts = [top]
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
-            # Below the header there is room for the whole of what keeps an item from being called.
+            # The pane below shows the whole problem of an item that cannot be called.
             told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self.size.width))
             parts.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
@@ -283,11 +273,11 @@ async def hello(name: str, times: int = 1) -> str:
 '''
 
 
-class Lesson(Static):
-    """A few lines and a file to save."""
+class FirstToolLesson(Static):
+    """How to add the first tool to a server without any."""
 
     def teach(self, server: ServerView) -> None:
-        """Speak about this server's folder."""
+        """Show the example with the folder of this server."""
         parts = [
             Content.styled(f"{clean(server.title)} offers nothing yet.", "bold"),
             *(Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems),

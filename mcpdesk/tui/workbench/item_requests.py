@@ -1,7 +1,4 @@
-"""What the desk asks for each kind of item: the schema of its form, and the request made of it. Pure.
-
-Also what is asked again of a request that was seen.
-"""
+"""Items as requests: the schema of their form, the request made of it, and recorded requests sent again."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from mcpdesk.protocol.uri_template import expand, parsed
 from mcpdesk.tui.forms.schema_fields import Schema
 
 Ask = Callable[[str, str], Awaitable[Sequence[str]]]
-"""Asks for suggestions: a field's name and what was typed in, what may stand there out, best first."""
+"""Asks for suggestions for a field: from its name and text to values, the best first."""
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
 _OPENING = frozenset({"initialize", "subscriptions/listen"})
@@ -28,22 +25,22 @@ _OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
 
 
 def schema_of(item: CatalogueItem) -> Schema:
-    """The schema of what has to be filled in before the item can be asked for."""
+    """The schema of the arguments that an item needs."""
     return _SCHEMAS[item.kind](item.definition | {"name": item.name})
 
 
 def request_for(item: CatalogueItem, arguments: Any) -> Request:
-    """Method and params for these arguments.
+    """Method and params of a request with these arguments.
 
-    Raises: ValueError when the arguments make no request.
+    Raises: ValueError when they do not make a request.
     """
     return _REQUESTS[item.kind](item.name, arguments)
 
 
 def repeated(message: Any) -> Request:
-    """Method and params of a request as the desk may send it again, without what held for that once only.
+    """Method and params of a recorded request to send again, without what was valid only once.
 
-    Raises: ValueError saying why it cannot be sent again.
+    Raises: ValueError with the reason why it cannot be sent again.
     """
     method = message.get("method") if isinstance(message, dict) else None
     if not isinstance(method, str) or "id" not in message:
@@ -57,9 +54,9 @@ def repeated(message: Any) -> Request:
 
 
 def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
-    """Which item of the catalogue a request is about, and its arguments.
+    """Kind and name of the item that a request is about, and its arguments.
 
-    Raises: ValueError for requests that no form is for.
+    Raises: ValueError for requests without a form.
     """
     kind, named = _ITEMS.get(method, (None, ""))
     name = params.get(named)
@@ -69,14 +66,14 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
 
 
 def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """The request for suggestions for one field, the others given; None where there are none of this kind."""
+    """The request for suggestions for a field, given the others; None for items without suggestions."""
     refer = _REFERENCES.get(item.kind)
     if refer is None:
         return None
     others = given.items() if isinstance(given, dict) else ()
-    settled = {key: value for key, value in others if key != name and isinstance(value, str) and value}
+    context = {key: value for key, value in others if key != name and isinstance(value, str) and value}
     params: dict[str, Any] = {"ref": refer(item.name), "argument": {"name": name, "value": typed}}
-    return "completion/complete", params | ({"context": {"arguments": settled}} if settled else {})
+    return "completion/complete", params | ({"context": {"arguments": context}} if context else {})
 
 
 def _tool_schema(definition: dict[str, Any]) -> Schema:

@@ -1,4 +1,4 @@
-"""Calls made from the desk, kept across restarts as JSON Lines. Secrets never get here."""
+"""Calls that were made, and arguments saved under a name, in two files. Secrets are left out before."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 MAX_PER_ITEM = 100
-"""Calls of one item that are remembered."""
+"""Calls of one item that are kept."""
 _COMPACT_ABOVE = 2 << 20
-"""Size in bytes above which the file is rewritten with what is remembered."""
+"""Bytes above which the file is written again with the kept calls only."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """One call as it ended."""
+    """A call that has ended."""
 
     time: float
     """Unix time in seconds."""
@@ -37,7 +37,7 @@ class PastCall:
 
 
 class History:
-    """Newest first, per item. `path` None keeps it in memory only, as does a file that cannot be written."""
+    """The calls of each item. They are kept in memory only without a `path`, or when writing fails."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class History:
         return list(reversed(self._loaded().get((server, item), ())))
 
     def add(self, call: PastCall) -> None:
-        """Remember a call."""
+        """Append a call."""
         self._keep(self._loaded(), call)
         self._write([call], "ab")
 
@@ -97,7 +97,7 @@ def _line(call: PastCall) -> bytes:
 
 
 def _parsed(line: bytes) -> PastCall | None:
-    """One line, or None for what another program or half a write left there."""
+    """The call of a line; None for a line that is broken."""
     try:
         return PastCall(**orjson.loads(line))
     except (orjson.JSONDecodeError, TypeError):
@@ -106,14 +106,14 @@ def _parsed(line: bytes) -> PastCall | None:
 
 FILE_NAME = "saved-calls.json"
 MOST = 50
-"""Names kept of one item; the oldest go first."""
+"""Saved calls of one item; the oldest are deleted first."""
 
 Kept = dict[str, dict[str, Any]]
 """Server and item -> name -> arguments."""
 
 
 class SavedCalls:
-    """`path` None keeps them in memory only, as does a file that cannot be written."""
+    """Arguments by item and name. They are in memory only without a `path`, or when writing fails."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -124,7 +124,7 @@ class SavedCalls:
         return self._read().get(_key(server, item), {})
 
     def add(self, server: str, item: str, name: str, arguments: Any) -> None:
-        """Keep arguments; those of the same name are replaced."""
+        """Save arguments; those with the same name are replaced."""
         kept = self._read()
         named = {key: value for key, value in kept.get(_key(server, item), {}).items() if key != name}
         named[name] = arguments
@@ -132,13 +132,13 @@ class SavedCalls:
         self._write(kept)
 
     def remove(self, server: str, item: str, name: str) -> None:
-        """Keep it no longer."""
+        """Delete saved arguments."""
         kept = self._read()
         kept.get(_key(server, item), {}).pop(name, None)
         self._write(kept)
 
     def _read(self) -> Kept:
-        """Those of the file, as another desk may have added to it; else those in memory."""
+        """What the file holds, because another desk may have added to it; else what is in memory."""
         if self._path is not None and self._path.exists():
             try:
                 self._kept = _checked(orjson.loads(self._path.read_bytes()))
@@ -162,7 +162,7 @@ class SavedCalls:
 
 
 def saved_menu(title: str, kept: Mapping[str, Any], entered: Any) -> Menu:
-    """Ends with what to do (`use`, `keep`, `drop`) and the name to do it with."""
+    """A menu whose value is what to do (`use`, `keep`, `drop`) and the name to do it with."""
     choices = [
         Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
         for name, arguments in reversed(list(kept.items()))
@@ -181,7 +181,7 @@ def _key(server: str, item: str) -> str:
 
 
 def _checked(read: Any) -> Kept:
-    """What has the shape of saved calls; the rest is passed over."""
+    """The entries of the right shape; others are ignored."""
     if not isinstance(read, dict):
         return {}
     return {str(key): named for key, named in read.items() if isinstance(named, dict)}
