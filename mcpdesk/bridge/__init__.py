@@ -17,8 +17,7 @@ program.
 from __future__ import annotations
 
 from mcpdesk.bridge.client import Client, Target
-from mcpdesk.bridge.model_api import ApiName
-from mcpdesk.bridge.model_schemas import ToolSchema, ToolSchemas
+from mcpdesk.bridge.model_schemas import ApiName, ToolSchema, ToolSchemas
 from mcpdesk.bridge.result_text import format_result
 from mcpdesk.bridge.tools import ClientTool, ClientTools, call_tool, client_tools, tool_schemas
 from mcpdesk.errors import CallError, CallTimeout, HttpError, InvalidAnswer, RpcError

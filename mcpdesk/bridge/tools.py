@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcpdesk.bridge.client import DEFAULT_TIMEOUT_S, Client, Target
-from mcpdesk.bridge.model_api import ApiName, configured_api, model_api
-from mcpdesk.bridge.model_schemas import ToolSchema, ToolSchemas
+from mcpdesk.bridge.model_schemas import ApiName, ToolSchema, ToolSchemas, configured_api, model_api
 from mcpdesk.bridge.result_text import format_result
 from mcpdesk.errors import CallTimeout, RpcError
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, tell
 from mcpdesk.cli.reach import HERE, Reach, folder_needs_no_key, hinted, is_url, refusal
+from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 
 if TYPE_CHECKING:
     from mcpdesk.cli.terminal_questions import TerminalQuestions
-    from mcpdesk.client.connection import CallObserver, Questions, ServerConnection
+    from mcpdesk.client.connection import Questions
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import DeskClient
@@ -72,10 +73,8 @@ class CommandClient:
         came in time, or the server wants a key or token.
         """
         progress = _ProgressLines() if sys.stderr.isatty() else None
-        observer: CallObserver | None = progress
-        return self._run(
-            self._connection.result(method, params, observer=observer), method, timeout_s, progress
-        )
+        work = self._connection.result(method, params, observer=progress)
+        return self._run(work, method, timeout_s, progress)
 
     def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
         """The items of all pages of a list; none when the server does not offer this kind."""
@@ -129,22 +128,16 @@ class CommandClient:
                 progress.print()
 
 
-class _ProgressLines:
+class _ProgressLines(CallObserver):
     """Prints the latest progress of a call, each once."""
 
     def __init__(self) -> None:
         self.latest = ""
         self._printed = ""
 
-    def sent(self, request_id: int) -> None:
-        """Nothing of it is shown."""
-
     def progressed(self, progress: float, total: float | None, message: str) -> None:
         """Keep the latest."""
         self.latest = progress_line(progress, total, message)
-
-    def noted(self, text: str) -> None:
-        """Log messages are not shown."""
 
     def print(self) -> None:
         """Print what is new."""
@@ -164,9 +157,7 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 @contextmanager
 def _remote(url: str, reach: Reach) -> Iterator[CommandClient]:
     """A client of the server at `url`. Raises: DeskUserError for no URL."""
-    from mcpdesk.client.connection import ServerConnection
-    from mcpdesk.client.http_requests import credential_headers
-    from mcpdesk.client.streamable_http import StreamableHttp
+    from mcpdesk.client.http_transports import StreamableHttp, credential_headers
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_answers import DeskAnswers
     from mcpdesk.plain_text import clean

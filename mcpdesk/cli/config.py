@@ -75,7 +75,7 @@ def _endpoint(url: str, name: str) -> str:
     """The URL of the server, where only that of the program was given. Raises: DeskUserError for no URL."""
     from urllib.parse import urlsplit
 
-    from mcpdesk.client.http_requests import checked_url
+    from mcpdesk.client.http_transports import checked_url
 
     parts = urlsplit(checked_url(url))
     bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

@@ -97,7 +97,7 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
         model = model if model is not None else _configured_model()
         if not model:
             raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
-        from mcpdesk.bridge.model_api import api_of_model
+        from mcpdesk.bridge.model_schemas import api_of_model
 
         return api_of_model(model)
     return api

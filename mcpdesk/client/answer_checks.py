@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpdesk.client.replies import excerpt
+from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import JSONObject
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.flows import MAY_ASK, Ask, FlowStep, Leave, Report, RequestFlows, Send, Wait
 from mcpdesk.client.negotiation import Agreement, discovered, shaken
-from mcpdesk.client.replies import ClientTransport, ServerResponse, SessionGone, excerpt
 from mcpdesk.client.timing import CallDeadline, Farewells
+from mcpdesk.client.transport import ClientTransport, ServerResponse, SessionGone, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_features import ASKABLE
@@ -43,7 +43,7 @@ _CAPABILITIES: dict[str, JSONObject] = {
 """Method of a question -> the capability a client declares that answers it."""
 
 
-class CallObserver(Protocol):
+class CallObserver:
     """Somebody who watches a request while it is under way."""
 
     def sent(self, request_id: int) -> None:
@@ -497,3 +497,74 @@ async def _surviving(work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception:
         _LOG.exception("a question of a server could not be answered")
+
+
+class ResourceWatch:
+    """The watched resources of one connection. Used on its loop, but `updates` is for any thread."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.updates: Mapping[str, int] = {}
+        """URI -> how often the server said that it changed. Replaced as a whole."""
+        self._connection = connection
+        self._listen: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        connection.on_notification = self._notified
+
+    def add(self, uri: str) -> None:
+        """Follow a resource from now on."""
+        if uri not in self.updates:
+            self.updates = {**self.updates, uri: 0}
+            self._begin(self._ask("resources/subscribe", uri))
+
+    def remove(self, uri: str) -> None:
+        """Follow it no more."""
+        if uri in self.updates:
+            self._forget(uri)
+            self._begin(self._ask("resources/unsubscribe", uri))
+
+    def close(self) -> None:
+        """Follow nothing more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _notified(self, method: str, params: JSONObject) -> None:
+        uri = params.get("uri")
+        if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
+            self.updates = {**self.updates, uri: self.updates[uri] + 1}
+
+    async def _ask(self, method: str, uri: str) -> None:
+        agreement = await self._connection.open()
+        if not agreement.revision.is_stateless:
+            self._connection.listen()
+            if not await self._succeeds(self._connection.request(method, {"uri": uri})):
+                self._forget(uri)
+            return
+        # The next one is opened before the last one ends, so that nothing is missed in between.
+        last, self._listen = self._listen, None
+        if self.updates:
+            self._listen = self._begin(self._follow(list(self.updates)))
+            await asyncio.sleep(0)
+        if last is not None:
+            last.cancel()
+
+    async def _follow(self, uris: list[str]) -> None:
+        """Listen until the server ends it, refuses or the connection breaks: then nothing is followed."""
+        wanted = {"notifications": {"resourceSubscriptions": uris}}
+        await self._succeeds(self._connection.request("subscriptions/listen", wanted))
+        if self._listen is asyncio.current_task():
+            self._listen, self.updates = None, {}
+
+    async def _succeeds(self, request: Coroutine[Any, Any, ServerResponse]) -> bool:
+        try:
+            return (await request).error is None
+        except CallError:
+            return False
+
+    def _forget(self, uri: str) -> None:
+        self.updates = {key: count for key, count in self.updates.items() if key != uri}
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from mcpdesk.client.answer_checks import checked_result
-from mcpdesk.client.replies import ServerResponse, excerpt
+from mcpdesk.client.transport import ServerResponse, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value, mirrored, value_at
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject

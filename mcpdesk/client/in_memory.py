@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from mcpdesk.client.replies import PendingReplies, Receive, ServerReply, is_response
+from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, is_response
 from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
-
-if TYPE_CHECKING:
-    from mcpdesk.protocol.revisions import Revision
 
 Write: TypeAlias = Callable[[Sequence[bytes]], None]
 
@@ -26,11 +23,8 @@ class FrameChannel(Protocol):
         """The peer is gone: its calls end."""
 
 
-class InMemory:
+class InMemory(ClientTransport):
     """A connection in memory, used on the loop the server runs on."""
-
-    mirrors_arguments = False
-    closing_cancels = False
 
     def __init__(
         self,
@@ -45,7 +39,6 @@ class InMemory:
         `before_send` runs before every frame, and `on_close` when the connection has ended.
         """
         self.target = target
-        self.is_open = True
         self._replies = PendingReplies()
         self._receive: Receive = lambda message: None
         self._channel = connect(self._received)
@@ -70,15 +63,6 @@ class InMemory:
         """Send a notification or a response."""
         self._before_send()
         self._channel.take(codec.encode(message))
-
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Frames are the same in every revision."""
-
-    def older(self) -> None:
-        """There is no older transport."""
-
-    async def listen(self) -> None:
-        """The channel brings everything as it is."""
 
     async def close(self) -> None:
         """End the connection."""

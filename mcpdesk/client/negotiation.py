@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.replies import REDIRECTS, REFUSED, ServerReply, excerpt
+from mcpdesk.client.transport import REDIRECTS, REFUSED, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, Revision

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.connection import CallObserver, ResourceWatch, ServerConnection
 from mcpdesk.client.in_memory import InMemory, Write
-from mcpdesk.client.resource_watch import ResourceWatch
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.hosting.channel import Channel
 from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -33,7 +32,7 @@ Run = Callable[[Callable[[], object]], None]
 """Runs a function on the core's loop soon; callable from any thread."""
 
 
-class DeskCall:
+class DeskCall(CallObserver):
     """One request of the desk's, under way or over. Read from any thread."""
 
     def __init__(

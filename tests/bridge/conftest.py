@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.bridge.client import Client
-from mcpdesk.bridge.hosted import IDENTITY
+from mcpdesk.bridge.client import IDENTITY, Client
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.streamable_http import StreamableHttp
+from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
 from tests.support.desk import running_desk
 from tests.support.folders import write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +295,7 @@ async def test_tool_without_its_token_is_refused_and_the_others_serve(guarded: P
             await client.call_tool("who")
 
 
-BAD_TOKENS = {
+BAD_TOKENS: dict[str, Callable[[], str]] = {
     "expired": lambda: tokens.token("HS256", exp=1),
     "forged": lambda: tokens.token("HS256")[:-6] + "abcdef",
     "no token": lambda: "no-token-at-all",

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.bridge.model_api import APIS
-from mcpdesk.bridge.model_schemas import DEEPEST, ModelSchema, Names
+from mcpdesk.bridge.model_schemas import APIS, DEEPEST, ModelSchema, Names
 from mcpdesk.server.schemas.validation import compile_schema
 
 ANY = partial(Names, pattern=None)

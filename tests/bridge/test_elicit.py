@@ -167,7 +167,7 @@ def asking(**more: Any) -> dict[str, Any]:
 
 async def test_request_is_sent_again_as_it_was_with_answers_and_the_newest_state() -> None:
     states = iter([{"requestState": "s1"}, {}])
-    done = {"content": []}
+    done: Any = {"content": []}
 
     def answer(seen: Seen) -> bytes:
         more = next(states, None)

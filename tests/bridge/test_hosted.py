@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.bridge.hosted import connect_to_folder, connect_to_server
+from mcpdesk.bridge.client import connect_to_folder, connect_to_server
 from mcpdesk.errors import DeskError, RpcError
 from tests.support.desk import until
 from tests.support.folders import write

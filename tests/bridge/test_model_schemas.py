@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.model_api import APIS, model_api
-from mcpdesk.bridge.model_schemas import ToolSchemas
+from mcpdesk.bridge.model_schemas import APIS, ToolSchemas, model_api
 from mcpdesk.errors import DeskUserError
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

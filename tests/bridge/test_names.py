@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.bridge.model_api import APIS
-from mcpdesk.bridge.model_schemas import Names
+from mcpdesk.bridge.model_schemas import APIS, Names
 
 PATTERN = APIS["openai"].tool_name
 

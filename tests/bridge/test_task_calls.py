@@ -79,7 +79,7 @@ def tasks_of(*states: dict[str, Any]) -> Any:
         message = seen.message
         declared = message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
         if "extensions" not in declared:
-            needed = {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+            needed: Any = {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
             error = {"code": -32021, "message": "a task", "data": needed}
             return json({"jsonrpc": "2.0", "id": message["id"], "error": error}, 400)
         if message["method"] == "tools/call":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.replies import ServerReply, excerpt, is_error, is_response
+from mcpdesk.client.transport import ServerReply, excerpt, is_error, is_response
 from mcpdesk.errors import InvalidAnswer, RpcError
 
 

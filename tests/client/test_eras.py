@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.hosted import IDENTITY
+from mcpdesk.bridge.client import IDENTITY
 from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.negotiation import shaken
-from mcpdesk.client.streamable_http import StreamableHttp
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import (
@@ -78,7 +78,7 @@ def handshake(
                 "capabilities": {},
                 "serverInfo": {"name": "old", "version": "1"},
             }
-            more = {"Mcp_Session_Id": session} if session else {}
+            more: dict[str, Any] = {"Mcp_Session_Id": session} if session else {}
             return json(result(seen, told | {"instructions": "Slowly."}), **more)
         if method == "notifications/initialized":
             return http(202)

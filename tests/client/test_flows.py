@@ -9,21 +9,18 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.connection import CallObserver, Questions, ServerConnection
 from mcpdesk.client.flows import MOST_PAGES, RequestFlows
 from mcpdesk.client.negotiation import Agreement
-from mcpdesk.client.replies import PendingReplies, Receive, ServerReply, ServerResponse
+from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, ServerResponse
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 
 
-class Script:
+class Script(ClientTransport):
     """A transport whose server answers what a test says, when it says so."""
 
     target = "script"
-    is_open = True
-    mirrors_arguments = False
-    closing_cancels = False
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -44,12 +41,6 @@ class Script:
 
     async def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
-
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """It makes no difference."""
-
-    def older(self) -> None:
-        """There is none."""
 
     async def listen(self) -> None:
         self.listens += 1
@@ -79,7 +70,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-class Watcher:
+class Watcher(CallObserver):
     """Keeps what it observes."""
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.http_requests import HttpRequests, checked_url
-from mcpdesk.client.replies import ServerReply
+from mcpdesk.client.http_transports import HttpRequests, checked_url
+from mcpdesk.client.transport import ServerReply
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream

@@ -1,4 +1,7 @@
-"""HTTP as a client of MCP uses it: one POST and its reply, and event streams. Knows no revision."""
+"""The HTTP transports: Streamable HTTP of both eras, and the older one with a single event stream.
+
+Source: WIRE 4, 5.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,27 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from mcpdesk.client.replies import Receive, ServerReply, excerpt, is_response, without_query
+from mcpdesk.client.timing import FAREWELL_S, within
+from mcpdesk.client.transport import (
+    ClientTransport,
+    PendingReplies,
+    Receive,
+    ServerReply,
+    SessionGone,
+    excerpt,
+    is_response,
+    without_query,
+)
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
+from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import Revision
+from mcpdesk.protocol.stateless import VERSION_KEY, is_stateless
 
 if TYPE_CHECKING:
     import aiohttp
@@ -24,6 +41,8 @@ RETRY_S = 1.0
 """How long to wait before a stream is resumed, where it does not say."""
 MAX_BYTES = 16 << 20
 EVENT_STREAM = "text/event-stream"
+SESSION = "Mcp-Session-Id"
+VERSION = "MCP-Protocol-Version"
 
 
 class HttpRequests:
@@ -62,7 +81,7 @@ class HttpRequests:
             reply = await self._read(answer, identifier, receive, framer)
         while reply.message is None and framer.last_id and "id" in message:
             # The server closed the connection, and the stream goes on elsewhere.
-            await asyncio.sleep(pause_s(framer))
+            await asyncio.sleep(_pause_s(framer))
             seen = framer.last_id
             async with self._answered("GET", _resuming(framer) | dict(headers)) as answer:
                 if answer.status != 200:
@@ -158,7 +177,7 @@ class HttpRequests:
         """The response among the events, and its bytes; None when the stream ends without it."""
         async for piece in answer.content.iter_any():
             for event in self._framed(framer, piece):
-                message = decoded_event(event)
+                message = _decoded_event(event)
                 if is_response(message) and message.get("id") in (identifier, None):
                     return message, event.data
                 if receive is not None and isinstance(message, dict) and "method" in message:
@@ -175,7 +194,196 @@ class HttpRequests:
         return InvalidAnswer(f"the answer has more than {self._max_bytes} bytes")
 
 
-def decoded_event(event: Event) -> Any:
+class StreamableHttp(ClientTransport):
+    """Streamable HTTP: requests that stand alone, or a session after a handshake."""
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], mode: str = "", max_bytes: int = MAX_BYTES
+    ) -> None:
+        """`headers` go with every request. Raises: DeskUserError for a URL that cannot be used."""
+        self._requests = HttpRequests(url, headers, mode, max_bytes)
+        self.target = self._requests.target
+        self._max_bytes = max_bytes
+        self._is_stateless = True
+        self._session: dict[str, str] = {}
+        """The headers of the session."""
+        self._receive: Receive = lambda message: None
+
+    @property
+    def mirrors_arguments(self) -> bool:
+        """The stateless era repeats arguments in headers."""
+        return self._is_stateless
+
+    @property
+    def closing_cancels(self) -> bool:
+        """In the stateless era a closed connection cancels its request."""
+        return self._is_stateless
+
+    async def open(self, receive: Receive) -> None:
+        """Nothing is connected before the first request."""
+        self._receive = receive
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Post a request. Raises: SessionGone; HttpError, InvalidAnswer without a reply."""
+        used = self._headers_of(request)
+        reply = await self._requests.post(request, {**used, **headers}, receive)
+        if reply.status == 404 and SESSION in used:
+            failure = reply.failure()
+            raise SessionGone(failure.message, status=404, body=failure.body)
+        return reply
+
+    async def send(self, message: JSONObject) -> None:
+        """Post a notification or a response."""
+        reply = await self._requests.post(message, self._session)
+        if reply.status >= 400:
+            raise reply.failure()
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """Remember the headers of the session."""
+        self._is_stateless, self._session = revision.is_stateless, {}
+        if revision.is_stateless:
+            return
+        if session := reply.headers.get(SESSION.lower()):
+            self._session[SESSION] = session
+        if revision.has_version_header:
+            self._session[VERSION] = revision.name
+
+    def older(self) -> HttpSse:
+        """The transport of the first revision, at the same URL."""
+        return HttpSse(self._requests)
+
+    async def listen(self) -> None:
+        """Receive what comes on the session's own stream; returns when the server has none."""
+        framer = EventFramer(self._max_bytes)
+        while not self._is_stateless:
+            try:
+                async for event in self._requests.events(self._session, framer):
+                    message = _decoded_event(event)
+                    if isinstance(message, dict):
+                        self._receive(message)
+            except HttpError as error:
+                if error.status:
+                    return
+            await asyncio.sleep(_pause_s(framer))
+
+    async def close(self) -> None:
+        """End the session; a server that does not answer soon is left alone."""
+        if SESSION in self._session:
+            await within(FAREWELL_S, lambda: self._requests.delete(self._session))
+        await self._requests.close()
+
+    def _headers_of(self, request: JSONObject) -> dict[str, str]:
+        if not is_stateless(request):
+            return {} if request["method"] == "initialize" else self._session
+        method, params = request["method"], request["params"]
+        row = METHODS.get(method)
+        routing = {VERSION: params["_meta"][VERSION_KEY], "Mcp-Method": method}
+        if row is not None and row.routing_field:
+            routing["Mcp-Name"] = encode_value(str(params.get(row.routing_field, "")))
+        return routing
+
+
+class HttpSse(ClientTransport):
+    """The transport of 2024-11-05: messages are posted, replies come on one stream. Source: WIRE 4.8.
+
+    A connection lasts as long as its stream, and what waits fails with it; then it is opened again.
+    """
+
+    def __init__(self, requests: HttpRequests) -> None:
+        self.target = requests.target
+        self._requests = requests
+        self._replies = PendingReplies()
+        self._post_url: asyncio.Future[str]
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream has not ended."""
+        return self._reader is not None and not self._reader.done()
+
+    async def open(self, receive: Receive) -> None:
+        """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
+        loop = asyncio.get_running_loop()
+        self._post_url = loop.create_future()
+        self._reader = loop.create_task(self._read(receive))
+        try:
+            await self._post_url
+        except asyncio.CancelledError:
+            await self._hang_up()
+            raise
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Post a request and wait for its reply on the stream."""
+        with self._replies.expecting(request["id"]) as reply:
+            try:
+                await self.send(request)
+                return await reply
+            except BaseException:
+                if request["method"] == "initialize":
+                    await self._hang_up()
+                raise
+
+    async def send(self, message: JSONObject) -> None:
+        """Post any message."""
+        reply = await self._requests.post(message, {}, url=await self._post_url)
+        if reply.status >= 300:
+            raise reply.failure()
+
+    async def close(self) -> None:
+        """End the stream, which ends the connection."""
+        await self._hang_up()
+        await self._requests.close()
+
+    async def _hang_up(self) -> None:
+        if self._reader is None:
+            return
+        self._reader.cancel()
+        await asyncio.wait([self._reader])
+        self._fail(CallError("closed while the call was under way"))
+
+    async def _read(self, receive: Receive) -> None:
+        """Hand on what comes until the stream ends; then everything that waits fails."""
+        try:
+            async for event in self._requests.events():
+                if event.name == "endpoint" and not self._post_url.done():
+                    self._post_url.set_result(self._checked_post_url(event.data))
+                elif event.name == "message":
+                    message = _decoded_event(event)
+                    if is_response(message):
+                        self._replies.arrived(message, event.data)
+                    elif isinstance(message, dict):
+                        receive(message)
+            raise HttpError("the server ended the connection")
+        except CallError as error:
+            self._fail(error)
+
+    def _checked_post_url(self, data: bytes) -> str:
+        """Raises: InvalidAnswer for no URL, or one of another server: keys and tokens are for this one."""
+        told = data.decode("utf-8", "replace").strip()
+        try:
+            place = urljoin(self._requests.url, told)
+            here, there = urlsplit(self._requests.url), urlsplit(place)
+        except ValueError:
+            reason = "it wants messages to be posted where no URL leads"
+            raise InvalidAnswer(reason, excerpt=excerpt(told)) from None
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            reason = "it wants messages to be posted to another server"
+            raise InvalidAnswer(reason, excerpt=excerpt(place))
+        return place
+
+    def _fail(self, error: CallError) -> None:
+        self._replies.fail(error)
+        if not self._post_url.done():
+            self._post_url.set_exception(error)
+        if not self._post_url.cancelled():
+            self._post_url.exception()  # looked at, also when nobody waits for it any more
+
+
+def _decoded_event(event: Event) -> Any:
     """The message an event holds. Raises: InvalidAnswer when it is no JSON."""
     try:
         return codec.decode(event.data)
@@ -184,7 +392,7 @@ def decoded_event(event: Event) -> Any:
         raise InvalidAnswer(reason, excerpt=excerpt(event.data)) from None
 
 
-def pause_s(framer: EventFramer) -> float:
+def _pause_s(framer: EventFramer) -> float:
     """Seconds to wait before a stream is resumed."""
     return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
 

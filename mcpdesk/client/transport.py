@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -130,28 +131,32 @@ class ServerReply(Struct, frozen=True):
         return HttpError(about, status=self.status, body=said, challenge=challenge)
 
 
-class ClientTransport(Protocol):
+class ClientTransport(ABC):
     """A way to one server. Errors it raises need not name the server: whoever uses it adds that."""
 
-    @property
-    def target(self) -> str:
-        """Where it leads, without secrets."""
+    target: str
+    """Where it leads, without secrets."""
 
     @property
     def is_open(self) -> bool:
         """Whether requests can be sent without opening it again."""
+        return True
 
     @property
     def mirrors_arguments(self) -> bool:
         """Whether headers repeat those arguments of tools that ask for it."""
+        return False
 
     @property
     def closing_cancels(self) -> bool:
         """Whether the server learns from an abandoned exchange that nobody waits any more."""
+        return False
 
+    @abstractmethod
     async def open(self, receive: Receive) -> None:
         """Connect. `receive` takes what the server sends outside of any exchange. Raises: CallError."""
 
+    @abstractmethod
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
@@ -160,20 +165,25 @@ class ClientTransport(Protocol):
         `receive` takes what the server sends before, as far as the transport can tell what belongs to it.
         """
 
+    @abstractmethod
     async def send(self, message: JSONObject) -> None:
-        """Send a notification or a response. Raises: CallError when the server does not take it."""
+        """Send a notification or a response. Raises: CallError when the server does not accept it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the connection, and every exchange with it."""
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
         """The revision is settled; `reply` is what the server answered to the first request."""
+        return
 
     def older(self) -> ClientTransport | None:
         """The transport to try when the server knows no handshake over this one."""
+        return None
 
     async def listen(self) -> None:
-        """Receive what belongs to no request, until cancelled; returns if that needs no stream."""
-
-    async def close(self) -> None:
-        """End the connection, and every exchange with it."""
+        """Receive what belongs to no request, until cancelled; returns if that needs no stream of its own."""
+        return
 
 
 class SessionGone(HttpError):
