@@ -44,7 +44,7 @@ async def opened(served: Served, count: int) -> list[bytes]:
     return identifiers
 
 
-def kept(served: Served) -> http_sessions.Sessions:
+def kept(served: Served) -> http_sessions.HttpSessions:
     return served.service._mcp.sessions
 
 

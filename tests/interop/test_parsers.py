@@ -34,7 +34,7 @@ from mcpdesk.server.offer.listing import Offers
 from mcpdesk.settings import read_env_file
 from mcpdesk.transports.http.event_stream import event
 from mcpdesk.transports.http.responses import accepted
-from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
+from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
 from mcpdesk.transports.unix import GreetingReader
 from tests.support.served import Peer, make_server
 
@@ -47,7 +47,7 @@ ANNOTATED = mirrored(
                                       "count": {"type": "integer", "x-mcp-header": "Count"}}}
 )  # fmt: skip
 SECRET = b"s" * 32
-EVENTS = EventStore(1 << 20, 1000, Shelf(1 << 20))
+EVENTS = EventStore(1 << 20, 1000, SharedEventBudget(1 << 20))
 EVENTS.open().put(b"{}")
 JSON = st.recursive(
     st.none()

@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from mcpdesk.paths import sample_servers
-from mcpdesk.transports.http.session_records import FOLDER, Record, hashed, read_records
+from mcpdesk.transports.http.session_records import FOLDER, SessionRecord, hashed, read_records
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
 from tests.support.desk import until
@@ -123,13 +123,13 @@ def files() -> list[Path]:
     return list((Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER).glob("*"))
 
 
-def recorded(identifier: str) -> Record | None:
+def recorded(identifier: str) -> SessionRecord | None:
     """What is on disk of a session."""
     every = [read_records(path.read_bytes()).get(hashed(identifier)) for path in files()]
     return next((record for record in every if record is not None), None)
 
 
-async def kept(identifier: str) -> Record:
+async def kept(identifier: str) -> SessionRecord:
     """Wait until a session that is ready is on disk."""
     await until(lambda: (found := recorded(identifier)) and found.state and found.state.is_ready)
     found = recorded(identifier)

@@ -24,7 +24,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules
 from mcpdesk.transports.http.request_head import RequestHead
-from mcpdesk.transports.http.responses import WHY, Refused, plain_error
+from mcpdesk.transports.http.responses import WHY, RequestRefused, plain_error
 
 COOKIES = ("access_token", "jwt")
 IN_BODY = "jwt"
@@ -59,7 +59,9 @@ async def caller_in_head(
     """
     if head.misplaced:
         told = {"error": "invalid_request", "description": head.misplaced}
-        raise Refused(_challenged(400, f"Bad request: {head.misplaced}", request, head, access, **told))
+        raise RequestRefused(
+            _challenged(400, f"Bad request: {head.misplaced}", request, head, access, **told)
+        )
     if head.bearer is not None:
         return await _verified(head.bearer, request, head, access)
     return None if may_have_body else await _without_token(request, head, access, rules)
@@ -102,14 +104,14 @@ async def callers_of_site(
     Raises: Refused (400, 401, 503): as the first server would, when none or not every one lets it pass.
     """
     found: list[Principal] = []
-    refusals: list[Refused] = []
+    refusals: list[RequestRefused] = []
     for endpoint in endpoints:
         access = endpoint.access
         if has_to_suit_all and access.is_asked:
             access = replace(access, requires_token=True)
         try:
             caller = await caller_in_head(request, head, access, rules) if access.is_asked else None
-        except Refused as refused:
+        except RequestRefused as refused:
             refusals.append(refused)
         else:
             found.append(caller or anybody(rules))
@@ -204,15 +206,15 @@ async def _verified(token: str, request: web.BaseRequest, head: RequestHead, acc
     except Rejected as reason:
         answer = _challenged(401, INVALID, request, head, access, "invalid_token")
         answer[WHY] = str(reason)
-        raise Refused(answer) from None
+        raise RequestRefused(answer) from None
     except KeysMissing as reason:
         answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
         answer[WHY] = str(reason)
-        raise Refused(answer) from None
+        raise RequestRefused(answer) from None
     lacking = access.scopes - principal.scopes
     if lacking:
         told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
-        raise Refused(_challenged(403, told, request, head, access, "insufficient_scope", told))
+        raise RequestRefused(_challenged(403, told, request, head, access, "insufficient_scope", told))
     return principal
 
 
@@ -229,11 +231,11 @@ async def _without_token(
         if token is not None:
             try:
                 return await _verified(token, request, head, access)
-            except Refused:
+            except RequestRefused:
                 if access.requires_token:
                     raise
     if access.requires_token:
-        raise Refused(_challenged(401, MISSING, request, head, access))
+        raise RequestRefused(_challenged(401, MISSING, request, head, access))
     return anybody(rules)
 
 

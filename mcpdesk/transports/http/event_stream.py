@@ -262,7 +262,7 @@ PROMPT_S = 0.4
 take it up again. With both sweeps that is within a second."""
 
 
-class Pulse:
+class StreamKeepAlive:
     """The outlets of all calls under way on one listener. One timer serves them all."""
 
     def __init__(self) -> None:

@@ -27,12 +27,18 @@ from mcpdesk.transports.http.callers import (
 )
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.dashboard.dashboard_entry import DashboardPlace
-from mcpdesk.transports.http.http_sessions import Session
-from mcpdesk.transports.http.job_routes import JobRoutes, Place
+from mcpdesk.transports.http.http_sessions import HttpSession
+from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import GatewayRoutes, McpRoutes
-from mcpdesk.transports.http.request_guard import Guard, Refusals, is_question, page_headers, permission
+from mcpdesk.transports.http.request_guard import (
+    RefusalLog,
+    RequestGuard,
+    is_question,
+    page_headers,
+    permission,
+)
 from mcpdesk.transports.http.request_head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
-from mcpdesk.transports.http.responses import Refused, no_method, no_mode, no_service, plain_error
+from mcpdesk.transports.http.responses import RequestRefused, no_method, no_mode, no_service, plain_error
 from mcpdesk.transports.http.site_routes import is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
@@ -87,8 +93,8 @@ class HttpService:
             GATEWAY_SOCKET: {"GET": dialect.socket},
         }  # fmt: skip
         """By what follows a server's name in the path."""
-        self._guard = Guard("")
-        self._refusals = Refusals()
+        self._guard = RequestGuard("")
+        self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
         self._listener: HttpConnections | None = None
         self._server: asyncio.Server | None = None
@@ -102,7 +108,7 @@ class HttpService:
         Raises: PortTaken, ListeningForbidden, TransportError for an address that cannot be used.
         """
         sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
-        self._guard = Guard(host, chosen)
+        self._guard = RequestGuard(host, chosen)
         await self._serve(sock)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{chosen}"
@@ -118,7 +124,7 @@ class HttpService:
         await self._serve(sock)
         self.address = f"unix:{path}"
 
-    def session(self, connection: int) -> Session | None:
+    def session(self, connection: int) -> HttpSession | None:
         """The session behind a connection of the recorder's, if it has one."""
         return self._mcp.sessions.of(connection)
 
@@ -215,7 +221,7 @@ class HttpService:
         if caller is None:
             try:
                 caller = await caller_in_head(request, head, access, rules, head.method == "POST")
-            except Refused as refused:
+            except RequestRefused as refused:
                 return self._refusals.tell(request, refused.answer)
         if head.mode:
             try:
@@ -232,14 +238,14 @@ class HttpService:
         """
         refusal = self._guard.refuse_caller(request, rules)
         if refusal is not None:
-            raise Refused(refusal)
+            raise RequestRefused(refusal)
         endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
         if rules.api_key or not endpoints:
             return anybody(rules)
         return (await callers_of_site(request, head_of(request), endpoints, rules, True))[0]
 
     async def _answer_of_job(
-        self, request: web.BaseRequest, place: Place, rules: Rules
+        self, request: web.BaseRequest, place: JobPath, rules: Rules
     ) -> web.StreamResponse:
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
@@ -248,7 +254,7 @@ class HttpService:
             return self._refusals.tell(request, refusal)
         try:
             callers = await callers_of_site(request, head_of(request), self._site.endpoints(), rules)
-        except Refused as refused:
+        except RequestRefused as refused:
             return self._refusals.tell(request, refused.answer)
         return await self._jobs.answer(request, place, callers)
 
@@ -273,7 +279,7 @@ class HttpService:
         if is_caller_due(self._site.endpoints(), rules):
             try:
                 await self._visitor(request, rules)
-            except Refused:
+            except RequestRefused:
                 is_told = False
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
         if head.way in (GATEWAY, GATEWAY_SOCKET):

@@ -17,8 +17,8 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.transports.base import Dialogue, Endpoint
 from mcpdesk.transports.http.event_stream import PostOutlet
-from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
-from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, seal
+from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
+from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -43,7 +43,7 @@ SHARES = 64
 """All sessions together keep so many times what one may."""
 
 
-class Session:
+class HttpSession:
     """One session: its dialogue, and the stream for messages that belong to no request."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Session:
         endpoint: Endpoint,
         peer: str,
         kept_bytes: int = KEPT_BYTES,
-        shelf: Shelf | None = None,
+        shelf: SharedEventBudget | None = None,
         caller: Principal = OPEN,
         identifier: str = "",
         restarts: int = 0,
@@ -60,7 +60,7 @@ class Session:
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.place = endpoint.place
         self.restarts = restarts
-        self.record: Record | None = None
+        self.record: SessionRecord | None = None
         """What was written of it last."""
         self.sealed_for = ""
         """The owner in that record."""
@@ -68,7 +68,7 @@ class Session:
         """And the mode: a session belongs to what it was begun with."""
         self.is_kept = self.is_closed = False
         self.events = EventStore(
-            kept_bytes, KEPT_EVENTS, shelf or Shelf(kept_bytes), restarts % 1000 * STREAMS
+            kept_bytes, KEPT_EVENTS, shelf or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
         self.waiting: set[PostOutlet] = set()
@@ -120,7 +120,7 @@ class Session:
         self.dialogue.close(reason)
 
 
-class Sessions:
+class HttpSessions:
     """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
 
     def __init__(
@@ -138,28 +138,28 @@ class Sessions:
         self._recorder: asyncio.TimerHandle | None = None
         self._recorded = 0.0
         """When changes were looked for last."""
-        self._busy: dict[str, Session] = {}
+        self._busy: dict[str, HttpSession] = {}
         """Sessions with calls in flight then, which may change without being touched."""
-        self._ended: list[Record] = []
+        self._ended: list[SessionRecord] = []
         """Of sessions that ended since."""
-        self._waiting: dict[str, Record] = {}
+        self._waiting: dict[str, SessionRecord] = {}
         """To be written once the thread is done with those before."""
         self._writing: Future[None] | None = None
-        self.shelf = Shelf(kept_bytes * SHARES)
+        self.shelf = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
         self._most = most
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """The one used last comes last."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> Session:
+    def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
         """A session whose handshake comes next; `keep` it when that succeeded."""
-        return Session(endpoint, peer, self._kept_bytes, self.shelf, caller)
+        return HttpSession(endpoint, peer, self._kept_bytes, self.shelf, caller)
 
-    def get(self, identifier: str, server: str, caller: Principal = OPEN) -> Session | None:
+    def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
         """The live session of that id, if it belongs to that server and that caller."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
@@ -168,7 +168,9 @@ class Sessions:
         session.touch()
         return session
 
-    def take_up(self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal) -> Session | None:
+    def take_up(
+        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
+    ) -> HttpSession | None:
         """Go on with a session of a process that has ended, if it belongs to that server and that caller."""
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
@@ -182,7 +184,7 @@ class Sessions:
         if record.owner not in (seal(identifier, each, self._key()) for each in (caller.identity, "")):
             return None
         restarts = record.restarts + 1
-        session = Session(endpoint, peer, self._kept_bytes, self.shelf, caller, identifier, restarts)
+        session = HttpSession(endpoint, peer, self._kept_bytes, self.shelf, caller, identifier, restarts)
         try:
             session.dialogue.take_up(record.state)
         except ProtocolError:
@@ -195,11 +197,11 @@ class Sessions:
         self.keep(session)
         return session
 
-    def by_connection(self) -> dict[int, Session]:
+    def by_connection(self) -> dict[int, HttpSession]:
         """All of them, by their connections in the record. Safe from any thread."""
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
-    def of(self, connection: int) -> Session | None:
+    def of(self, connection: int) -> HttpSession | None:
         """The session behind a connection of the recorder's."""
         # Asked by other threads, too.
         every = list(self._sessions.values())
@@ -209,12 +211,12 @@ class Sessions:
         """Whether another session may begin, if need be in place of one nobody uses now."""
         return len(self._sessions) < self._most or self._unused() is not None
 
-    def _unused(self) -> Session | None:
+    def _unused(self) -> HttpSession | None:
         """The longest unused session; not looked for among all of them, as a new one must not take long."""
         oldest = islice(self._sessions.values(), LOOKED_AT)
         return next((session for session in oldest if session.is_unused), None)
 
-    def keep(self, session: Session) -> None:
+    def keep(self, session: HttpSession) -> None:
         """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
@@ -226,12 +228,12 @@ class Sessions:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self._record_soon()
 
-    def end(self, session: Session, reason: str) -> None:
+    def end(self, session: HttpSession, reason: str) -> None:
         """Forget and close a session."""
         self.forget(session)
         session.close(reason)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: HttpSession) -> None:
         """Nobody finds it any more. To be closed by who says so."""
         if self._sessions.pop(session.id, None) is not None and session.record is not None:
             self._ended.append(replace(session.record, is_over=True))
@@ -287,22 +289,22 @@ class Sessions:
         if self._sessions:
             self._record_soon()
 
-    def _has_changed(self, session: Session) -> bool:
+    def _has_changed(self, session: HttpSession) -> bool:
         known = session.record
         return known is None or known.state != session.dialogue.state or session.owner != session.sealed_for
 
-    def _record_of(self, session: Session) -> Record:
+    def _record_of(self, session: HttpSession) -> SessionRecord:
         """How a session stands now, to be written."""
         used = time.time() - (time.monotonic() - session.touched if session.is_unused else 0.0)
         known = session.record
         if known is None or session.owner != session.sealed_for:
             session.sealed_for = session.owner
             owner = seal(session.id, session.owner, self._key())
-            known = Record(hashed(session.id), used, session.place, owner, session.restarts)
+            known = SessionRecord(hashed(session.id), used, session.place, owner, session.restarts)
         session.record = replace(known, used=used, state=session.dialogue.state)
         return session.record
 
-    def _write(self, records: Iterable[Record]) -> None:
+    def _write(self, records: Iterable[SessionRecord]) -> None:
         """Write on a thread, one batch after the other."""
         if self._records is None:
             return

@@ -49,7 +49,7 @@ NOT_OWNED = (
 )
 
 
-class Place(NamedTuple):
+class JobPath(NamedTuple):
     """What a path leads to."""
 
     verbs: Mapping[str, Verb]
@@ -71,16 +71,16 @@ class JobRoutes:
             ("mcp/progress", None): {"GET": _progress},
         }
 
-    def place(self, path: str) -> Place | None:
+    def place(self, path: str) -> JobPath | None:
         """Whose path it is; None: not one of these."""
         found = _PATH.fullmatch(path)
         if found is None:
-            return Place({}, "", False) if _LIST.fullmatch(path) else None
+            return JobPath({}, "", False) if _LIST.fullmatch(path) else None
         verbs = self._verbs.get((found[1], found[3]))
-        return None if verbs is None else Place(verbs, found[2], found[1] == "ws/jobs")
+        return None if verbs is None else JobPath(verbs, found[2], found[1] == "ws/jobs")
 
     async def answer(
-        self, request: web.BaseRequest, place: Place, callers: Sequence[Principal]
+        self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
         """Answer whoever may be answered: `callers` is one client as each server knows it."""
         if not place.job:
@@ -226,14 +226,14 @@ _RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGN
 _UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """From a byte on, so many."""
 
     start: int
     length: int
 
 
-class Source:
+class DownloadSource:
     """An open file, read on other threads by one at a time.
 
     A read cannot be called back: `close` leaves the descriptor to one that is under way, lest its number be
@@ -271,7 +271,7 @@ async def send(
     request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
     """Send it, with `more` headers than it has by itself, and close its descriptor."""
-    source = Source(parcel.descriptor)
+    source = DownloadSource(parcel.descriptor)
     try:
         return await _answer(request, parcel, source, more)
     finally:
@@ -279,7 +279,7 @@ async def send(
 
 
 async def _answer(
-    request: web.BaseRequest, parcel: Parcel, source: Source, more: Mapping[str, str]
+    request: web.BaseRequest, parcel: Parcel, source: DownloadSource, more: Mapping[str, str]
 ) -> web.StreamResponse:
     tag = f'"{parcel.tag}"'
     headers = {
@@ -295,7 +295,7 @@ async def _answer(
         each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
     ]:
         return web.Response(status=304, headers={"ETag": tag})
-    span = Span(0, parcel.size)
+    span = ByteRange(0, parcel.size)
     status = 200
     if request.headers.get("If-Range", tag) == tag:
         asked = wanted(request.headers.get("Range", ""), parcel.size)
@@ -320,7 +320,7 @@ def disposition(name: str) -> str:
     return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def wanted(header: str, size: int) -> Span | None:
+def wanted(header: str, size: int) -> ByteRange | None:
     """The range asked for, of no length when there is nothing of it; None: the whole.
 
     What is not understood, and several ranges at once, are answered by the whole.
@@ -331,15 +331,15 @@ def wanted(header: str, size: int) -> Span | None:
     first, last = found.groups()
     if not first:
         length = min(int(last), size)
-        return Span(size - length, length)
+        return ByteRange(size - length, length)
     start = int(first)
     end = min(int(last), size - 1) if last else size - 1
     if last and int(last) < start:
         return None
-    return Span(start, max(0, end - start + 1))
+    return ByteRange(start, max(0, end - start + 1))
 
 
-async def _copy(response: web.StreamResponse, source: Source, span: Span) -> None:
+async def _copy(response: web.StreamResponse, source: DownloadSource, span: ByteRange) -> None:
     position, end = span.start, span.start + span.length
     try:
         while position < end:

@@ -33,17 +33,17 @@ from mcpdesk.transports.http.event_stream import (
     KEEP_ALIVE_S,
     EventStream,
     PostOutlet,
-    Pulse,
+    StreamKeepAlive,
     wait,
 )
-from mcpdesk.transports.http.http_sessions import Session, Sessions
+from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
     IS_RECORDED,
     JSON,
     STREAM,
-    Refused,
+    RequestRefused,
     answer_said,
     json_answer,
     no_json,
@@ -63,11 +63,11 @@ class McpRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._pulse = Pulse()
+        self._pulse = StreamKeepAlive()
         rules = site.rules
         folder, ttl_s = site.state_dir, rules.session_ttl_s
         records = None if folder is None else SessionRecords(folder / FOLDER, ttl_s)
-        self.sessions = Sessions(
+        self.sessions = HttpSessions(
             ttl_s, rules.max_sessions, rules.resume_bytes, records, lambda: site.rules.api_key
         )
 
@@ -91,7 +91,7 @@ class McpRoutes:
             if caller is None:
                 caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
             dialogue, session = self._dialogue(request, head, endpoint, message, caller)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.answer
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
@@ -146,19 +146,19 @@ class McpRoutes:
 
     def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
-    ) -> tuple[Dialogue, Session | None]:
+    ) -> tuple[Dialogue, HttpSession | None]:
         """The dialogue a message belongs to; a new session when it opens one."""
         version = head.version
         if is_stateless(message, version):
             if head.repeated:
                 reason = f"{head.repeated} is given more than once"
-                raise Refused(rpc_error(400, mismatch(reason), readable_id(message)))
+                raise RequestRefused(rpc_error(400, mismatch(reason), readable_id(message)))
             return self._sessionless(request, endpoint, "", caller), None
         if version and version not in BY_NAME:
-            raise Refused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
+            raise RequestRefused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
             if not self.sessions.has_room():
-                raise Refused(
+                raise RequestRefused(
                     rpc_error(503, invalid("too many sessions (max_sessions)"), readable_id(message))
                 )
             session = self.sessions.begin(endpoint, peer_of(request), caller)
@@ -168,12 +168,12 @@ class McpRoutes:
         known_session = self._session(request, head.session, endpoint, caller)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
-            raise Refused(rpc_error(404, missing, readable_id(message)))
+            raise RequestRefused(rpc_error(404, missing, readable_id(message)))
         return known_session.dialogue, known_session
 
     def _session(
         self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
-    ) -> Session | None:
+    ) -> HttpSession | None:
         """The caller's session of that id, be it one from before a restart."""
         found = self.sessions.get(identifier, endpoint.key, caller)
         return found or self.sessions.take_up(identifier, endpoint, peer_of(request), caller)
@@ -186,7 +186,7 @@ class McpRoutes:
         if dialogue is None:
             dialogue = connection.dialogue(endpoint, revision, lambda: peer_of(request), caller)
         if dialogue is None:
-            raise Refused(rpc_error(400, unsupported(revision)))
+            raise RequestRefused(rpc_error(400, unsupported(revision)))
         return dialogue
 
     async def _answer(
@@ -195,7 +195,7 @@ class McpRoutes:
         head: RequestHead,
         dialogue: Dialogue,
         message: Any,
-        session: Session | None,
+        session: HttpSession | None,
         caller: Principal,
         is_told_inside: bool,
     ) -> web.StreamResponse:
@@ -243,7 +243,7 @@ class McpRoutes:
         recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
         return await outlet.conclude(body)
 
-    def _settle(self, session: Session, outlet: PostOutlet) -> None:
+    def _settle(self, session: HttpSession, outlet: PostOutlet) -> None:
         if session.dialogue.is_open:
             self.sessions.keep(session)
             outlet.headers[SESSION_HEADER] = session.id
@@ -263,7 +263,7 @@ class McpRoutes:
                 caller = await caller_in_body(
                     request, head_of(request), endpoint.access, self._site.rules, None
                 )
-            except Refused as refused:
+            except RequestRefused as refused:
                 return refused.answer
         dialogue = self._sessionless(request, endpoint, "", caller)
         record = self._site.recorder.frame
@@ -296,7 +296,7 @@ def _post_only(endpoint: Endpoint) -> web.Response:
 
 async def _carry(
     request: web.BaseRequest,
-    session: Session,
+    session: HttpSession,
     caller: Principal,
     events: ResumableStream,
     after: int | None,

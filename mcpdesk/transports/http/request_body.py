@@ -9,7 +9,7 @@ from aiohttp import StreamReader, web
 from mcpdesk.protocol.jsonrpc import invalid
 from mcpdesk.transports.http.connections import BODY_BYTES_PER_S, HttpConnection, connection_of, late
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import Refused, plain_error, rpc_error
+from mcpdesk.transports.http.responses import RequestRefused, plain_error, rpc_error
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -77,12 +77,12 @@ def _count(connection: HttpConnection, more: int, total: int, limit: int) -> Non
         raise _closing(rpc_error(503, invalid(f"{told} (max_bodies_bytes)")))
 
 
-def _too_large(size: int | None, limit: int) -> Refused:
+def _too_large(size: int | None, limit: int) -> RequestRefused:
     said = f"a body of {size} bytes" if size is not None else "the body"
     return _closing(rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)")))
 
 
-def _closing(answer: web.Response) -> Refused:
+def _closing(answer: web.Response) -> RequestRefused:
     """A refusal after which the connection ends: the rest of the body is not wanted."""
     answer.force_close()
-    return Refused(answer)
+    return RequestRefused(answer)

@@ -26,7 +26,7 @@ FOREIGN = frozenset({"cross-site", "same-site"})
 the same site."""
 
 
-class Guard:
+class RequestGuard:
     """Checks requests that arrive on one address.
 
     `bound` and `port` are that address; on a Unix socket they are empty and 0.
@@ -163,7 +163,7 @@ MOST_A_SECOND = 5
 """Somebody who tries again and again does not fill the log."""
 
 
-class Refusals:
+class RefusalLog:
     """Those of one listener. Told of every answer that says more than a message."""
 
     def __init__(self) -> None:

@@ -105,7 +105,7 @@ def no_service(told: str, is_message: bool) -> web.Response:
     return plain_error(503, told)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered before it belongs to a dialogue."""
 
     def __init__(self, answer: web.Response) -> None:

@@ -91,7 +91,7 @@ class ResumableStream:
         self._store.tidy(self)
 
 
-class Shelf:
+class SharedEventBudget:
     """What all sessions keep together. Of too much, the store that was quiet for longest gives first."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -124,7 +124,7 @@ class EventStore:
     `primes`: clients get an id before anything happened.
     """
 
-    def __init__(self, most_bytes: int, most_events: int, shelf: Shelf, first: int = 0) -> None:
+    def __init__(self, most_bytes: int, most_events: int, shelf: SharedEventBudget, first: int = 0) -> None:
         """`first` is the number of its first stream; lower ones were of processes that have ended."""
         self.primes = False
         self._is_closed = False

@@ -36,7 +36,7 @@ _SUFFIX = ".jsonl"
 log = logging.getLogger(__name__)
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
+class SessionRecord(Struct, frozen=True, omit_defaults=True):
     """One session. Without a `state` it says when a session known from earlier lines was used."""
 
     id: str
@@ -54,7 +54,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(SessionRecord).decode
 
 
 def hashed(identifier: str) -> str:
@@ -70,9 +70,9 @@ def seal(identifier: str, owner: str, key: str) -> str:
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_records(text: bytes) -> dict[str, Record]:
+def read_records(text: bytes) -> dict[str, SessionRecord]:
     """The sessions that lines tell of, by their hash. A damaged line costs no other."""
-    found: dict[str, Record] = {}
+    found: dict[str, SessionRecord] = {}
     for line in text.splitlines():
         try:
             record = _decode(line)
@@ -93,7 +93,7 @@ class _Left:
 
     def __init__(self, path: Path, since: float) -> None:
         self.path = path
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, SessionRecord] = {}
         self._since = since
         self._size = -1
 
@@ -137,7 +137,7 @@ class SessionRecords:
         self._folder = folder
         self._ttl_s = ttl_s
         self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, SessionRecord] = {}
         """Those of this process, as they are to be in its file."""
         self._handle = -1
         self._written = self._compact = 0
@@ -148,7 +148,7 @@ class SessionRecords:
         self._left: dict[Path, _Left] = {}
         self._next_look = 0.0
 
-    def write(self, records: Iterable[Record]) -> None:
+    def write(self, records: Iterable[SessionRecord]) -> None:
         """Write how sessions stand now. What the disk does not take is tried again the next time."""
         with self._lock:
             if self._is_closed:
@@ -165,7 +165,7 @@ class SessionRecords:
             else:
                 self._is_failing = False
 
-    def close(self, records: Iterable[Record]) -> None:
+    def close(self, records: Iterable[SessionRecord]) -> None:
         """These are the sessions that the next process may take over."""
         with self._lock:
             if self._is_closed:
@@ -181,7 +181,7 @@ class SessionRecords:
             if self._handle >= 0:
                 os.close(self._handle)
 
-    def find(self, identifier: str) -> Record | None:
+    def find(self, identifier: str) -> SessionRecord | None:
         """A session by its hash that an ended process left, unless it expired."""
         found = self._found(identifier)
         if found is None and time.monotonic() >= self._next_look:
@@ -190,7 +190,7 @@ class SessionRecords:
             found = self._found(identifier)
         return None if found is None or found.used < time.time() - self._ttl_s else found
 
-    def take(self, record: Record) -> bool:
+    def take(self, record: SessionRecord) -> bool:
         """Take a session over; False when another process did."""
         self.write([record])  # first of all: better in two files than in none
         try:
@@ -202,7 +202,7 @@ class SessionRecords:
             self.write([replace(record, is_over=True)])
         return any(took)
 
-    def _found(self, identifier: str) -> Record | None:
+    def _found(self, identifier: str) -> SessionRecord | None:
         every = (left.records.get(identifier) for left in self._left.values())
         return max((each for each in every if each is not None), key=lambda each: each.used, default=None)
 
@@ -219,7 +219,7 @@ class SessionRecords:
         except OSError as error:
             self._complain(error)
 
-    def _line(self, record: Record) -> bytes:
+    def _line(self, record: SessionRecord) -> bytes:
         """What to write of a session; it is remembered for the whole file."""
         known = self._records.get(record.id)
         if record.is_over:
@@ -232,7 +232,7 @@ class SessionRecords:
             return b"" if self._records.pop(record.id, None) is None else _over(record.id)
         self._records[record.id] = record
         if known is not None and replace(known, used=record.used) == record:
-            line = _encode(Record(record.id, record.used))
+            line = _encode(SessionRecord(record.id, record.used))
         return line + b"\n"
 
     def _write_anew(self) -> None:
@@ -270,7 +270,7 @@ class SessionRecords:
 
 
 def _over(identifier: str) -> bytes:
-    return _encode(Record(identifier, is_over=True)) + b"\n"
+    return _encode(SessionRecord(identifier, is_over=True)) + b"\n"
 
 
 def _whole(handle: int) -> bytes:

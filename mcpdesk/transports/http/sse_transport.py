@@ -29,7 +29,14 @@ from mcpdesk.transports.http.event_stream import (
 )
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import head_of, peer_of
-from mcpdesk.transports.http.responses import JSON, Refused, json_answer, no_json, plain_error, rpc_error
+from mcpdesk.transports.http.responses import (
+    JSON,
+    RequestRefused,
+    json_answer,
+    no_json,
+    plain_error,
+    rpc_error,
+)
 
 ID_BYTES = 24
 
@@ -85,7 +92,7 @@ class SseRoutes:
                 body = codec.encode(message)
             if caller is None:
                 caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.answer
         except ProtocolError as error:
             return rpc_error(400, error)

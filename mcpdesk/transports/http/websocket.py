@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
@@ -61,7 +62,7 @@ class SocketRoutes:
             protocols=(SUBPROTOCOL,),
             compress=False,
             max_msg_size=limit,
-            writer_limit=WRITE_LIMIT,  # `_SocketWriter` waits for slow readers itself
+            writer_limit=WRITE_LIMIT,  # `SocketWriter` waits for slow readers itself
             decode_text=False,
         )
         try:
@@ -92,7 +93,7 @@ class SocketRoutes:
     async def _serve(
         self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
     ) -> None:
-        line = _SocketWriter(request, socket)
+        line = SocketWriter(request, socket)
         channel = endpoint.channel("websocket", peer_of(request), line.write, request.headers, caller)
         line.channel = channel
         self._served[channel.connection] = socket
@@ -107,7 +108,7 @@ class SocketRoutes:
             line.close()
 
     async def _read(
-        self, request: web.BaseRequest, socket: Socket, line: _SocketWriter, channel: Channel, names: _Names
+        self, request: web.BaseRequest, socket: Socket, line: SocketWriter, channel: Channel, names: _Names
     ) -> None:
         is_first = True
         while True:
@@ -169,7 +170,7 @@ async def _dismiss(
         connection.abort()
 
 
-class _SocketWriter:
+class SocketWriter:
     """Sends the frames of one socket. Too much that is left unread holds the peer's own requests back."""
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
@@ -177,7 +178,7 @@ class _SocketWriter:
         self._request = request
         self._connection = connection_of(request)
         self._socket = socket
-        self._frames: list[bytes] = []
+        self._frames: deque[bytes] = deque()
         self._queued = 0
         self._is_sending = False
         """Whether somebody sends what is queued, or will."""
@@ -216,10 +217,7 @@ class _SocketWriter:
         try:
             return take()
         finally:
-            if self._frames and self._connection.is_write_paused:
-                self._sender_aio = asyncio.create_task(self._send())
-            else:
-                await self._send()
+            await self._send(may_wait=False)
 
     async def caught_up(self) -> None:
         """Wait until the peer has read enough for more of its requests to be taken."""
@@ -236,27 +234,28 @@ class _SocketWriter:
         if self._sender_aio is not None:
             self._sender_aio.cancel()
 
-    async def _send(self) -> None:
-        """Send what is queued until nothing is."""
-        socket, connection = self._socket, self._connection
+    async def _send(self, may_wait: bool = True) -> None:
+        """Send what is queued. When it may not wait for the peer to read, a task does that."""
+        frames, connection = self._frames, self._connection
         try:
-            while self._frames:
-                frames, self._frames = self._frames, []
-                for frame in frames:
-                    if connection.is_write_paused:
-                        await self._request.writer.drain()
-                    await socket.send_frame(frame, WSMsgType.TEXT)
-                    self._queued -= len(frame)
+            while frames:
+                if connection.is_write_paused:
+                    if not may_wait:
+                        self._sender_aio = asyncio.create_task(self._send())
+                        return
+                    await self._request.writer.drain()
+                frame = frames.popleft()
+                await self._socket.send_frame(frame, WSMsgType.TEXT)
+                self._queued -= len(frame)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket is gone")
             self.close()
-        finally:
-            self._is_sending = False
-            if not self._has_room.is_set():
-                self._has_room.set()
-                UNREAD.remove(self)
-                if self.channel is not None:
-                    self.channel.resume()
+        self._is_sending = False
+        if not self._has_room.is_set():
+            self._has_room.set()
+            UNREAD.remove(self)
+            if self.channel is not None:
+                self.channel.resume()
 
     def _hold_back(self) -> None:
         if self._queued > WRITE_LIMIT:

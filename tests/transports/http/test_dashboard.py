@@ -19,11 +19,10 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.link.link_board import LinkBoard
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.dashboard.dashboard_data import Board
-from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
 from mcpdesk.transports.http.dashboard.page_files import TYPES
 from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES
-from mcpdesk.transports.http.dashboard.sign_ins import Door, Visitor
+from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
 from tests.support.desk import until
@@ -132,7 +131,7 @@ async def test_everything_but_the_page_asks_for_the_key(shown: Dashboard) -> Non
 async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(shown: Dashboard) -> None:
     answer = await shown.post("sign-in", **WITH_KEY)
     said = answer.headers["Set-Cookie"]
-    assert "HttpOnly" in said and "SameSite=Strict" in said and f"Path={PLACE};" in f"{said};"
+    assert "HttpOnly" in said and "SameSite=Strict" in said and f"Path={PATH};" in f"{said};"
     assert KEY not in said and "Secure" not in said
     cookie = said.partition(";")[0]
     assert cookie.startswith(f"mcpdesk-dashboard-{shown.url.rpartition(':')[2]}=")
@@ -586,7 +585,7 @@ def test_whoever_came_by_a_token_leaves_with_it_and_nobody_stays_when_one_become
     async def identify(request: Any, rules: Rules) -> Principal:
         raise NotImplementedError
 
-    door = Door(identify, lambda rules: True, clock=lambda: now[0])
+    door = SignIns(identify, lambda rules: True, clock=lambda: now[0])
     assert door.is_welcome(Visitor("ada", until=10.0, is_proven=True), Rules())
     assert not door.is_welcome(Visitor("dashboard"), Rules())
     now[0] = 11.0
@@ -607,7 +606,7 @@ def test_a_visitor_stays_until_the_time_is_up() -> None:
     async def identify(request: Any, rules: Rules) -> Principal:
         raise NotImplementedError
 
-    door = Door(identify, lambda rules: bool(rules.api_key), clock=lambda: now[0])
+    door = SignIns(identify, lambda rules: bool(rules.api_key), clock=lambda: now[0])
     rules = Rules(api_key="k")
     visitor = Visitor("dashboard", until=10.0, key="k", is_proven=True)
     assert door.is_welcome(visitor, rules)

@@ -14,8 +14,8 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import http_sessions, session_records
 from mcpdesk.transports.http.event_stream import EventStream
-from mcpdesk.transports.http.http_sessions import Session, Sessions
-from mcpdesk.transports.http.session_records import Record, SessionRecords, hashed, read_records, seal
+from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
+from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, read_records, seal
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.served import Peer
@@ -24,8 +24,8 @@ from tests.support.site import serving
 
 async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_sessions, "SWEEP_S", 0.01)
-    kept = Sessions(ttl_s=0.0)
-    session = Session(Peer().endpoint, "t")
+    kept = HttpSessions(ttl_s=0.0)
+    session = HttpSession(Peer().endpoint, "t")
     kept.keep(session)
     async with asyncio.timeout(WITHIN_S):
         while not session.is_closed:
@@ -34,9 +34,9 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_the_longest_unused_session_makes_room() -> None:
-    kept = Sessions(ttl_s=60, most=2)
+    kept = HttpSessions(ttl_s=60, most=2)
     endpoint = Peer().endpoint
-    first, second, third = (Session(endpoint, "t") for _ in range(3))
+    first, second, third = (HttpSession(endpoint, "t") for _ in range(3))
     kept.keep(first)
     kept.keep(second)
     assert kept.get(first.id, endpoint.name) is first
@@ -66,14 +66,14 @@ async def test_sessions_in_use_make_no_room_and_a_new_one_is_told() -> None:
 @pytest.mark.requirement("4.7", "12.3")
 async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
     endpoint = Peer().endpoint
-    identifiers = {Session(endpoint, "t").id for _ in range(50)}
+    identifiers = {HttpSession(endpoint, "t").id for _ in range(50)}
     assert len({each[:8] for each in identifiers}) == len({each[-8:] for each in identifiers}) == 50
     assert all(len(each) >= 32 and all("!" <= char <= "~" for char in each) for each in identifiers)
 
 
 async def test_messages_wait_for_the_standing_stream() -> None:
     peer = Peer()
-    session = Session(peer.endpoint, "t")
+    session = HttpSession(peer.endpoint, "t")
     session.standing.put(b"{}")
 
     class Stream(EventStream):
@@ -91,13 +91,13 @@ async def test_messages_wait_for_the_standing_stream() -> None:
 
 async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_sessions, "LOOKED_AT", 2)
-    kept = Sessions(ttl_s=60, most=3)
+    kept = HttpSessions(ttl_s=60, most=3)
     endpoint = Peer().endpoint
     used = [kept.begin(endpoint, "t") for _ in range(2)]
     unused = kept.begin(endpoint, "t")
     for session in (*used, unused):
         kept.keep(session)
-    monkeypatch.setattr(Session, "is_unused", property(lambda self: self is unused))
+    monkeypatch.setattr(HttpSession, "is_unused", property(lambda self: self is unused))
     assert not kept.has_room()
     for session in used:
         kept.get(session.id, endpoint.name)
@@ -107,13 +107,13 @@ async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pyt
     kept.close()
 
 
-def record(name: str, **more: Any) -> Record:
+def record(name: str, **more: Any) -> SessionRecord:
     """One that was used just now."""
     state = SessionState({"protocolVersion": "2025-11-25"}, True)
-    return Record(hashed(name), time.time(), "place", seal(name, "", ""), **{"state": state, **more})
+    return SessionRecord(hashed(name), time.time(), "place", seal(name, "", ""), **{"state": state, **more})
 
 
-def left(folder: Path, *records: Record) -> None:
+def left(folder: Path, *records: SessionRecord) -> None:
     """What a process leaves that ends."""
     ended = SessionRecords(folder, 60)
     ended.write(records)

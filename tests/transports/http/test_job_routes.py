@@ -26,7 +26,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import job_routes
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.event_stream import EventStream
-from mcpdesk.transports.http.job_routes import Source, Span, disposition, send, wanted
+from mcpdesk.transports.http.job_routes import ByteRange, DownloadSource, disposition, send, wanted
 from tests.support.desk import until
 from tests.support.gateway import gateway, sent
 from tests.support.patience import WITHIN_S
@@ -531,18 +531,18 @@ async def test_many_listeners_hear_the_same_end(gate_count: int = 40) -> None:
 @pytest.mark.parametrize(
     ("header", "span"),
     [
-        ("bytes=0-9", Span(0, 10)),
-        ("bytes=90-", Span(90, 10)),
-        ("bytes=90-1000", Span(90, 10)),
-        ("bytes=-10", Span(90, 10)),
-        ("bytes=-1000", Span(0, 100)),
-        ("Bytes = 5 - 5", Span(5, 1)),
-        ("bytes=100-", Span(100, 0)),
-        ("bytes=500-600", Span(500, 0)),
-        ("bytes=-0", Span(100, 0)),
+        ("bytes=0-9", ByteRange(0, 10)),
+        ("bytes=90-", ByteRange(90, 10)),
+        ("bytes=90-1000", ByteRange(90, 10)),
+        ("bytes=-10", ByteRange(90, 10)),
+        ("bytes=-1000", ByteRange(0, 100)),
+        ("Bytes = 5 - 5", ByteRange(5, 1)),
+        ("bytes=100-", ByteRange(100, 0)),
+        ("bytes=500-600", ByteRange(500, 0)),
+        ("bytes=-0", ByteRange(100, 0)),
     ],
 )
-def test_a_range_is_cut_to_what_there_is(header: str, span: Span) -> None:
+def test_a_range_is_cut_to_what_there_is(header: str, span: ByteRange) -> None:
     assert wanted(header, 100) == span
 
 
@@ -571,8 +571,8 @@ def test_a_range_of_nothing_but_room_is_read_over_once() -> None:
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_nothing_is_taken_of_an_empty_file(size: int) -> None:
-    assert wanted("bytes=0-0", size) == Span(0, size)
-    assert wanted("bytes=-5", size) == Span(0, size)
+    assert wanted("bytes=0-0", size) == ByteRange(0, size)
+    assert wanted("bytes=-5", size) == ByteRange(0, size)
 
 
 @pytest.mark.parametrize(
@@ -642,7 +642,7 @@ def test_a_read_that_begins_after_its_file_was_closed_reads_nothing(tmp_path: Pa
     path.write_bytes(b"another file's")
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        source = Source(os.dup(descriptor))
+        source = DownloadSource(os.dup(descriptor))
         assert source.read(7, 0) == b"another"
         source.close()
         assert source.read(7, 0) == b""

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.transports.http.resumable_stream import EventStore, Shelf
+from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 
@@ -216,7 +216,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
 
 
 def test_the_store_is_bounded_and_keeps_the_newest() -> None:
-    store = EventStore(most_bytes=200, most_events=4, shelf=Shelf(1000))
+    store = EventStore(most_bytes=200, most_events=4, shelf=SharedEventBudget(1000))
     one, two = store.open(), store.open()
     for _ in range(6):
         one.put(b"{}")
@@ -232,7 +232,7 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
 
 
 def test_streams_that_are_over_cost_little_beside_what_they_keep() -> None:
-    store = EventStore(most_bytes=1 << 20, most_events=10_000, shelf=Shelf(1 << 20))
+    store = EventStore(most_bytes=1 << 20, most_events=10_000, shelf=SharedEventBudget(1 << 20))
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -248,7 +248,7 @@ def test_streams_that_are_over_cost_little_beside_what_they_keep() -> None:
 
 
 def test_of_what_all_sessions_keep_the_longest_quiet_one_gives_first() -> None:
-    shelf = Shelf(300)
+    shelf = SharedEventBudget(300)
     stores = [EventStore(most_bytes=200, most_events=100, shelf=shelf) for _ in range(3)]
     streams = [store.open() for store in stores]
     for stream in streams:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
+PATH = "/dashboard"
+"""Where the dashboard is, and the only place its cookie is sent to."""
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
 """HTTP status and JSON object: what became of something that was asked for."""
 
 
-class Lines(Protocol):
+class TrafficLines(Protocol):
     """The newest lines of the traffic that one filter lets pass. One thread at a time may look."""
 
     def look(self) -> Mapping[str, Any] | None:
@@ -31,7 +33,7 @@ class Board(Protocol):
     def sections(self) -> Mapping[str, Any]:
         """Everything small, by name. What did not change since the last look is the same object."""
 
-    def lines(self, filter_text: str) -> Lines:
+    def lines(self, filter_text: str) -> TrafficLines:
         """The traffic through a filter. Raises: DeskError for one that cannot be understood."""
 
     def exchange(self, number: int) -> Mapping[str, Any] | None:

@@ -9,11 +9,10 @@ from aiohttp import web
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules, Site
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 
 if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
-
-PLACE = "/dashboard"
 
 
 class DashboardPlace:
@@ -28,7 +27,7 @@ class DashboardPlace:
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
         """The answer to what is asked of the dashboard; None: nothing is."""
-        is_below = path == PLACE or path.startswith(f"{PLACE}/")
+        is_below = path == PATH or path.startswith(f"{PATH}/")
         if not (is_below or (path == "/" and wants_page(request))):
             return None
         if self._routes is None:

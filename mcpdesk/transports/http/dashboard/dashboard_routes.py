@@ -18,16 +18,15 @@ from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.http.callers import is_caller_due
-from mcpdesk.transports.http.dashboard.dashboard_data import Board
-from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
 from mcpdesk.transports.http.dashboard.page_files import PAGE, SAFE, PageFiles
-from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES, DashboardPulse, Page, encode
-from mcpdesk.transports.http.dashboard.sign_ins import Door, Visitor, is_own_page
+from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES, DashboardPage, PageUpdates, encode
+from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor, is_own_page
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import JSON, Refused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, no_method, plain_error
 
 MOST_BODY = 1 << 20
 MOST_FILTER = 2_000
@@ -54,15 +53,15 @@ class DashboardRoutes:
         self._site = site
         self._make_board = make_board
         self._files = PageFiles()
-        self._door = Door(identify, lambda rules: is_caller_due(site.endpoints(), rules))
-        self._pulse: DashboardPulse | None = None
+        self._door = SignIns(identify, lambda rules: is_caller_due(site.endpoints(), rules))
+        self._pulse: PageUpdates | None = None
         self._making = asyncio.Lock()
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Anything at `/` and below `/dashboard`."""
         try:
-            answer = await self._answered(request, path.removeprefix(PLACE).removeprefix("/"))
-        except Refused as refused:
+            answer = await self._answered(request, path.removeprefix(PATH).removeprefix("/"))
+        except RequestRefused as refused:
             answer = refused.answer
         if not answer.prepared:
             for name, value in PRIVATE.items():
@@ -109,11 +108,11 @@ class DashboardRoutes:
         status, told = await pulse.board.act(name, given, visitor.name)
         return json_answer(status, encode(told))
 
-    async def _running(self) -> DashboardPulse:
+    async def _running(self) -> PageUpdates:
         """The pulse, made at the first look: the page is painted meanwhile, and calls do not wait for it."""
         async with self._making:
             if self._pulse is None:
-                self._pulse = DashboardPulse(await asyncio.to_thread(self._make_board))
+                self._pulse = PageUpdates(await asyncio.to_thread(self._make_board))
             return self._pulse
 
     async def _session(self, request: web.BaseRequest) -> web.Response:
@@ -128,7 +127,7 @@ class DashboardRoutes:
         if len(pulse.pages) >= MOST_PAGES:
             pulse.make_room()
         stream = EventStream(request, PRIVATE)
-        page = Page(stream, lambda: self._door.is_welcome(visitor, self._site.rules), visitor.word)
+        page = DashboardPage(stream, lambda: self._door.is_welcome(visitor, self._site.rules), visitor.word)
         pulse.add(page)
         try:
             await page.over.wait()
@@ -168,7 +167,7 @@ class DashboardRoutes:
         answer = await download(request, job, PRIVATE)
         return plain_error(404, NO_FILE) if answer is None else answer
 
-    async def _watch(self, pulse: DashboardPulse, given: Any) -> web.Response:
+    async def _watch(self, pulse: PageUpdates, given: Any) -> web.Response:
         """A page says what it wants to see."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -200,15 +199,15 @@ def _look(name: str) -> Look | None:
 
 async def _body(request: web.BaseRequest) -> Any:
     if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
-        raise Refused(plain_error(415, "the body has to be application/json"))
+        raise RequestRefused(plain_error(415, "the body has to be application/json"))
     try:
         return codec.decode(await read_body(request, MOST_BODY))
     except ProtocolError as error:
-        raise Refused(plain_error(400, str(error))) from None
+        raise RequestRefused(plain_error(400, str(error))) from None
 
 
 def _number(request: web.BaseRequest, name: str) -> int:
     text = request.query.get(name, "")
     if not text.isdecimal() or len(text) > 15:
-        raise Refused(plain_error(400, f"{name} has to be a number, not {text[:40]!r}"))
+        raise RequestRefused(plain_error(400, f"{name} has to be a number, not {text[:40]!r}"))
     return int(text)

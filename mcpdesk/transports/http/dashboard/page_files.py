@@ -45,7 +45,7 @@ CONFINED = SAFE | {
 """With the page and its parts; browsers ask whether they changed."""
 
 
-class File(NamedTuple):
+class PageFile(NamedTuple):
     """One file of the page."""
 
     body: bytes
@@ -71,11 +71,11 @@ class PageFiles:
         return web.Response(body=file.body, headers=headers | {"Content-Type": file.kind})
 
 
-def _read() -> list[tuple[str, File]]:
+def _read() -> list[tuple[str, PageFile]]:
     found = []
     for place in files("mcpdesk").joinpath("web").iterdir():
         kind = TYPES.get(place.name.rpartition(".")[2])
         if kind is not None:
             body = place.read_bytes()
-            found.append((place.name, File(body, kind, f'"{sha256(body).hexdigest()[:16]}"')))
+            found.append((place.name, PageFile(body, kind, f'"{sha256(body).hexdigest()[:16]}"')))
     return found

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.http.dashboard.dashboard_data import Board, Lines
+from mcpdesk.transports.http.dashboard.dashboard_data import Board, TrafficLines
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 PERIOD_S = 0.25
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Page:
+class DashboardPage:
     """One open page: what it watches, and the stream it is told by."""
 
     def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], whose: str = "") -> None:
@@ -69,13 +69,13 @@ class Page:
         return False
 
 
-class DashboardPulse:
+class PageUpdates:
     """All open pages of one board."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.pages: dict[str, Page] = {}
-        self.lanes: dict[str, Lines] = {}
+        self.pages: dict[str, DashboardPage] = {}
+        self.lanes: dict[str, TrafficLines] = {}
         """The traffic as open pages see it, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread: ThreadPoolExecutor | None = None
@@ -83,7 +83,7 @@ class DashboardPulse:
         self._wake = asyncio.Event()
         self._kept_alive = time.monotonic()
 
-    def add(self, page: Page) -> None:
+    def add(self, page: DashboardPage) -> None:
         """A page was opened."""
         self.pages[page.id] = page
         self.board.attend(1)
@@ -102,19 +102,19 @@ class DashboardPulse:
         page.over.set()
         self.remove(page)
 
-    def remove(self, page: Page) -> None:
+    def remove(self, page: DashboardPage) -> None:
         """It was closed."""
         if self.pages.pop(page.id, None) is not None:
             self.board.attend(-1)
         self._wake.set()
 
-    async def follow(self, page: Page, filter_text: str, job: str) -> None:
+    async def follow(self, page: DashboardPage, filter_text: str, job: str) -> None:
         """A page watches something else. Raises: DeskError for a filter that cannot be understood."""
         await self.lane(filter_text)
         page.follow(filter_text, job)
         self._wake.set()
 
-    async def lane(self, filter_text: str) -> Lines:
+    async def lane(self, filter_text: str) -> TrafficLines:
         """The lines of a filter, one value for all pages that use it. Raises: DeskError."""
         if filter_text not in self.lanes:
             lane = await self.apart(self.board.lines, filter_text)
@@ -233,7 +233,7 @@ class DashboardPulse:
                 page.tell("output", encode({"job": job, "fresh": end < 0, **piece}))
 
 
-def _looked(lane: Lines) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+def _looked(lane: TrafficLines) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
     news = lane.look()
     return news, lane.everything()
 

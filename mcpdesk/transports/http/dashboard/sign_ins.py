@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from mcpdesk.auth.http_origin import is_same_site
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.dashboard.dashboard_entry import PLACE
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.request_guard import FOREIGN
-from mcpdesk.transports.http.responses import Refused, plain_error
+from mcpdesk.transports.http.responses import RequestRefused, plain_error
 
 COOKIE = "mcpdesk-dashboard"
 LASTS_S = 24 * 3600.0
@@ -42,8 +42,11 @@ class Visitor(Struct, frozen=True):
     """Whether a key or a token was shown."""
 
 
-class Door:
-    """The sign-ins of one listener. `identify` says who it is or raises `Refused`; `is_due`, if it counts."""
+class SignIns:
+    """The sign-ins of one listener.
+
+    `identify` returns who makes a request or raises `RequestRefused`; `is_due`: whether anybody must sign in.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class Door:
             return visitor
         try:
             return _visitor(await self._identify(request, rules), rules)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.answer
 
     def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
@@ -84,7 +87,7 @@ class Door:
         """Give a cookie to who could call: the request carries what a call would."""
         try:
             visitor = _visitor(await self._identify(request, rules), rules)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.answer
         now, word = self._clock(), secrets.token_urlsafe(32)
         until = min(now + LASTS_S, visitor.until or now + LASTS_S)
@@ -107,7 +110,7 @@ class Door:
             cookie_name(request),
             word,
             max_age=lasts_s,
-            path=PLACE,
+            path=PATH,
             httponly=True,
             samesite="Strict",
             secure=request.headers.get("Origin", "").startswith("https:"),
