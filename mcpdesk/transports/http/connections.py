@@ -82,6 +82,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_admitted = False
         self._on_lost: Callable[[], None] | None = None
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._held = 0
         self._request: web.BaseRequest | None = None
         """The one that is being answered."""
@@ -126,6 +127,18 @@ class HttpConnection(asyncio.Protocol):
         budget.held += size
         self._held += size
         return True
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough. Raises: ConnectionResetError when it is gone.
+
+        Several may wait, which aiohttp's own way does not allow: there, one that is cancelled cancels all.
+        """
+        while self.is_write_paused and self._transport is not None:
+            waiter = self.loop.create_future()
+            self._drain_waiters.append(waiter)
+            await waiter
+        if self._transport is None:
+            raise ConnectionResetError("the client is gone")
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
         """Call a function when the connection is lost; None: call none any more."""
@@ -211,6 +224,7 @@ class HttpConnection(asyncio.Protocol):
         """The client has read enough."""
         self.is_write_paused = False
         self._inner.resume_writing()
+        self._wake_drained()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End what runs for the client, or let it go on without one."""
@@ -228,6 +242,13 @@ class HttpConnection(asyncio.Protocol):
         self.dialogues.clear()
         if self._on_lost is not None:
             self._on_lost()
+        self._wake_drained()
+
+    def _wake_drained(self) -> None:
+        for waiter in self._drain_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._drain_waiters.clear()
 
     # What the pool calls
 
@@ -450,7 +471,7 @@ class HttpConnections:
         connection.begin(request, head.body_size)
         try:
             if connection.is_write_paused:
-                await request.writer.drain()
+                await connection.drain()
             return await self._handler(request)
         except Exception as error:
             return _failed(request, connection, error)

@@ -175,7 +175,6 @@ class SocketWriter:
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
-        self._request = request
         self._connection = connection_of(request)
         self._socket = socket
         self._frames: deque[bytes] = deque()
@@ -243,7 +242,7 @@ class SocketWriter:
                     if not may_wait:
                         self._sender_aio = asyncio.create_task(self._send())
                         return
-                    await self._request.writer.drain()
+                    await connection.drain()
                 frame = frames.popleft()
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
                 self._queued -= len(frame)
